@@ -1,0 +1,47 @@
+/**
+ * The one grammar of mail addresses: `local@domain` with a dot-atom (RFC 5322 §3.2.3, RFC 6531 for characters beyond
+ * ASCII) and a domain name. No quoted locals, literals, comments, lists or control characters: whatever this accepts can
+ * stand in an envelope or a header as it is.
+ */
+import { domainToASCII } from 'node:url';
+
+export interface Address {
+  /** As written; its case is the receiver's business (RFC 5321 §2.4). */
+  readonly local: string;
+  /** Lower case, A-labels. */
+  readonly domain: string;
+  /** `local@domain`. */
+  readonly address: string;
+}
+
+const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-\\u0080-\\u{10ffff}]+";
+const LOCAL = new RegExp(`^${ATOM}(?:\\.${ATOM})*$`, 'u');
+const INVISIBLE = /[\u0080-\u00a0\u2028\u2029\p{Cs}\p{Zs}]/u;
+const LABEL = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/;
+
+/** The address that `text` is, or undefined. Length limits are those of RFC 5321 §4.5.3.1. */
+export function parseAddress(text: string): Address | undefined {
+  if (text.length > 320) return undefined;
+  const at = text.lastIndexOf('@');
+  if (at < 1) return undefined;
+  const local = text.slice(0, at);
+  if (!LOCAL.test(local) || INVISIBLE.test(local) || Buffer.byteLength(local) > 64) return undefined;
+  const domain = parseDomain(text.slice(at + 1));
+  return domain === undefined ? undefined : { local, domain, address: `${local}@${domain}` };
+}
+
+/** A host or domain name with at least two labels as lower-case A-labels without a trailing dot, or undefined. */
+export function parseDomain(text: string): string | undefined {
+  if (text.length === 0 || text.length > 253 || /[\s%@:/?#[\]\\]/.test(text)) return undefined;
+  // oxlint-disable-next-line no-control-regex -- ASCII is what needs no conversion
+  const domain = /^[\x21-\x7e]+$/.test(text) ? text.toLowerCase() : domainToASCII(text);
+  const labels = domain.split('.');
+  if (domain.length > 253 || labels.length < 2 || /^\d+$/.test(labels.at(-1) ?? '')) return undefined;
+  return labels.every((label) => label.length <= 63 && LABEL.test(label)) ? domain : undefined;
+}
+
+/** Whether the address can be used only where SMTPUTF8 is offered (RFC 6531). */
+export function needsSmtpUtf8(address: string): boolean {
+  // oxlint-disable-next-line no-control-regex -- ASCII or not is the question
+  return !/^[\x00-\x7f]*$/.test(address);
+}

@@ -1,0 +1,37 @@
+/**
+ * Time as a parameter. The wall clock stamps and schedules; the monotonic one measures deadlines, so that a clock that
+ * jumps neither resends nor strands anything. This is the only file that reads the system's clocks.
+ */
+export interface Clock {
+  /** Wall time, integer milliseconds since the epoch. */
+  now(): number;
+  /** Milliseconds since an arbitrary point; never goes back. */
+  monotonic(): number;
+  /** Resolves after `ms`, or as soon as `signal` aborts; never rejects. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** The machine's clocks. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep,
+};
+
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener('abort', done, { once: true });
+    function done(): void {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}
+
+/** ISO 8601 in UTC with milliseconds, as every body and record of the API has it. */
+export function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}

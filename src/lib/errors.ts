@@ -1,0 +1,25 @@
+/** The error of a thing that the caller or the operator can mend: its message says what, where and how. */
+export class UserError extends Error {
+  override readonly name: string = 'UserError';
+}
+
+/** The words of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The `code` of a Node, SQLite or DNS error, else undefined. */
+export function codeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** What a log line holds of an error: its words, its code and where it was thrown. */
+export function errorFields(error: unknown): { error: string; code?: string; stack?: string } {
+  const code = codeOf(error);
+  return {
+    error: messageOf(error),
+    ...(code === undefined ? {} : { code }),
+    ...(error instanceof Error && error.stack !== undefined ? { stack: error.stack } : {}),
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * One line per event, with a stable name: `log.info('delivery.delivered', { message, recipient, reply })`. Lines never
+ * hold a body, a key or a secret; addresses are masked where the operator asks for it.
+ */
+import pino from 'pino';
+import pretty from 'pino-pretty';
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface Log {
+  debug(event: string, fields?: Fields): void;
+  info(event: string, fields?: Fields): void;
+  warn(event: string, fields?: Fields): void;
+  error(event: string, fields?: Fields): void;
+}
+
+export interface LogOptions {
+  readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  /** `auto`: pretty on a terminal, JSON lines elsewhere. */
+  readonly format: 'auto' | 'json' | 'pretty';
+  /** Masks the local part of every address in a line: `a***@example.net`. */
+  readonly redact_addresses: boolean;
+  /** File descriptor to write to; 1 unless told. */
+  readonly fd?: number;
+}
+
+/** A log that writes synchronously to a file descriptor, so that no line is lost in a crash and every thread may have one. */
+export function createLog(options: LogOptions): Log {
+  const fd = options.fd ?? 1;
+  const human = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
+  const stream = human
+    ? pretty({ destination: fd, sync: true, colorize: process.env['NO_COLOR'] === undefined, ignore: 'pid,hostname' })
+    : pino.destination({ dest: fd, sync: true });
+  const out = pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      messageKey: 'event',
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    stream,
+  );
+  const shown = options.redact_addresses ? redact : (fields: Fields) => fields;
+  return {
+    debug: (event, fields = {}) => out.debug(shown(fields), event),
+    info: (event, fields = {}) => out.info(shown(fields), event),
+    warn: (event, fields = {}) => out.warn(shown(fields), event),
+    error: (event, fields = {}) => out.error(shown(fields), event),
+  };
+}
+
+/** A log that says nothing. */
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+function redact(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, mask(value)]));
+}
+
+function mask(value: unknown): unknown {
+  if (typeof value === 'string') return value.replaceAll(/([^\s<>"@,;:])[^\s<>"@,;:]*@/g, '$1***@');
+  if (Array.isArray(value)) return value.map(mask);
+  return value;
+}

@@ -1,0 +1,72 @@
+/** Opens the database that `database.url` names: migrated to today's schema, locked where one daemon alone may have it. */
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
+import { Migrator } from 'kysely/migration';
+import { UserError, messageOf } from '../lib/errors.ts';
+import { migrationsFor } from './migrations/index.ts';
+import { createPool, openPostgresStore } from './postgres.ts';
+import { holdLock, openForWriting } from './sqlite-connection.ts';
+import { connectSqliteStore, createSqliteStore } from './sqlite.ts';
+import type { Store, StoreHandle } from './store.ts';
+
+/** Opens the store for the daemon. `url` is `sqlite:/path` or `postgres://…`. Throws UserError where it cannot be. */
+export async function createStore(url: string): Promise<Store> {
+  try {
+    if (!url.startsWith('sqlite:')) {
+      await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createPool(url, 1) }) }), 'postgres');
+      return openPostgresStore(url);
+    }
+    return await createLocked(resolve(url.slice('sqlite:'.length)));
+  } catch (error) {
+    throw new UserError(`the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function createLocked(path: string): Promise<Store> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const lock = holdLock(path);
+  try {
+    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+    chmodSync(path, 0o600);
+    await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite');
+    const store = await createSqliteStore(path);
+    return { ...store, close: () => store.close().finally(() => lock.close()) };
+  } catch (error) {
+    lock.close();
+    throw error;
+  }
+}
+
+/** Opens the store in another thread of the daemon. */
+export function connectStore(handle: StoreHandle): Store {
+  return handle.dialect === 'sqlite' ? connectSqliteStore(handle.path, handle.port) : openPostgresStore(handle.url);
+}
+
+async function migrate(db: Kysely<unknown>, dialect: 'sqlite' | 'postgres'): Promise<void> {
+  try {
+    const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrationsFor(dialect)) } });
+    const { error } = await migrator.migrateToLatest();
+    if (error !== undefined) throw error;
+  } finally {
+    await db.destroy();
+  }
+}
+
+/** SQLite does roll DDL back; Kysely assumes that it does not, and would leave half of a failed migration behind. */
+class SqliteMigrationDialect extends SqliteDialect {
+  override createAdapter(): SqliteAdapter {
+    return new TransactionalAdapter();
+  }
+}
+
+class TransactionalAdapter extends SqliteAdapter {
+  override get supportsTransactionalDdl(): boolean {
+    return true;
+  }
+  override async acquireMigrationLock(): Promise<void> {}
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/:[^:@/]*@/, ':***@');
+}

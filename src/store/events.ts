@@ -1,0 +1,61 @@
+/** What happened, for the operator, webhooks and analytics: one row per event, written in the unit that makes it true. */
+import { newId } from '../lib/ids.ts';
+import { define, type Statement } from './statement.ts';
+
+export type EventType =
+  | 'submission.accepted'
+  | 'submission.spam'
+  | 'email.queued'
+  | 'email.delivered'
+  | 'email.deferred'
+  | 'email.bounced'
+  | 'email.suppressed'
+  | 'domain.verified'
+  | 'domain.degraded'
+  | 'domain.failed';
+
+export interface NewEvent {
+  readonly type: EventType;
+  readonly tenant: string;
+  readonly at: number;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly submission?: string;
+  readonly message?: string;
+  readonly domain?: string;
+}
+
+const insert = define<{
+  id: string;
+  tenant: string;
+  type: string;
+  data: string;
+  submission: string | null;
+  message: string | null;
+  domain: string | null;
+  created_at: number;
+}>()((db, value) =>
+  db.insertInto('events').values({
+    id: value('id'),
+    tenant: value('tenant'),
+    type: value('type'),
+    data: value('data'),
+    submission: value('submission'),
+    message: value('message'),
+    domain: value('domain'),
+    created_at: value('created_at'),
+  }),
+);
+
+/** The statement that records the event. */
+export function recordEvent(event: NewEvent): Statement {
+  return insert({
+    id: newId('evt', event.at),
+    tenant: event.tenant,
+    type: event.type,
+    data: JSON.stringify(event.data),
+    submission: event.submission ?? null,
+    message: event.message ?? null,
+    domain: event.domain ?? null,
+    created_at: event.at,
+  });
+}

@@ -1,0 +1,257 @@
+/** The first schema. Types are the dialect's own names for: text, 64-bit integer, bytes. */
+import { sql, type ColumnDefinitionBuilder, type CreateTableBuilder, type Kysely } from 'kysely';
+import type { Migration } from 'kysely/migration';
+import type { Dialect } from '../statement.ts';
+
+type Column = readonly [name: string, type: 'text' | 'int' | 'bytes', ...flags: ('key' | 'null')[]];
+
+const TABLES: Readonly<Record<string, readonly Column[]>> = {
+  tenants: [
+    ['id', 'text', 'key'],
+    ['name', 'text'],
+    ['email', 'text'],
+    ['plan', 'text'],
+    ['created_at', 'int'],
+  ],
+  projects: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['slug', 'text'],
+    ['name', 'text'],
+    ['source', 'text'],
+    ['revision', 'text'],
+    ['created_at', 'int'],
+  ],
+  config_revisions: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['slug', 'text'],
+    ['file', 'text'],
+    ['yaml', 'text'],
+    ['files', 'text'],
+    ['hash', 'text'],
+    ['created_at', 'int'],
+  ],
+  domains: [
+    ['name', 'text', 'key'],
+    ['tenant', 'text', 'key'],
+    ['project', 'text'],
+    ['token', 'text'],
+    ['status', 'text'],
+    ['records', 'text', 'null'],
+    ['checked_at', 'int', 'null'],
+    ['verified_at', 'int', 'null'],
+    ['broken_at', 'int', 'null'],
+    ['next_check_at', 'int'],
+    ['created_at', 'int'],
+  ],
+  dkim_keys: [
+    ['domain', 'text', 'key'],
+    ['selector', 'text', 'key'],
+    ['algorithm', 'text'],
+    ['private_key', 'text'],
+    ['public_key', 'text'],
+    ['created_at', 'int'],
+  ],
+  submissions: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['form', 'text'],
+    ['domain', 'text'],
+    ['revision', 'text'],
+    ['fields', 'text'],
+    ['control', 'text'],
+    ['ip', 'text'],
+    ['user_agent', 'text'],
+    ['referer', 'text'],
+    ['status', 'text'],
+    ['spam_score', 'int'],
+    ['spam_reasons', 'text'],
+    ['created_at', 'int'],
+  ],
+  submission_files: [
+    ['id', 'text', 'key'],
+    ['submission', 'text'],
+    ['field', 'text'],
+    ['filename', 'text'],
+    ['content_type', 'text'],
+    ['size', 'int'],
+  ],
+  file_chunks: [
+    ['file', 'text', 'key'],
+    ['seq', 'int', 'key'],
+    ['bytes', 'bytes'],
+    ['created_at', 'int'],
+  ],
+  form_counters: [
+    ['form', 'text', 'key'],
+    ['submissions', 'int'],
+  ],
+  messages: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['kind', 'text'],
+    ['submission', 'text', 'null'],
+    ['domain', 'text'],
+    ['source', 'text'],
+    ['body', 'text'],
+    ['size', 'int'],
+    ['created_at', 'int'],
+    ['expires_at', 'int'],
+  ],
+  message_chunks: [
+    ['message', 'text', 'key'],
+    ['seq', 'int', 'key'],
+    ['bytes', 'bytes'],
+  ],
+  deliveries: [
+    ['id', 'text', 'key'],
+    ['message', 'text'],
+    ['tenant', 'text'],
+    ['recipient', 'text'],
+    ['destination', 'text'],
+    ['state', 'text'],
+    ['attempts', 'int'],
+    ['next_attempt_at', 'int', 'null'],
+    ['lease_owner', 'text', 'null'],
+    ['lease_until', 'int', 'null'],
+    ['last_reply', 'text', 'null'],
+    ['created_at', 'int'],
+    ['expires_at', 'int'],
+    ['settled_at', 'int', 'null'],
+  ],
+  attempts: [
+    ['delivery', 'text', 'key'],
+    ['number', 'int', 'key'],
+    ['at', 'int'],
+    ['host', 'text', 'null'],
+    ['address', 'text', 'null'],
+    ['tls', 'text', 'null'],
+    ['outcome', 'text'],
+    ['reply', 'text'],
+  ],
+  destinations: [
+    ['name', 'text', 'key'],
+    ['next_due_at', 'int', 'null'],
+    ['failures', 'int'],
+    ['held', 'int'],
+    ['last_error', 'text', 'null'],
+  ],
+  suppressions: [
+    ['tenant', 'text', 'key'],
+    ['address', 'text', 'key'],
+    ['reason', 'text'],
+    ['created_at', 'int'],
+  ],
+  acknowledged: [
+    ['tenant', 'text', 'key'],
+    ['address', 'text', 'key'],
+    ['at', 'int'],
+  ],
+  events: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['type', 'text'],
+    ['data', 'text'],
+    ['submission', 'text', 'null'],
+    ['message', 'text', 'null'],
+    ['domain', 'text', 'null'],
+    ['created_at', 'int'],
+  ],
+  idempotency_keys: [
+    ['scope', 'text', 'key'],
+    ['key', 'text', 'key'],
+    ['hash', 'text'],
+    ['status', 'int'],
+    ['response', 'text'],
+    ['created_at', 'int'],
+  ],
+  limits: [
+    ['bucket', 'text', 'key'],
+    ['starts_at', 'int', 'key'],
+    ['count', 'int'],
+  ],
+  secrets: [
+    ['name', 'text', 'key'],
+    ['value', 'text'],
+    ['created_at', 'int'],
+  ],
+};
+
+/** `[table, columns, where]` */
+const INDEXES: readonly (readonly [table: string, columns: readonly string[], where?: string])[] = [
+  ['config_revisions', ['tenant', 'slug', 'created_at']],
+  ['submissions', ['form', 'created_at']],
+  ['submission_files', ['submission']],
+  ['messages', ['submission']],
+  ['deliveries', ['message']],
+  // What a destination has due, soonest first: the claim's index.
+  ['deliveries', ['destination', 'next_attempt_at'], "state in ('queued', 'deferred')"],
+  ['deliveries', ['lease_until'], "state = 'sending'"],
+  ['deliveries', ['state', 'created_at']],
+  ['destinations', ['next_due_at'], 'next_due_at is not null and held = 0'],
+  ['domains', ['next_check_at']],
+  ['events', ['tenant', 'created_at']],
+  ['events', ['message'], 'message is not null'],
+  ['idempotency_keys', ['created_at']],
+  ['file_chunks', ['created_at']],
+];
+
+/** `[table, column, parent]`: rows that go with their parent. */
+const CHILDREN: Readonly<Record<string, readonly [column: string, parent: string]>> = {
+  submission_files: ['submission', 'submissions'],
+  message_chunks: ['message', 'messages'],
+  deliveries: ['message', 'messages'],
+  attempts: ['delivery', 'deliveries'],
+};
+
+/** Rows that do not fit a page many times over: a clustered index would only get in their way. */
+const LARGE = new Set(['config_revisions', 'submissions', 'file_chunks', 'message_chunks', 'idempotency_keys']);
+
+/** Creates every table of `tables.ts`. */
+export function initial(dialect: Dialect): Migration {
+  return {
+    async up(db: Kysely<unknown>) {
+      for (const [name, columns] of Object.entries(TABLES)) await createTable(db, { name, columns, dialect });
+      for (const [table, columns, where] of INDEXES) {
+        const name = `${table}_by_${columns.join('_')}`;
+        const create = db.schema.createIndex(name).on(table).columns([...columns]);
+        await (where === undefined ? create : create.where(sql.raw<boolean>(where))).execute();
+      }
+      await db.schema
+        .createIndex('config_revisions_unique')
+        .unique()
+        .on('config_revisions')
+        .columns(['tenant', 'slug', 'hash'])
+        .execute();
+      await db.schema.createIndex('projects_unique').unique().on('projects').columns(['tenant', 'slug']).execute();
+    },
+  };
+}
+
+async function createTable(
+  db: Kysely<unknown>,
+  { name, columns, dialect }: { name: string; columns: readonly Column[]; dialect: Dialect },
+): Promise<void> {
+  let table: CreateTableBuilder<string, string> = db.schema.createTable(name);
+  for (const [column, type, ...flags] of columns) {
+    table = table.addColumn(column, sql.raw(typeName(type, dialect)), (builder: ColumnDefinitionBuilder) =>
+      flags.includes('null') ? builder : builder.notNull(),
+    );
+  }
+  const keys = columns.filter(([, , ...flags]) => flags.includes('key')).map(([column]) => column);
+  table = table.addPrimaryKeyConstraint(`${name}_key`, keys);
+  const child = CHILDREN[name];
+  if (child !== undefined) {
+    const [column, parent] = child;
+    table = table.addForeignKeyConstraint(`${name}_parent`, [column], parent, ['id'], (key) => key.onDelete('cascade'));
+  }
+  if (dialect === 'sqlite') table = table.modifyEnd(sql.raw(LARGE.has(name) ? 'strict' : 'strict, without rowid'));
+  await table.execute();
+}
+
+function typeName(type: Column[1], dialect: Dialect): string {
+  if (type === 'text') return 'text';
+  if (type === 'int') return dialect === 'sqlite' ? 'integer' : 'bigint';
+  return dialect === 'sqlite' ? 'blob' : 'bytea';
+}

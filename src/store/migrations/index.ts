@@ -1,0 +1,9 @@
+/** All migrations in order. One that was released is never edited; each runs in a transaction. */
+import type { Migration } from 'kysely/migration';
+import type { Dialect } from '../statement.ts';
+import { initial } from './0001-initial.ts';
+
+/** By name, as Kysely's migrator wants them. */
+export function migrationsFor(dialect: Dialect): Record<string, Migration> {
+  return { '0001-initial': initial(dialect) };
+}

@@ -1,0 +1,24 @@
+/** What the store thread and its clients say to each other. SQL text crosses once per client and statement, then its number. */
+import type { MessagePort } from 'node:worker_threads';
+import type { Result, Value } from './statement.ts';
+
+/** A statement's number (or its text, when it is not to be kept), its parameters, and the rows it must touch. */
+export type Call = readonly [statement: number | string, parameters: readonly Value[], expect: number | undefined];
+
+export interface UnitCall {
+  readonly id: number;
+  readonly calls: readonly Call[];
+}
+
+export interface Request {
+  readonly define: readonly (readonly [number, string])[];
+  readonly units: readonly UnitCall[];
+}
+
+export type FromClient = Request | { readonly client: MessagePort } | { readonly close: true };
+
+export type Answer =
+  | { readonly id: number; readonly results: readonly Result[] }
+  | { readonly id: number; readonly failure: { readonly message: string; readonly code: string } };
+
+export type ToClient = { readonly answers: readonly Answer[] } | { readonly ready: true } | { readonly closed: true };

@@ -1,0 +1,145 @@
+/**
+ * The store thread: owns the only writing connection. It takes all units that wait at its ports, runs them in one
+ * transaction with a savepoint each, syncs once and settles each caller: a slow disk blocks no event loop, a bad unit
+ * fails alone. After an I/O error nothing more is acknowledged on that handle: it is closed and opened afresh.
+ */
+import { workerData, type MessagePort } from 'node:worker_threads';
+import type Database from 'better-sqlite3';
+import { codeOf, messageOf } from '../lib/errors.ts';
+import { assertDurable, openForWriting } from './sqlite-connection.ts';
+import type { Answer, FromClient, Request, ToClient, UnitCall } from './sqlite-protocol.ts';
+
+const { path, port } = workerData as { path: string; port: MessagePort };
+
+interface Client {
+  readonly port: MessagePort;
+  readonly sql: Map<number, string>;
+}
+
+interface Waiting {
+  readonly client: Client;
+  readonly unit: UnitCall;
+}
+
+let database: Database.Database | undefined;
+let statements = new Map<string, Database.Statement>();
+let waiting: Waiting[] = [];
+let asserted = false;
+
+function open(): Database.Database {
+  return (database ??= openForWriting(path));
+}
+
+function listen(clientPort: MessagePort): void {
+  const client: Client = { port: clientPort, sql: new Map() };
+  clientPort.on('message', (request: FromClient) => receive(client, request));
+}
+
+function receive(client: Client, request: FromClient): void {
+  if ('client' in request) return listen(request.client);
+  if ('close' in request) return close();
+  take(client, request);
+}
+
+function take(client: Client, request: Request): void {
+  for (const [id, sql] of request.define) client.sql.set(id, sql);
+  if (waiting.length === 0) setImmediate(commitWaiting);
+  for (const unit of request.units) waiting.push({ client, unit });
+}
+
+function commitWaiting(): void {
+  const units = waiting;
+  waiting = [];
+  const answers = new Map<Client, Answer[]>();
+  for (const [i, answer] of commit(units).entries()) {
+    const client = units[i]?.client;
+    if (client === undefined) continue;
+    const list = answers.get(client);
+    if (list === undefined) answers.set(client, [answer]);
+    else list.push(answer);
+  }
+  for (const [client, list] of answers) client.port.postMessage({ answers: list } satisfies ToClient);
+}
+
+function commit(units: readonly Waiting[]): Answer[] {
+  try {
+    const db = open();
+    db.exec('BEGIN IMMEDIATE');
+    const answers = units.map((item) => runUnit(db, item));
+    db.exec('COMMIT');
+    if (!asserted) {
+      assertDurable(db);
+      asserted = true;
+    }
+    return answers;
+  } catch (error) {
+    const failure = { message: messageOf(error), code: codeOf(error) ?? 'STORE_FAILED' };
+    abandon(failure.code);
+    return units.map(({ unit }) => ({ id: unit.id, failure }));
+  }
+}
+
+/** Leaves no transaction open; a handle that failed to read, write or sync is given up, a merely full disk is not. */
+function abandon(code: string): void {
+  const broken = !code.startsWith('SQLITE_FULL');
+  try {
+    if (database?.inTransaction === true) database.exec('ROLLBACK');
+    if (broken) database?.close();
+  } finally {
+    if (broken) {
+      database = undefined;
+      statements = new Map();
+    }
+  }
+}
+
+function runUnit(db: Database.Database, { client, unit }: Waiting): Answer {
+  db.exec('SAVEPOINT unit');
+  try {
+    const results = unit.calls.map(([id, parameters, expect]) => {
+      const sql = typeof id === 'string' ? id : client.sql.get(id);
+      if (sql === undefined) throw new Error(`statement ${id} was never defined`);
+      const result = run(statement(db, sql, typeof id === 'number'), parameters);
+      if (expect !== undefined && result.changes !== expect) {
+        throw Object.assign(new Error(`expected ${expect} rows, not ${result.changes}: ${sql}`), { code: 'UNMET' });
+      }
+      return result;
+    });
+    db.exec('RELEASE unit');
+    return { id: unit.id, results };
+  } catch (error) {
+    const code = codeOf(error) ?? 'STORE_FAILED';
+    // These end the whole transaction: SQLite may have rolled it back already.
+    if (!db.inTransaction || /^SQLITE_(FULL|IOERR|CORRUPT|NOMEM|READONLY)/.test(code)) throw error;
+    db.exec('ROLLBACK TO unit');
+    db.exec('RELEASE unit');
+    return { id: unit.id, failure: { message: messageOf(error), code } };
+  }
+}
+
+function statement(db: Database.Database, sql: string, keep: boolean): Database.Statement {
+  const known = statements.get(sql);
+  if (known !== undefined) return known;
+  const prepared = db.prepare(sql);
+  if (keep) statements.set(sql, prepared);
+  return prepared;
+}
+
+function run(prepared: Database.Statement, parameters: readonly unknown[]): { rows: unknown[]; changes: number } {
+  if (!prepared.reader) return { rows: [], changes: prepared.run(...parameters).changes };
+  const rows = prepared.all(...parameters);
+  return { rows, changes: rows.length };
+}
+
+function close(): void {
+  if (waiting.length > 0) commitWaiting();
+  database?.close();
+  database = undefined;
+  port.postMessage({ closed: true } satisfies ToClient);
+  port.close();
+  process.exit(0);
+}
+
+open();
+listen(port);
+port.postMessage({ ready: true } satisfies ToClient);

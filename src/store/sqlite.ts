@@ -1,0 +1,117 @@
+/** The SQLite store as a thread sees it: reads on its own read-only connection, writes through the store thread. */
+import { once } from 'node:events';
+import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
+import type Database from 'better-sqlite3';
+import { Kysely, SqliteDialect } from 'kysely';
+import { TurnBatch } from '../lib/batch.ts';
+import { openForReading } from './sqlite-connection.ts';
+import type { Answer, Call, FromClient, ToClient, UnitCall } from './sqlite-protocol.ts';
+import { Compiler, type Definition, type Result, type Statement } from './statement.ts';
+import { StoreError, UnmetError, type Results, type Store, type StoreHandle, type Unit } from './store.ts';
+import type { Tables } from './tables.ts';
+
+/** Starts the store thread for this file and opens the store in the calling thread; the caller holds the lock. */
+export async function createSqliteStore(path: string): Promise<Store> {
+  const { port1, port2 } = new MessageChannel();
+  const worker = new Worker(new URL('./sqlite-thread.ts', import.meta.url), {
+    workerData: { path, port: port2 },
+    transferList: [port2],
+    name: 'store',
+  });
+  const failed = once(worker, 'error').then(([error]: unknown[]) => {
+    throw error;
+  });
+  await Promise.race([once(port1, 'message'), failed]);
+  failed.catch((error: unknown) => {
+    // Without its store the daemon can promise nothing; systemd starts it again and the queue goes on.
+    process.nextTick(() => {
+      throw error;
+    });
+  });
+  return openClient(path, port1, async () => {
+    const exited = once(worker, 'exit');
+    port1.postMessage({ close: true } satisfies FromClient);
+    await exited;
+  });
+}
+
+/** Opens the store in another thread, with the handle that `share()` gave. */
+export function connectSqliteStore(path: string, port: MessagePort): Store {
+  return openClient(path, port, () => {
+    port.close();
+    return Promise.resolve();
+  });
+}
+
+interface Settle {
+  resolve(results: readonly Result[]): void;
+  reject(error: Error): void;
+}
+
+function openClient(path: string, port: MessagePort, end: () => Promise<void>): Store {
+  const database = openForReading(path);
+  const read = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
+  const compiler = new Compiler(read, 'sqlite');
+  const prepared = new Map<string, Database.Statement>();
+  const numbers = new Map<Definition, number>();
+  const pending = new Map<number, Settle>();
+  let define: [number, string][] = [];
+  let nextUnit = 0;
+
+  const batch = new TurnBatch<UnitCall>((units) => {
+    port.postMessage({ define, units } satisfies FromClient);
+    define = [];
+  });
+  port.on('message', (message: ToClient) => {
+    if ('answers' in message) for (const answer of message.answers) settle(answer);
+  });
+
+  function settle(answer: Answer): void {
+    const waiting = pending.get(answer.id);
+    pending.delete(answer.id);
+    if (waiting === undefined) return;
+    if ('results' in answer) return waiting.resolve(answer.results);
+    const { message, code } = answer.failure;
+    waiting.reject(code === 'UNMET' ? new UnmetError(message) : new StoreError(message, code));
+  }
+
+  function call(statement: Statement): Call {
+    const { sql, bind } = compiler.compile(statement.definition);
+    const parameters = bind(statement.values);
+    let number = numbers.get(statement.definition);
+    if (number === undefined) {
+      number = numbers.size;
+      numbers.set(statement.definition, number);
+      define.push([number, sql]);
+    }
+    return [number, parameters, statement.expect];
+  }
+
+  return {
+    dialect: 'sqlite',
+    read,
+    write<const U extends Unit>(unit: U) {
+      return new Promise<Results<U>>((resolve, reject) => {
+        const id = nextUnit++;
+        const calls = unit.map(call);
+        pending.set(id, { resolve: (results) => resolve(results as Results<U>), reject });
+        batch.add({ id, calls });
+      });
+    },
+    select<Row>(statement: Statement<Row>) {
+      const { sql, bind } = compiler.compile(statement.definition);
+      let query = prepared.get(sql);
+      if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
+      return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
+    },
+    share(): StoreHandle {
+      const { port1, port2 } = new MessageChannel();
+      port.postMessage({ client: port2 } satisfies FromClient, [port2]);
+      return { dialect: 'sqlite', path, port: port1 };
+    },
+    async close() {
+      await end();
+      await read.destroy();
+    },
+  };
+}

@@ -1,0 +1,96 @@
+/**
+ * Statements that are built with Kysely once and bound many times: compiling a query costs more than running it, so a
+ * hot path compiles it at its first use and from then on only fills in the values.
+ */
+import type { CompiledQuery, Kysely } from 'kysely';
+import type { Tables } from './tables.ts';
+
+export type Dialect = 'sqlite' | 'postgres';
+export type Value = string | number | null | Uint8Array;
+
+interface Compilable<Row> {
+  compile(): CompiledQuery<Row>;
+}
+
+/** Stands in for a value while a statement is built. */
+export type Placeholders<Values> = <Name extends keyof Values & string>(name: Name) => Values[Name];
+
+export interface Definition<Row = unknown> {
+  readonly compile: (db: Kysely<Tables>, dialect: Dialect) => CompiledQuery<Row>;
+}
+
+/** A definition with its values; part of a unit. */
+export interface Statement<Row = unknown> {
+  readonly definition: Definition<Row>;
+  readonly values: object;
+  /** The unit fails with `UnmetError` unless the statement touches exactly this many rows. */
+  readonly expect?: number | undefined;
+}
+
+/** What a statement did: the rows it returned, and how many it changed. */
+export interface Result<Row = unknown> {
+  readonly rows: Row[];
+  readonly changes: number;
+}
+
+class Placeholder {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** A statement as a function of its values: `define<{ id: string }>()((db, value) => db.deleteFrom('x').where('id', '=', value('id')))`. */
+export function define<Values extends object>() {
+  return <Row>(
+    build: (db: Kysely<Tables>, value: Placeholders<Values>, dialect: Dialect) => Compilable<Row>,
+  ): ((values: Values, expect?: number) => Statement<Row>) => {
+    const definition: Definition<Row> = {
+      compile: (db, dialect) => build(db, placeholder as unknown as Placeholders<Values>, dialect).compile(),
+    };
+    return (values, expect) => ({ definition, values, expect });
+  };
+}
+
+function placeholder(name: string): Placeholder {
+  return new Placeholder(name);
+}
+
+export interface CompiledStatement {
+  readonly sql: string;
+  /** The parameters for these values, in order. */
+  bind(values: object): Value[];
+}
+
+/** Compiles each definition once for one dialect; the cache lives as long as the store that owns it. */
+export class Compiler {
+  readonly #db: Kysely<Tables>;
+  readonly #dialect: Dialect;
+  readonly #compiled = new WeakMap<Definition, CompiledStatement>();
+
+  constructor(db: Kysely<Tables>, dialect: Dialect) {
+    this.#db = db;
+    this.#dialect = dialect;
+  }
+
+  compile(definition: Definition): CompiledStatement {
+    const known = this.#compiled.get(definition);
+    if (known !== undefined) return known;
+    const { sql, parameters } = definition.compile(this.#db, this.#dialect);
+    const names = parameters.map((parameter) => (parameter instanceof Placeholder ? parameter.name : undefined));
+    const statement: CompiledStatement = {
+      sql,
+      bind(values) {
+        const given = values as Record<string, Value>;
+        return names.map((name, i) => {
+          if (name === undefined) return parameters[i] as Value;
+          const value = given[name];
+          if (value === undefined) throw new TypeError(`no value for ${name} in: ${sql}`);
+          return value;
+        });
+      },
+    };
+    this.#compiled.set(definition, statement);
+    return statement;
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * The door to the database. A write is a unit: statements that commit together or not at all; `write` settles only after
+ * the commit is on the disk (SQLite: `synchronous=FULL`; PostgreSQL: its commit). Reads see everything committed before.
+ */
+import type { MessagePort } from 'node:worker_threads';
+import type { Kysely } from 'kysely';
+import type { Dialect, Result, Statement } from './statement.ts';
+import type { Tables } from './tables.ts';
+
+export type Unit = readonly Statement[];
+export type Results<U extends Unit> = { -readonly [K in keyof U]: U[K] extends Statement<infer Row> ? Result<Row> : never };
+
+export interface Store {
+  readonly dialect: Dialect;
+  /** For reading only: on SQLite the connection refuses writes. */
+  readonly read: Kysely<Tables>;
+  /**
+   * Commits the unit, durably. Rejects with UnmetError where a statement's `expect` failed, with StoreError where the
+   * database cannot write (disk full, I/O error, connection lost): then nothing of the unit happened.
+   */
+  write<const U extends Unit>(unit: U): Promise<Results<U>>;
+  /** The rows of a defined query, compiled once. */
+  select<Row>(statement: Statement<Row>): Promise<Row[]>;
+  /** What another thread needs to open the same store with `connectStore`; transfer `handle.port` with it. */
+  share(): StoreHandle;
+  close(): Promise<void>;
+}
+
+export type StoreHandle =
+  | { readonly dialect: 'sqlite'; readonly path: string; readonly port: MessagePort }
+  | { readonly dialect: 'postgres'; readonly url: string };
+
+/** A statement's `expect` did not hold; nothing of its unit was written. */
+export class UnmetError extends Error {
+  override readonly name = 'UnmetError';
+}
+
+/** The database could not commit; `code` is SQLite's, PostgreSQL's or Node's. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  readonly code: string;
+  constructor(message: string, code: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * The rows as both dialects hold them. Times are integers (ms since the epoch), flags are 0 or 1, JSON is text, so that
+ * one set of queries serves SQLite and PostgreSQL.
+ */
+
+export interface Tables {
+  tenants: TenantRow;
+  projects: ProjectRow;
+  config_revisions: RevisionRow;
+  domains: DomainRow;
+  dkim_keys: DkimKeyRow;
+  submissions: SubmissionRow;
+  submission_files: FileRow;
+  file_chunks: FileChunkRow;
+  form_counters: FormCounterRow;
+  messages: MessageRow;
+  message_chunks: MessageChunkRow;
+  deliveries: DeliveryRow;
+  attempts: AttemptRow;
+  destinations: DestinationRow;
+  suppressions: SuppressionRow;
+  acknowledged: AcknowledgedRow;
+  events: EventRow;
+  idempotency_keys: IdempotencyRow;
+  limits: LimitRow;
+  secrets: SecretRow;
+}
+
+export interface TenantRow {
+  id: string;
+  name: string;
+  email: string;
+  plan: string;
+  created_at: number;
+}
+
+export interface ProjectRow {
+  id: string;
+  tenant: string;
+  slug: string;
+  name: string;
+  source: 'file' | 'push';
+  revision: string;
+  created_at: number;
+}
+
+export interface RevisionRow {
+  id: string;
+  tenant: string;
+  slug: string;
+  /** The file's name as the operator knows it. */
+  file: string;
+  yaml: string;
+  /** JSON: `{ path: content }` of the files that the YAML names. */
+  files: string;
+  /** SHA-256 of yaml and files: the same content is the same revision. */
+  hash: string;
+  created_at: number;
+}
+
+export type DomainStatus = 'pending' | 'verified' | 'degraded' | 'failed';
+
+export interface DomainRow {
+  name: string;
+  tenant: string;
+  project: string;
+  /** What the ownership record must hold. */
+  token: string;
+  status: DomainStatus;
+  /** JSON: the records as last found, null before the first check. */
+  records: string | null;
+  checked_at: number | null;
+  verified_at: number | null;
+  /** Since when the required records have been broken, null while they are right. */
+  broken_at: number | null;
+  next_check_at: number;
+  created_at: number;
+}
+
+export interface DkimKeyRow {
+  domain: string;
+  selector: string;
+  algorithm: 'rsa' | 'ed25519';
+  /** PKCS#8 PEM. */
+  private_key: string;
+  /** Base64, as `p=` has it. */
+  public_key: string;
+  created_at: number;
+}
+
+export interface SubmissionRow {
+  id: string;
+  tenant: string;
+  /** `<domain>/<form_id>`. */
+  form: string;
+  domain: string;
+  revision: string;
+  /** JSON: `[[name, value | [values]], …]` in the order sent. */
+  fields: string;
+  /** JSON: the control fields that mail uses (`_subject`, `_replyto`). */
+  control: string;
+  ip: string;
+  user_agent: string;
+  referer: string;
+  status: 'accepted' | 'spam';
+  spam_score: number;
+  /** JSON: `[{ name, score, detail }]`. */
+  spam_reasons: string;
+  created_at: number;
+}
+
+export interface FileRow {
+  id: string;
+  submission: string;
+  field: string;
+  filename: string;
+  content_type: string;
+  size: number;
+}
+
+export interface FileChunkRow {
+  file: string;
+  seq: number;
+  bytes: Uint8Array;
+  /** Chunks whose submission never came are swept by age. */
+  created_at: number;
+}
+
+/** Accepted submissions of a form; outlives their retention. */
+export interface FormCounterRow {
+  form: string;
+  submissions: number;
+}
+
+export type MessageKind = 'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'dsn' | 'system';
+
+export interface MessageRow {
+  id: string;
+  tenant: string;
+  kind: MessageKind;
+  /** The submission that it tells of, if any. */
+  submission: string | null;
+  /** The domain whose key signs it and whose form it is. */
+  domain: string;
+  /** JSON for the renderer of its kind. */
+  source: string;
+  /** `none`: rendered when first tried. `stored`: the finished bytes are in message_chunks. `dropped`: settled and swept. */
+  body: 'none' | 'stored' | 'dropped';
+  /** Bytes of the finished message, 0 before. */
+  size: number;
+  created_at: number;
+  expires_at: number;
+}
+
+export interface MessageChunkRow {
+  message: string;
+  seq: number;
+  bytes: Uint8Array;
+}
+
+export type DeliveryState =
+  | 'queued'
+  | 'sending'
+  | 'deferred'
+  | 'delivered'
+  | 'bounced'
+  | 'expired'
+  | 'cancelled'
+  | 'suppressed'
+  | 'captured';
+
+export interface DeliveryRow {
+  id: string;
+  message: string;
+  tenant: string;
+  recipient: string;
+  /** The recipient's domain. */
+  destination: string;
+  state: DeliveryState;
+  attempts: number;
+  /** When it is due; null once settled. */
+  next_attempt_at: number | null;
+  lease_owner: string | null;
+  lease_until: number | null;
+  /** The server's last words, or ours. */
+  last_reply: string | null;
+  created_at: number;
+  expires_at: number;
+  settled_at: number | null;
+}
+
+export interface AttemptRow {
+  delivery: string;
+  number: number;
+  at: number;
+  host: string | null;
+  address: string | null;
+  /** `TLSv1.3`, … ; null for clear text. */
+  tls: string | null;
+  outcome: 'delivered' | 'deferred' | 'bounced' | 'expired' | 'interrupted';
+  reply: string;
+}
+
+/** One retry timer per destination: a dead one costs one row, however much waits for it. */
+export interface DestinationRow {
+  name: string;
+  /** The earliest due delivery, or the end of a pause; null when nothing waits. */
+  next_due_at: number | null;
+  /** Connection failures in a row. */
+  failures: number;
+  /** 1: the operator holds it. */
+  held: number;
+  last_error: string | null;
+}
+
+export interface SuppressionRow {
+  tenant: string;
+  address: string;
+  reason: 'bounce' | 'complaint' | 'manual';
+  created_at: number;
+}
+
+/** When an address was last sent an acknowledgment by any form of the tenant. */
+export interface AcknowledgedRow {
+  tenant: string;
+  address: string;
+  at: number;
+}
+
+export interface EventRow {
+  id: string;
+  tenant: string;
+  type: string;
+  /** JSON. */
+  data: string;
+  submission: string | null;
+  message: string | null;
+  domain: string | null;
+  created_at: number;
+}
+
+export interface IdempotencyRow {
+  scope: string;
+  key: string;
+  /** SHA-256 of the body. */
+  hash: string;
+  /** 0 while the first request is in progress. */
+  status: number;
+  response: string;
+  created_at: number;
+}
+
+export interface LimitRow {
+  bucket: string;
+  /** Start of the fixed window, ms. */
+  starts_at: number;
+  count: number;
+}
+
+export interface SecretRow {
+  name: string;
+  value: string;
+  created_at: number;
+}
