@@ -1,0 +1,46 @@
+/** How the state of a domain moves, and when it is asked about again. */
+import type { DomainRow, DomainStatus } from '../store/tables.ts';
+
+/** What the required records say: right, broken, or DNS did not answer. */
+export type Verdict = 'ok' | 'broken' | 'unknown';
+
+type State = Pick<DomainRow, 'status' | 'verified_at' | 'broken_at'>;
+
+const MINUTE = 60_000;
+
+/**
+ * The state after a check: pending → verified when the records are right; verified → degraded when they break, → failed
+ * once they have been broken for `grace` ms; any → verified when they are right again. `unknown` moves nothing.
+ */
+export function nextState(state: State, verdict: Verdict, { now, grace }: { now: number; grace: number }): State {
+  const { status, verified_at, broken_at } = state;
+  if (verdict === 'unknown') return { status, verified_at, broken_at };
+  if (verdict === 'ok') return { status: 'verified', verified_at: verified_at ?? now, broken_at: null };
+  if (status === 'pending') return { status, verified_at, broken_at: null };
+  const since = broken_at ?? now;
+  return { status: brokenFor(status, now - since, grace), verified_at, broken_at: since };
+}
+
+function brokenFor(status: DomainStatus, age: number, grace: number): DomainStatus {
+  return status === 'failed' || age >= grace ? 'failed' : 'degraded';
+}
+
+/**
+ * When to ask again, ms: a verified domain after `recheck`; one that waits for its owner soon, then ever more seldom (a
+ * tenth of its age, 20 s to `recheck`); broken ones every 30 minutes at the latest, silence of DNS after 5.
+ */
+export function nextCheck(
+  { status, created_at }: Pick<DomainRow, 'status' | 'created_at'>,
+  verdict: Verdict,
+  { now, recheck }: { now: number; recheck: number },
+): number {
+  if (verdict === 'unknown') return now + Math.min(recheck, status === 'pending' ? MINUTE : 5 * MINUTE);
+  if (status === 'verified') return now + recheck;
+  if (status === 'pending') return now + Math.min(recheck, Math.max(20_000, Math.floor((now - created_at) / 10)));
+  return now + Math.min(recheck, 30 * MINUTE);
+}
+
+/** The selector of each algorithm's key: the configured one for RSA, a sibling for Ed25519. */
+export function selectorOf(selector: string, algorithm: 'rsa' | 'ed25519'): string {
+  return algorithm === 'rsa' ? selector : `${selector}-ed25519`;
+}

@@ -1,0 +1,119 @@
+import { expect, test } from 'vitest';
+import { connectStore, createStore } from '../../src/store/database.ts';
+import { recordEvent } from '../../src/store/events.ts';
+import { findRevision, lastRevisionOfFile, saveOperator, saveRevision, OPERATOR } from '../../src/store/revisions.ts';
+import { obtainSecret } from '../../src/store/secrets.ts';
+import { define } from '../../src/store/statement.ts';
+import { StoreError, UnmetError } from '../../src/store/store.ts';
+import { freshDatabase, openTestStore } from '../harness/store.ts';
+
+const insert = define<{ bucket: string; count: number }>()((db, value) =>
+  db.insertInto('limits').values({ bucket: value('bucket'), starts_at: 0, count: value('count') }),
+);
+const bump = define<{ bucket: string }>()((db, value) =>
+  db
+    .updateTable('limits')
+    .set((eb) => ({ count: eb('count', '+', 1) }))
+    .where('bucket', '=', value('bucket'))
+    .returning(['bucket', 'count']),
+);
+const buckets = define<object>()((db) => db.selectFrom('limits').selectAll().orderBy('bucket'));
+
+test('a unit is written whole and read back, with the rows that its statements return', async () => {
+  const store = await openTestStore();
+  const [, second] = await store.write([insert({ bucket: 'a', count: 1 }), bump({ bucket: 'a' })]);
+  expect(second).toEqual({ rows: [{ bucket: 'a', count: 2 }], changes: 1 });
+  expect(await store.select(buckets({}))).toEqual([{ bucket: 'a', starts_at: 0, count: 2 }]);
+});
+
+test('a unit whose last statement fails leaves nothing, and its neighbours in the same commit are written', async () => {
+  const store = await openTestStore();
+  await store.write([insert({ bucket: 'taken', count: 0 })]);
+  const outcomes = await Promise.allSettled([
+    store.write([insert({ bucket: 'before', count: 1 })]),
+    store.write([insert({ bucket: 'half', count: 1 }), insert({ bucket: 'taken', count: 1 })]),
+    store.write([insert({ bucket: 'after', count: 1 })]),
+  ]);
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  expect(outcomes[1]).toMatchObject({ reason: expect.any(StoreError) });
+  expect((await store.select(buckets({}))).map(({ bucket }) => bucket)).toEqual(['after', 'before', 'taken']);
+});
+
+test('an expectation that does not hold undoes the unit and says so', async () => {
+  const store = await openTestStore();
+  const unit = store.write([insert({ bucket: 'a', count: 1 }), bump({ bucket: 'not there' }, 1)]);
+  await expect(unit).rejects.toThrow(UnmetError);
+  expect(await store.select(buckets({}))).toEqual([]);
+  await store.write([insert({ bucket: 'a', count: 1 }), bump({ bucket: 'a' }, 1)]);
+});
+
+test('a thousand units at once are all written', async () => {
+  const store = await openTestStore();
+  await Promise.all(Array.from({ length: 1000 }, (_, i) => store.write([insert({ bucket: `b${i}`, count: i })])));
+  expect((await store.select(buckets({}))).length).toBe(1000);
+});
+
+test('a forgotten value is an error, not a null', async () => {
+  const store = await openTestStore();
+  // @ts-expect-error -- the type already forbids it
+  await expect(async () => store.write([insert({ bucket: 'a' })])).rejects.toThrow('no value for count');
+});
+
+test('what was written is there after the store was closed and opened again', async () => {
+  const url = await freshDatabase();
+  const first = await createStore(url);
+  await first.write([insert({ bucket: 'kept', count: 7 })]);
+  await first.close();
+  const second = await createStore(url);
+  expect(await second.select(buckets({}))).toMatchObject([{ bucket: 'kept', count: 7 }]);
+  await second.close();
+});
+
+test('another thread writes and reads through the shared handle', async () => {
+  const store = await openTestStore();
+  const other = connectStore(store.share());
+  await other.write([insert({ bucket: 'theirs', count: 1 })]);
+  await store.write([insert({ bucket: 'ours', count: 2 })]);
+  expect((await other.select(buckets({}))).map(({ bucket }) => bucket)).toEqual(['ours', 'theirs']);
+  await other.close();
+  await store.write([insert({ bucket: 'still open', count: 3 })]);
+});
+
+test('a secret is made once and stays', async () => {
+  const store = await openTestStore();
+  const [one, two] = await Promise.all([obtainSecret(store, 'srs', 1), obtainSecret(store, 'srs', 2)]);
+  expect(one.length).toBe(32);
+  expect(two.equals(one)).toBe(true);
+  expect((await obtainSecret(store, 'other', 3)).equals(one)).toBe(false);
+});
+
+test('the same content is the same revision, and the newest of a file is found', async () => {
+  const store = await openTestStore();
+  await saveOperator(store, 'ops@example.net', 1);
+  const project = {
+    tenant: OPERATOR,
+    slug: 'site',
+    name: 'Site',
+    source: 'file' as const,
+    file: 'projects/site.yml',
+    yaml: 'a: 1',
+    files: { 'mail.html': '<p>' },
+  };
+  const first = await saveRevision(store, project, 10);
+  const changed = await saveRevision(store, { ...project, yaml: 'a: 2' }, 20);
+  expect(changed).not.toBe(first);
+  expect((await lastRevisionOfFile(store, OPERATOR, 'projects/site.yml'))?.id).toBe(changed);
+  expect(await saveRevision(store, project, 30)).toBe(first);
+  expect((await lastRevisionOfFile(store, OPERATOR, 'projects/site.yml'))?.id).toBe(first);
+  expect(await findRevision(store, first)).toMatchObject({ yaml: 'a: 1', files: '{"mail.html":"<p>"}' });
+  expect(await findRevision(store, 'rev_none')).toBeUndefined();
+});
+
+test('an event is kept with what it is about', async () => {
+  const store = await openTestStore();
+  await store.write([
+    recordEvent({ type: 'domain.verified', tenant: OPERATOR, at: 5, data: { why: 'asked' }, domain: 'example.com' }),
+  ]);
+  const rows = await store.read.selectFrom('events').selectAll().execute();
+  expect(rows).toMatchObject([{ type: 'domain.verified', domain: 'example.com', data: '{"why":"asked"}', message: null }]);
+});
