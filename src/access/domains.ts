@@ -89,19 +89,23 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
     const found = rowOf(name);
     if (found === undefined) return undefined;
     const { row } = found;
-    const { records, verdict } = await checkDomain(await required(found), resolver);
+    const { records, verdict } = await checkDomain(await required(found), resolver.fresh());
     const status = await commit({ row, verdict, records });
     return { status, records };
   }
 
-  async function commit(check: { row: DomainRow; verdict: Verdict; records: CheckedRecord[] }): Promise<DomainStatus> {
+  async function commit(check: {
+    row: DomainRow;
+    verdict: Verdict;
+    records: readonly CheckedRecord[];
+  }): Promise<DomainStatus> {
     const { row, verdict, records } = check;
     const now = clock.now();
     const { recheck, grace } = snapshot().server.dns;
     const state = nextState(row, verdict, { now, grace });
     const { tenant, name } = row;
     const next = { ...row, ...state, records: JSON.stringify(records), checked_at: now };
-    const changed = state.status !== row.status && state.status !== 'pending';
+    const changed = state.status !== row.status && state.status !== 'pending' ? state.status : undefined;
     await store.write([
       updateDomain({
         tenant,
@@ -111,12 +115,12 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
         checked_at: now,
         next_check_at: nextCheck(next, verdict, { now, recheck }),
       }),
-      ...(changed
-        ? [recordEvent({ type: `domain.${state.status}`, tenant, at: now, domain: name, data: { records } })]
-        : []),
+      ...(changed === undefined
+        ? []
+        : [recordEvent({ type: `domain.${changed}`, tenant, at: now, domain: name, data: { records } })]),
     ]);
     rows.set(key(tenant, name), next);
-    if (changed) log[state.status === 'verified' ? 'info' : 'warn'](`domain.${state.status}`, { domain: name });
+    if (changed !== undefined) log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name });
     else log.debug('domain.checked', { domain: name, status: state.status, verdict });
     return state.status;
   }
@@ -129,8 +133,10 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
       const wanted = await required(found);
       const last = found.row.records === null ? [] : (JSON.parse(found.row.records) as CheckedRecord[]);
       const records = wanted.map((record): CheckedRecord => {
-        const seen = last.find((one) => one.name === record.name && one.value === record.value);
-        return seen ?? { ...record, status: 'unknown', found: [] };
+        // An advised value is merged into what stands there; a required one that has changed since was never seen.
+        const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
+        const current = seen !== undefined && (!record.required || seen.value === record.value);
+        return current ? seen : { ...record, status: 'unknown', found: [] };
       });
       return { status: found.row.status, records };
     },

@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { needsSmtpUtf8, parseAddress, parseDomain } from '../../src/lib/addresses.ts';
+
+describe('an address', () => {
+  test.each([
+    ['you@example.com', 'you@example.com'],
+    ['You.Name+tag@Example.COM', 'You.Name+tag@example.com'],
+    ["o'brien!#$%&*/=?^_`{|}~-@example.com", "o'brien!#$%&*/=?^_`{|}~-@example.com"],
+    ['山田@例え.テスト', '山田@xn--r8jz45g.xn--zckzah'],
+    ['a@xn--bcher-kva.example', 'a@xn--bcher-kva.example'],
+    ['a@sub.under_score.example', 'a@sub.under_score.example'],
+  ])('%s', (text, address) => {
+    expect(parseAddress(text)?.address).toBe(address);
+  });
+
+  test.each([
+    '',
+    '@',
+    'you',
+    'you@',
+    '@example.com',
+    'you@localhost',
+    'you@example.com.',
+    'you@@example.com',
+    'you@exa mple.com',
+    'y ou@example.com',
+    '.you@example.com',
+    'you.@example.com',
+    'yo..u@example.com',
+    '"quoted"@example.com',
+    '"v@evil x"@example.com',
+    'you@[127.0.0.1]',
+    'you@127.0.0.1',
+    'you@example.com, other@example.com',
+    'you@example.com,other@example.com',
+    'You <you@example.com>',
+    'you@example.com\r\nBcc: x@y.example',
+    'you\n@example.com',
+    'you\0@example.com',
+    'you\u200e\u2028@example.com',
+    'a%b@c@example.com ',
+    'you@-example.com',
+    'you@example-.com',
+    'you@exam..ple.com',
+    `${'x'.repeat(65)}@example.com`,
+    `you@${'x'.repeat(64)}.com`,
+    `you@${'x.'.repeat(130)}com`,
+  ])('%j is none', (text) => {
+    expect(parseAddress(text)).toBeUndefined();
+  });
+
+  test('whatever is accepted can stand in an envelope: no space, control, bracket, comma, second @ or line break', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.emailAddress()), (text) => {
+        const found = parseAddress(text);
+        // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+        if (found !== undefined) expect(found.address).toMatch(/^[^\s\x00-\x1f\x7f<>(),:;"[\]\\@]+@[a-z0-9._-]+$/);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+test('a domain is lower case, in A-labels, and has two labels', () => {
+  expect(parseDomain('BÜCHER.example')).toBe('xn--bcher-kva.example');
+  expect(parseDomain('com')).toBeUndefined();
+  expect(parseDomain('1.2.3.4')).toBeUndefined();
+  expect(parseDomain('a.example/path')).toBeUndefined();
+});
+
+test('only a local part beyond ASCII asks for SMTPUTF8', () => {
+  expect(needsSmtpUtf8('you@xn--bcher-kva.example')).toBe(false);
+  expect(needsSmtpUtf8('山田@example.com')).toBe(true);
+});

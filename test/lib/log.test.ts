@@ -1,0 +1,37 @@
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { createLog } from '../../src/lib/log.ts';
+import { temporaryFolder } from '../harness/store.ts';
+
+async function lines(options: { redact_addresses: boolean; level: 'info' | 'debug' }): Promise<unknown[]> {
+  const path = join(await temporaryFolder(), 'log');
+  const fd = openSync(path, 'w');
+  const log = createLog({ ...options, format: 'json', fd });
+  log.debug('worker.idle');
+  log.info('delivery.delivered', { message: 'msg_1', recipient: 'owner@example.com', reply: '250 <owner@example.com>\r\nok' });
+  closeSync(fd);
+  return readFileSync(path, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line): unknown => JSON.parse(line));
+}
+
+test('one line per event, with its name, level and time; control characters stay inside their string', async () => {
+  expect(await lines({ redact_addresses: false, level: 'info' })).toEqual([
+    {
+      level: 'info',
+      time: expect.stringMatching(/^\d{4}-.*Z$/),
+      event: 'delivery.delivered',
+      message: 'msg_1',
+      recipient: 'owner@example.com',
+      reply: '250 <owner@example.com>\r\nok',
+    },
+  ]);
+});
+
+test('the level decides what is said, and addresses are masked on demand', async () => {
+  const [idle, delivered] = await lines({ redact_addresses: true, level: 'debug' });
+  expect(idle).toMatchObject({ event: 'worker.idle', level: 'debug' });
+  expect(delivered).toMatchObject({ recipient: 'o***@example.com', reply: '250 <o***@example.com>\r\nok' });
+});
