@@ -1,0 +1,148 @@
+/**
+ * Mail from its parts (RFC 5322, MIME): text, text and HTML, either with attachments. The same Mail gives the same bytes.
+ * The result has CRLF line ends only, lines of at most 998 bytes and no byte above 127, but for an address whose local part
+ * is not ASCII itself (RFC 6532: such mail goes only where SMTPUTF8 is offered). No value can add a header, a recipient
+ * or a part.
+ *
+ * Our own composer and not nodemailer's MailComposer, for all shapes: 0.04 ms against 0.7 ms for a message with text and
+ * HTML, and what is left of MIME once addresses are parsed, boundaries cannot occur in any encoded part and nothing is
+ * streamed or guessed is this file.
+ */
+import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { cleanText, mailboxHeader, parameter, textHeader, type Mailbox } from './header-text.ts';
+import { base64Lines, prefersBase64, quotedPrintable } from './transfer-encoding.ts';
+
+export type { Mailbox };
+
+export interface Attachment {
+  /** Any text: a path is cut off, the rest is encoded. */
+  readonly filename: string;
+  /** `type/subtype`; whatever else it is counts as application/octet-stream. */
+  readonly contentType: string;
+  readonly content: Buffer;
+}
+
+export interface Mail {
+  readonly from: Mailbox;
+  readonly to: readonly Mailbox[];
+  readonly cc?: readonly Mailbox[] | undefined;
+  readonly replyTo?: readonly Mailbox[] | undefined;
+  readonly subject: string;
+  readonly text?: string | undefined;
+  readonly html?: string | undefined;
+  /** Milliseconds. */
+  readonly date: number;
+  /** With its angle brackets. */
+  readonly messageId: string;
+  /** More headers: Auto-Submitted, Feedback-ID, Importance, In-Reply-To, Precedence, Priority, References, List-… and X-…. */
+  readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
+  readonly attachments?: readonly Attachment[] | undefined;
+}
+
+interface Entity {
+  /** Header lines with their CRLF. */
+  readonly headers: string;
+  readonly content: readonly Buffer[];
+}
+
+const MESSAGE_ID = /^<[!-;=?A-~]{1,200}@[!-;=?A-~]{1,250}>$/;
+const MORE_HEADERS =
+  /^(?:auto-submitted|feedback-id|importance|in-reply-to|precedence|priority|references|(?:list|x)-[a-z0-9-]{1,70})$/i;
+/** Not multipart/* and message/*: their content may not be in base64 (RFC 2046 §5.2.1) and a reader would look into it. */
+const CONTENT_TYPE = /^(?:application|audio|font|image|model|text|video)\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$/i;
+/** So much of an attachment is encoded before others get their turn: whole base64 lines, about 4 ms. */
+const TURN = 57 * 16_384;
+
+/** The whole message. Throws on an address, a message id or a header name that has no place in one. */
+export async function composeMail(mail: Mail): Promise<Buffer> {
+  if (!MESSAGE_ID.test(mail.messageId)) throw new Error('not a message id');
+  const { headers, content } = await body(mail);
+  const to = mail.to.length === 0 ? 'To: undisclosed-recipients:;\r\n' : mailboxHeader('To', mail.to);
+  const lines = [
+    // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
+    `Date: ${new Date(mail.date).toUTCString().replace('GMT', '+0000')}\r\n`,
+    `Message-ID: ${mail.messageId}\r\n`,
+    mailboxHeader('From', [mail.from]),
+    to,
+    mail.cc?.length ? mailboxHeader('Cc', mail.cc) : '',
+    mail.replyTo?.length ? mailboxHeader('Reply-To', mail.replyTo) : '',
+    textHeader('Subject', mail.subject),
+    ...(mail.headers ?? []).map(moreHeader),
+    'MIME-Version: 1.0\r\n',
+    headers,
+    '\r\n',
+  ];
+  const message = Buffer.concat([Buffer.from(lines.join('')), ...content]);
+  return message.at(-1) === 0x0a ? message : Buffer.concat([message, Buffer.from('\r\n')]);
+}
+
+function moreHeader([name, value]: readonly [string, string]): string {
+  if (!MORE_HEADERS.test(name)) throw new Error(`the header ${JSON.stringify(name)} cannot be set`);
+  return textHeader(name, value, 16_384);
+}
+
+async function body(mail: Mail): Promise<Entity> {
+  const texts: Entity[] = [];
+  if (mail.text !== undefined || mail.html === undefined) texts.push(textPart('plain', mail.text ?? ''));
+  if (mail.html !== undefined) texts.push(textPart('html', mail.html));
+  const [only, second] = texts;
+  const shown = only === undefined || second !== undefined ? multipart('alternative', texts, mail) : only;
+  if (mail.attachments === undefined || mail.attachments.length === 0) return shown;
+  return multipart('mixed', [shown, ...(await attachmentParts(mail.attachments))], mail);
+}
+
+/**
+ * No encoded part can hold the boundary, whoever knows it: `=_` stands in no quoted-printable text and in no base64
+ * (RFC 2045 §6.7).
+ */
+function multipart(subtype: 'alternative' | 'mixed', parts: readonly Entity[], mail: Mail): Entity {
+  const boundary = `=_${subtype}_${createHash('sha256').update(mail.messageId).digest('hex').slice(0, 32)}`;
+  return {
+    headers: `Content-Type: multipart/${subtype};\r\n boundary="${boundary}"\r\n`,
+    content: [
+      // The CRLF before a boundary is the boundary's (RFC 2046 §5.1.1): each part keeps the end that it has.
+      ...parts.flatMap(({ headers, content }) => [Buffer.from(`\r\n--${boundary}\r\n${headers}\r\n`), ...content]),
+      Buffer.from(`\r\n--${boundary}--\r\n`),
+    ],
+  };
+}
+
+function textPart(subtype: 'plain' | 'html', text: string): Entity {
+  const base64 = prefersBase64(text);
+  return {
+    headers:
+      `Content-Type: text/${subtype}; charset=utf-8\r\n` +
+      `Content-Transfer-Encoding: ${base64 ? 'base64' : 'quoted-printable'}\r\n`,
+    // RFC 2045 §6.8: line ends of text are canonical before base64.
+    content: [base64 ? base64Lines(Buffer.from(text.replaceAll(/\r\n?|\n/g, '\r\n'))) : quotedPrintable(text)],
+  };
+}
+
+async function attachmentParts(attachments: readonly Attachment[]): Promise<Entity[]> {
+  const parts: Entity[] = [];
+  for (const { filename, contentType, content } of attachments) {
+    const type = CONTENT_TYPE.test(contentType) ? contentType : 'application/octet-stream';
+    const encoded: Buffer[] = [];
+    for (let at = 0; at < content.length; at += TURN) {
+      if (at > 0) await setImmediate();
+      encoded.push(base64Lines(content.subarray(at, at + TURN)));
+    }
+    parts.push({
+      headers:
+        `Content-Type: ${type}\r\n` +
+        `Content-Disposition: attachment${parameter('filename', attachmentName(filename))}\r\n` +
+        'Content-Transfer-Encoding: base64\r\n',
+      content: encoded,
+    });
+  }
+  return parts;
+}
+
+/** The last step of a path, its extension kept if it is too long. */
+function attachmentName(filename: string): string {
+  const name = cleanText(filename, filename.length).split(/[/\\]/).at(-1)?.trim() ?? '';
+  const extension = /\.[^.]{1,16}$/.exec(name)?.[0] ?? '';
+  const short = name.length > 200 ? cleanText(name, 180) + extension : name;
+  return short === '' ? 'attachment' : short;
+}

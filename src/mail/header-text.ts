@@ -1,0 +1,123 @@
+/**
+ * Text that stands in a header: whatever it holds, it becomes one field of printable ASCII in folded lines, and a reader
+ * sees it again as it was, but for control characters, which are spaces. No value can begin a second header.
+ */
+import { parseAddress } from '../lib/addresses.ts';
+
+export interface Mailbox {
+  readonly name?: string | undefined;
+  /** One addr-spec, as lib/addresses.ts reads it. */
+  readonly address: string;
+}
+
+/** RFC 2047 §2 and RFC 5322 §2.1.1 prefer this; a token that is longer itself stands in a longer line, up to 998. */
+const LINE = 76;
+const LONGEST_TOKEN = 900;
+/** Of an encoded-word without `=?utf-8?Q?` and `?=`; with `Reply-To: ` before it the line stays within LINE. */
+const WORD = 48;
+
+/** One line: control characters and line separators are spaces, unpaired surrogates U+FFFD; no blanks around it. */
+export function cleanText(text: string, longest: number): string {
+  const line = text
+    .slice(0, longest)
+    .replaceAll(/[\p{Cc}\u2028\u2029]/gu, ' ')
+    .trim();
+  return line.replace(/[\uD800-\uDBFF]$/, '').toWellFormed();
+}
+
+/** A header of unstructured text, with its CRLF. */
+export function textHeader(name: string, value: string, longest = 998): string {
+  const text = cleanText(value, longest);
+  return fold(name, isPlain(text) ? text.split(' ') : encodedWords(text));
+}
+
+/** A header of mailboxes, with its CRLF. Throws on what is not exactly one address each. */
+export function mailboxHeader(name: string, mailboxes: readonly Mailbox[]): string {
+  return fold(
+    name,
+    mailboxes.flatMap((mailbox, i) => mailboxTokens(mailbox, i < mailboxes.length - 1 ? ',' : '')),
+  );
+}
+
+/** `; name="value"` or its RFC 2231 form on lines of their own: a parameter of a structured header. */
+export function parameter(name: string, value: string): string {
+  if (/^[\x20-\x7e]{0,60}$/.test(value) && !value.includes('=?')) {
+    return `;\r\n ${name}=${quoted(value)}`;
+  }
+  const pieces = groups(value, (char) => encodeURIComponent(char).replaceAll(/['()*!]/g, percent), WORD);
+  if (pieces.length === 1) return `;\r\n ${name}*=utf-8''${pieces[0]}`;
+  return pieces.map((piece, i) => `;\r\n ${name}*${i}*=${i === 0 ? "utf-8''" : ''}${piece}`).join('');
+}
+
+function mailboxTokens({ name, address }: Mailbox, after: string): string[] {
+  const parsed = parseAddress(address);
+  if (parsed === undefined) throw new Error('a header address is not one mail address');
+  const text = cleanText(name ?? '', 200);
+  if (text === '') return [parsed.address + after];
+  // An encoded-word inside quotes is text by RFC 2047 §5, but many readers decode it.
+  const quotable = isPlain(text) && text.length <= 60;
+  const words = quotable ? [quoted(text)] : encodedWords(text);
+  return [...words, `<${parsed.address}>${after}`];
+}
+
+/** RFC 5322 §3.2.4. */
+function quoted(text: string): string {
+  return `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
+}
+
+function isPlain(text: string): boolean {
+  if (!/^(?:[!-~]+(?: [!-~]+)*)?$/.test(text) || text.includes('=?')) return false;
+  return text.length <= LONGEST_TOKEN || text.split(' ').every((word) => word.length <= LONGEST_TOKEN);
+}
+
+/** RFC 2047, each word whole code points; Q where that is shorter, which is where most is ASCII. */
+function encodedWords(text: string): string[] {
+  const words = groups(text, quoteCharacter, WORD);
+  const bytes = Buffer.byteLength(text);
+  if (words.join('').length <= Math.ceil(bytes / 3) * 4) return words.map((word) => `=?utf-8?Q?${word}?=`);
+  const plain = groups(text, (char) => char, (WORD / 4) * 3);
+  return plain.map((word) => `=?utf-8?B?${Buffer.from(word).toString('base64')}?=`);
+}
+
+/** RFC 2047 §5 (3): only what may stand in a phrase stands for itself. */
+function quoteCharacter(char: string): string {
+  if (char === ' ') return '_';
+  if (/^[A-Za-z0-9!*+\-/]$/.test(char)) return char;
+  return Buffer.from(char).toString('hex').toUpperCase().replaceAll(/../g, '=$&');
+}
+
+function percent(char: string): string {
+  return `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
+}
+
+/** The code points' encodings, joined to strings of at most `bytes` bytes. */
+function groups(text: string, encode: (char: string) => string, bytes: number): string[] {
+  const result: string[] = [];
+  let group = '';
+  let used = 0;
+  for (const char of text) {
+    const encoded = encode(char);
+    const size = Buffer.byteLength(encoded);
+    if (used + size > bytes) {
+      result.push(group);
+      group = '';
+      used = 0;
+    }
+    group += encoded;
+    used += size;
+  }
+  return [...result, group];
+}
+
+/** `name: token token…`, broken before a token that would pass LINE, never before the first. */
+function fold(name: string, tokens: readonly string[]): string {
+  let text = `${name}:`;
+  let used = text.length;
+  for (const [i, token] of tokens.entries()) {
+    if (token === '') continue;
+    const fits = i === 0 || used + 1 + token.length <= LINE;
+    text += fits ? ` ${token}` : `\r\n ${token}`;
+    used = (fits ? used : 0) + 1 + token.length;
+  }
+  return `${text}\r\n`;
+}
