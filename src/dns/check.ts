@@ -123,13 +123,17 @@ function spf(wanted: string, texts: readonly string[]): Finding {
   // RFC 7208 §4.5: two records are a permanent error for every receiver.
   if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one SPF record may stand there.' };
   const mechanism = wanted.split(' ').find((term) => term.startsWith('a:')) ?? '';
-  const names = (term: string, sign: RegExp) => term.toLowerCase().replace(sign, '').split('/')[0] === mechanism;
   const terms = only.trim().split(/ +/);
-  if (terms.some((term) => names(term, /^\+/))) return { status: 'ok', found };
-  const others = terms.filter((term) => !names(term, /^[-~?]/));
+  if (terms.some((term) => isMechanism(term, mechanism, /^\+/))) return { status: 'ok', found };
+  const others = terms.filter((term) => !isMechanism(term, mechanism, /^[-~?]/));
   const end = others.findIndex((term) => /^([-+~?]?all|redirect=.*)$/i.test(term));
   const value = others.toSpliced(end === -1 ? others.length : end, 0, mechanism).join(' ');
   return { status: 'wrong', found, value, problem: `Add ${mechanism} to the record that stands there.` };
+}
+
+/** Whether `term` is the mechanism, whatever its case and CIDR length, with or without a qualifier that matches `sign`. */
+function isMechanism(term: string, mechanism: string, sign: RegExp): boolean {
+  return term.toLowerCase().replace(sign, '').split('/')[0] === mechanism;
 }
 
 /** Any policy is the owner's decision. A subdomain inherits its parent's (RFC 7489 §6.6.3): a new record would weaken it. */

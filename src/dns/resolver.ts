@@ -88,44 +88,6 @@ export function createResolver(options: ResolverOptions): Resolver {
   return view(false);
 }
 
-/**
- * The shape in which mailauth asks: Node's records, and errors with Node's codes. A question that could not be answered
- * is ESERVFAIL, which every check of mailauth reports as a temporary error.
- */
-export function mailauthResolver(resolver: Resolver): (name: string, type: string) => Promise<unknown[]> {
-  return async (name, type) => {
-    switch (type) {
-      case 'TXT':
-        return records(await resolver.txt(name), name).map((text) => [text]);
-      case 'MX':
-        return records(await resolver.mx(name), name).map(({ preference, exchange }) => ({
-          priority: preference,
-          exchange,
-        }));
-      case 'A':
-      case 'AAAA':
-      case 'CNAME':
-      case 'PTR':
-        return [...records(await resolver.lookup(name, type), name)];
-      default:
-        throw new Error(`no look-up of ${type} records here`);
-    }
-  };
-}
-
-function records<T>(answer: Answer<T>, name: string): readonly T[] {
-  switch (answer.kind) {
-    case 'found':
-      return answer.records;
-    case 'nxdomain':
-      throw Object.assign(new Error(`${name} does not exist`), { code: 'ENOTFOUND' });
-    case 'nodata':
-      throw Object.assign(new Error(`${name} has no such record`), { code: 'ENODATA' });
-    case 'failed':
-      throw Object.assign(new Error(answer.reason), { code: 'ESERVFAIL' });
-  }
-}
-
 function bothFamilies(answers: readonly Answer<string>[]): Answer<string> {
   const found = answers.flatMap((answer) => (answer.kind === 'found' ? answer.records : []));
   if (found.length > 0) return { kind: 'found', records: found };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createResolver, mailauthResolver } from '../../src/dns/resolver.ts';
+import { mailauthResolver } from '../../src/dns/mailauth.ts';
+import { createResolver } from '../../src/dns/resolver.ts';
 import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
 
 const ZONE: readonly ZoneRecord[] = [
