@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest';
+import { importsOf, readSources, withoutComments } from './sources.ts';
+import type { SourceFile } from './sources.ts';
+
+const GROUND = ['config', 'dns', 'store', 'mail', 'templates'];
+const MIDDLE = ['access', 'queue', 'events'];
+const DOORS = ['forms', 'smtp'];
+
+/** Whom each part of the house may know beside itself (docs/architecture.md): all imports point one way. */
+const MAY_KNOW: Readonly<Record<string, readonly string[]>> = {
+  lib: [],
+  ...Object.fromEntries(GROUND.map((part) => [part, ['lib']])),
+  ...Object.fromEntries(MIDDLE.map((part) => [part, ['lib', ...GROUND]])),
+  ...Object.fromEntries(DOORS.map((part) => [part, ['lib', ...GROUND, ...MIDDLE]])),
+  http: ['lib', ...GROUND, ...MIDDLE, 'forms'],
+  cli: ['lib', 'config', 'templates'],
+  daemon: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http'],
+  dev: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http', 'daemon'],
+  main: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http', 'daemon', 'dev', 'cli'],
+};
+
+/** A folder directly below src, or one of the files that stand there: main.ts, and what composes the daemon and its threads. */
+function partOf(path: string): string {
+  const [, first = '', second] = path.split('/');
+  if (second !== undefined) return first;
+  return first === 'main.ts' ? 'main' : 'daemon';
+}
+
+const sources = readSources('src');
+
+describe('imports', () => {
+  test('point one way', () => {
+    const broken = sources.flatMap(({ path, imports }) => {
+      const part = partOf(path);
+      const known = [part, ...(MAY_KNOW[part] ?? [])];
+      return imports.filter((target) => !known.includes(partOf(target))).map((target) => `${path} imports ${target}`);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test('are held for every folder of src', () => {
+    expect(Object.keys(MAY_KNOW)).toEqual(expect.arrayContaining(sources.map((file) => partOf(file.path))));
+  });
+
+  test('lead to files that exist', () => {
+    const paths = new Set(sources.map((file) => file.path));
+    const lost = sources.flatMap((file) =>
+      file.imports.filter((target) => target.startsWith('src/') && !paths.has(target)),
+    );
+    expect(lost).toEqual([]);
+  });
+
+  test('make no circle', () => {
+    expect(findCycle(sources)).toBeUndefined();
+  });
+
+  test('of src stay inside src', () => {
+    const outside = sources.flatMap((file) => file.imports.filter((target) => !target.startsWith('src/')));
+    expect(outside).toEqual([]);
+  });
+});
+
+describe('the reader of imports itself', () => {
+  test('finds every way to name a file', () => {
+    const code = `import a from './a.ts';\nimport {\n  b,\n} from './b.ts';\nimport type { C } from './c.ts';\nexport { d } from './d.ts';
+      import './e.ts'; await import('./f.ts'); new Worker(new URL('./g.ts', import.meta.url));`;
+    expect(importsOf(code).map((name) => name.charAt(2))).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g']);
+  });
+
+  test('is not led astray by comments, nor blind behind something that looks like one', () => {
+    const code = "// import './a.ts'\n/* import './b.ts' */ const url = 'http://x'; import('./c.ts');";
+    expect(importsOf(withoutComments(code))).toEqual(['./c.ts']);
+  });
+
+  test('finds a circle and names its files', () => {
+    const files = [
+      { path: 'a', imports: ['b'] },
+      { path: 'b', imports: ['c'] },
+      { path: 'c', imports: ['b'] },
+    ];
+    expect(findCycle(files)).toEqual(['b', 'c', 'b']);
+    expect(findCycle(files.slice(0, 2))).toBeUndefined();
+  });
+});
+
+/** The files of one import cycle, the first repeated at the end, or undefined. */
+function findCycle(files: readonly Pick<SourceFile, 'path' | 'imports'>[]): string[] | undefined {
+  const imports = new Map(files.map((file) => [file.path, file.imports]));
+  const done = new Set<string>();
+  const trail: string[] = [];
+  function walk(path: string): string[] | undefined {
+    if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path];
+    if (done.has(path)) return undefined;
+    trail.push(path);
+    for (const next of imports.get(path) ?? []) {
+      const cycle = walk(next);
+      if (cycle) return cycle;
+    }
+    trail.pop();
+    done.add(path);
+    return undefined;
+  }
+  for (const { path } of files) {
+    const cycle = walk(path);
+    if (cycle) return cycle;
+  }
+  return undefined;
+}
