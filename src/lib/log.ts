@@ -24,8 +24,13 @@ export interface LogOptions {
   readonly fd?: number;
 }
 
+/** A log whose level and redaction follow the configuration while it runs. */
+export interface AdjustableLog extends Log {
+  adjust(options: Pick<LogOptions, 'level' | 'redact_addresses'>): void;
+}
+
 /** A log that writes synchronously to a file descriptor, so that no line is lost in a crash and every thread may have one. */
-export function createLog(options: LogOptions): Log {
+export function createLog(options: LogOptions): AdjustableLog {
   const fd = options.fd ?? 1;
   const human = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
   const stream = human
@@ -41,8 +46,13 @@ export function createLog(options: LogOptions): Log {
     },
     stream,
   );
-  const shown = options.redact_addresses ? redact : (fields: Fields) => fields;
+  let redacting = options.redact_addresses;
+  const shown = (fields: Fields): Fields => (redacting ? redact(fields) : fields);
   return {
+    adjust({ level, redact_addresses }) {
+      out.level = level;
+      redacting = redact_addresses;
+    },
     debug: (event, fields = {}) => out.debug(shown(fields), event),
     info: (event, fields = {}) => out.info(shown(fields), event),
     warn: (event, fields = {}) => out.warn(shown(fields), event),

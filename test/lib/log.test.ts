@@ -35,3 +35,14 @@ test('the level decides what is said, and addresses are masked on demand', async
   expect(idle).toMatchObject({ event: 'worker.idle', level: 'debug' });
   expect(delivered).toMatchObject({ recipient: 'o***@example.com', reply: '250 <o***@example.com>\r\nok' });
 });
+
+test('level and redaction can change while it runs', async () => {
+  const path = join(await temporaryFolder(), 'log');
+  const fd = openSync(path, 'w');
+  const log = createLog({ level: 'error', redact_addresses: false, format: 'json', fd });
+  log.info('unsaid');
+  log.adjust({ level: 'info', redact_addresses: true });
+  log.info('said', { to: ['you@example.com'] });
+  closeSync(fd);
+  expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ event: 'said', to: ['y***@example.com'] });
+});
