@@ -112,6 +112,8 @@ export interface SubmissionRow {
 export interface FileRow {
   id: string;
   submission: string;
+  /** Its place among the files of the submission, from 0. */
+  position: number;
   field: string;
   filename: string;
   content_type: string;
@@ -148,6 +150,12 @@ export interface MessageRow {
   body: 'none' | 'stored' | 'dropped';
   /** Bytes of the finished message, 0 before. */
   size: number;
+  /** Envelope sender of the finished message, null before. */
+  sender: string | null;
+  /** What the finished message needs of the way: nothing, 8BITMIME (RFC 6152) or SMTPUTF8 (RFC 6531). */
+  encoding: '7bit' | '8bit' | 'smtputf8';
+  /** How many destinations its recipients are in. */
+  destinations: number;
   created_at: number;
   expires_at: number;
 }
@@ -206,8 +214,12 @@ export interface DestinationRow {
   name: string;
   /** The earliest due delivery, or the end of a pause; null when nothing waits. */
   next_due_at: number | null;
-  /** Connection failures in a row. */
+  /** Connection failures in a row; from the fifth on new mail waits for the end of the pause as well. */
   failures: number;
+  /** Pauses in a row: the place in the retry table. A failure within a pause adds none. */
+  pauses: number;
+  /** Null where none was needed since the last success. */
+  paused_until: number | null;
   /** 1: the operator holds it. */
   held: number;
   last_error: string | null;
