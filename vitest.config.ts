@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config';
 
-/** Three suites: `unit` needs npm alone; `peers` and `browser` need Debian packages and fail with the install command without them. */
+/**
+ * `unit` needs npm alone. `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
+ * `browser` need Debian packages and fail with the install command without them.
+ */
 export default defineConfig({
   test: {
     projects: [
@@ -20,6 +23,17 @@ export default defineConfig({
           testTimeout: 180_000,
           hookTimeout: 60_000,
           fileParallelism: false,
+        },
+      },
+      {
+        test: {
+          name: 'peers-postgres',
+          include: ['test/store/**/*.test.ts', 'test/access/**/*.test.ts', 'test/queue/**/*.test.ts'],
+          exclude: ['test/store/sqlite*.test.ts'],
+          globalSetup: ['test/harness/postgres-server.ts'],
+          setupFiles: ['test/harness/postgres-environment.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
         },
       },
       {

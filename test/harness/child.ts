@@ -1,0 +1,76 @@
+/** Programs that a test starts: what they print is kept for the error message, and they are ended by their process id. */
+import { spawn } from 'node:child_process';
+import type { SpawnOptions } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface Child {
+  readonly pid: number;
+  /** The end of what it printed so far, both streams mixed. */
+  output(): string;
+  /** Asks it to end with `signal` (SIGTERM unless told), and after 10 s makes it. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+  /** Its exit code (null after a signal), once it has ended. */
+  readonly ended: Promise<number | null>;
+}
+
+const KEPT = 64 * 1024;
+
+/** Starts a program that stays; throws when it cannot be started at all. */
+export async function startChild(
+  command: string,
+  args: readonly string[],
+  options: Pick<SpawnOptions, 'cwd' | 'env' | 'uid' | 'gid'> = {},
+): Promise<Child> {
+  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-KEPT)));
+  }
+  // Not 'close': a daemon's own children may hold the pipes open for longer than it lives.
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  await once(child, 'spawn');
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${command} has no process id`);
+  return { pid, output: () => output, stop, ended };
+
+  async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill(signal);
+      const timer = setTimeout(() => child.kill('SIGKILL'), 10_000);
+      await ended;
+      clearTimeout(timer);
+    }
+    child.stdout.destroy();
+    child.stderr.destroy();
+  }
+}
+
+/** Waits until `check` answers true; says what the program printed when it ends before, or `ms` pass. */
+export async function untilReady(child: Child, check: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+  let code: number | null | undefined;
+  void child.ended.then((value) => (code = value));
+  for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
+    if (code !== undefined) throw new Error(`ended with ${code} before it was ready:\n${child.output()}`);
+    if (Date.now() > end) throw new Error(`not ready after ${ms / 1000} s:\n${child.output()}`);
+  }
+}
+
+/** Waits until `check` answers true: for what another program does in its own time. */
+export async function until(what: string, check: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+  for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
+    if (Date.now() > end) throw new Error(`${what}: not after ${ms / 1000} s`);
+  }
+}
+
+/** A port of 127.0.0.1 that is free now, for programs that cannot pick one. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}

@@ -1,0 +1,72 @@
+/** OpenDKIM as a milter that signs what Postfix hands it: a process of its own on a free port of 127.0.0.1. */
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort, startChild, untilReady } from './child.ts';
+import { idsOf } from './debian-users.ts';
+import { needPackage } from './debian.ts';
+
+export interface Opendkim {
+  /** For Postfix's `smtpd_milters`. */
+  readonly milter: string;
+  close(): Promise<void>;
+}
+
+export interface OpendkimOptions {
+  readonly domain: string;
+  readonly selector: string;
+  /** RSA, PEM. */
+  readonly privateKey: string;
+}
+
+/** Signs all mail from `domain` that comes from this machine. */
+export async function startOpendkim(options: OpendkimOptions): Promise<Opendkim> {
+  needPackage('/usr/sbin/opendkim', 'opendkim');
+  const folder = await mkdtemp(join(tmpdir(), 'postern-opendkim-'));
+  const port = await freePort();
+  await writeFile(join(folder, 'key.pem'), options.privateKey);
+  await writeFile(
+    join(folder, 'opendkim.conf'),
+    [
+      'Mode s',
+      `Domain ${options.domain}`,
+      `Selector ${options.selector}`,
+      `KeyFile ${join(folder, 'key.pem')}`,
+      'Canonicalization relaxed/relaxed',
+      'SignatureAlgorithm rsa-sha256',
+      'OversignHeaders From',
+      'InternalHosts 127.0.0.1',
+      `Socket inet:${port}@127.0.0.1`,
+      'RequireSafeKeys no',
+      'Background no',
+      'Syslog no',
+      '',
+    ].join('\n'),
+  );
+  await chmod(folder, 0o755);
+  const child = await startChild('/usr/sbin/opendkim', ['-f', '-x', join(folder, 'opendkim.conf')], idsOf('opendkim'));
+  const opendkim = { milter: `inet:127.0.0.1:${port}`, close };
+  try {
+    await untilReady(child, () => answers(port));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return opendkim;
+
+  async function close(): Promise<void> {
+    await child.stop('SIGKILL'); // it keeps nothing, and a milter takes five seconds to notice SIGTERM
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}

@@ -1,0 +1,263 @@
+/**
+ * A private Postfix: its own configuration, queue and data folders, smtpd on a port of 127.0.0.1, nothing shared with the
+ * one of the system. What it takes lands in one maildir whoever it is for, or goes on to another server.
+ */
+import { chmod, chown, mkdir, mkdtemp, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort, startChild, until, untilReady } from './child.ts';
+import type { Child } from './child.ts';
+import { idsOf, isRoot } from './debian-users.ts';
+import { needPackage } from './debian.ts';
+import { startPolicy } from './postfix-policy.ts';
+import type { Judge, Policy } from './postfix-policy.ts';
+
+const DAEMONS = '/usr/lib/postfix/sbin';
+/** What `postfix check` would make in two seconds; `private` and `public` hold the services' sockets. */
+const QUEUES = 'active bounce corrupt defer deferred flush hold incoming maildrop private public saved trace'.split(
+  ' ',
+);
+
+export interface PostfixOptions {
+  /** A free one unless told. */
+  readonly port?: number;
+  /** `127.0.0.1:PORT` of the server that gets all mail; without it mail lands in the maildir. */
+  readonly relayTo?: string;
+  /** Connections to that server at once; Postfix's own default is 20. */
+  readonly relayConnections?: number;
+  /** `inet:HOST:PORT` of a milter, such as `startOpendkim()` answers. */
+  readonly milter?: string;
+  /** Answers each RCPT; see `judge` below, which may replace it at any time. Asking costs a round trip per recipient. */
+  readonly judge?: Judge;
+  /** PEM files; STARTTLS is offered with them. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** More lines of main.cf. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** A mail as Postfix's virtual(8) left it in the maildir. */
+export interface StoredMail {
+  readonly recipient: string;
+  /** The envelope sender; empty for a bounce. */
+  readonly sender: string;
+  /** What came over the wire, below the header lines that Postfix put on top (Received and those of delivery). */
+  readonly raw: Buffer;
+}
+
+export interface Postfix {
+  readonly port: number;
+  /** What has been delivered to the maildir so far, in no order. */
+  messages(): Promise<StoredMail[]>;
+  /** Waits until the maildir holds this many. */
+  untilMessages(count: number, ms?: number): Promise<StoredMail[]>;
+  /** How many are in the maildir; cheap. */
+  count(): Promise<number>;
+  /** How many wait in its queue. */
+  queued(): Promise<number>;
+  /** Replaces the rule by which recipients are answered; needs `judge` among the options. */
+  judge(rule: Judge): void;
+  /** Its log so far. */
+  log(): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** Starts in about a second. Must run as root, as Postfix itself does. */
+export async function startPostfix(options: PostfixOptions = {}): Promise<Postfix> {
+  needPackage(`${DAEMONS}/master`, 'postfix');
+  if (!isRoot()) throw new Error('Postfix starts only as root');
+  const folder = await mkdtemp(join(tmpdir(), 'postern-postfix-'));
+  const port = options.port ?? (await freePort());
+  const policy = options.judge === undefined ? undefined : await startPolicy(options.judge);
+  const box = join(folder, 'mail/box');
+  const logFile = join(folder, 'mail.log');
+  await layOut(folder, mainConfig({ folder, options, policy }), masterConfig(port));
+  const master = await startChild(`${DAEMONS}/master`, ['-c', join(folder, 'etc'), '-s']);
+  try {
+    await untilReady(master, async () => (await log()).includes('daemon started'));
+  } catch (error) {
+    const said = await log();
+    await close();
+    throw new Error(`Postfix did not start: ${said}`, { cause: error });
+  }
+  return {
+    port,
+    messages,
+    count,
+    log,
+    close,
+    async untilMessages(wanted, ms) {
+      await until(`${wanted} messages in the maildir`, async () => (await count()) >= wanted, ms);
+      return messages();
+    },
+    async queued() {
+      const queues = ['maildrop', 'incoming', 'active', 'deferred'];
+      const files = await Promise.all(
+        queues.map((queue) => readdir(join(folder, 'queue', queue), { recursive: true })),
+      );
+      return files.flat().filter((name) => /[0-9A-Za-z]{6,}$/.test(name)).length;
+    },
+    judge(rule) {
+      if (policy === undefined) throw new Error('this Postfix was started without a judge');
+      policy.judge(rule);
+    },
+  };
+
+  async function names(): Promise<string[]> {
+    return readdir(join(box, 'new')).catch(() => []); // virtual(8) makes the maildir with the first mail
+  }
+
+  async function count(): Promise<number> {
+    return (await names()).length;
+  }
+
+  async function messages(): Promise<StoredMail[]> {
+    return Promise.all((await names()).map(async (name) => parseStored(await readFile(join(box, 'new', name)))));
+  }
+
+  async function log(): Promise<string> {
+    return readFile(logFile, 'utf8').catch(() => '');
+  }
+
+  async function close(): Promise<void> {
+    await stopMaster(master);
+    await policy?.close();
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** SIGTERM to master goes on to all its daemons, its process group; then the port is free. */
+async function stopMaster(master: Child): Promise<void> {
+  await master.stop('SIGTERM');
+  await until('the daemons of Postfix are gone', async () => (await alive(master.pid)) === 0);
+}
+
+/** How many processes of a group run; a dead one that nobody has collected yet does not count. */
+async function alive(group: number): Promise<number> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const stats = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')));
+  return stats.filter((stat) => {
+    const [state, , pgrp] = stat.slice(stat.lastIndexOf(')') + 2).split(' '); // proc(5): state, ppid, pgrp
+    return state !== 'Z' && pgrp === `${group}`;
+  }).length;
+}
+
+async function layOut(folder: string, main: string, master: string): Promise<void> {
+  const postfix = idsOf('postfix');
+  await chmod(folder, 0o755);
+  for (const name of ['etc', 'queue', 'queue/pid', 'data', 'mail']) await mkdir(join(folder, name));
+  for (const name of QUEUES) await mkdir(join(folder, 'queue', name), { mode: 0o700 });
+  for (const name of ['data', ...QUEUES.map((queue) => `queue/${queue}`)]) {
+    await chown(join(folder, name), postfix.uid, postfix.gid);
+  }
+  const nobody = idsOf('nobody');
+  await chown(join(folder, 'mail'), nobody.uid, nobody.gid);
+  await writeFile(join(folder, 'etc/main.cf'), main);
+  // A fresh main.cf might still be in somebody's editor: each daemon would read it again until it is two seconds old.
+  const minuteAgo = new Date(Date.now() - 60_000);
+  await utimes(join(folder, 'etc/main.cf'), minuteAgo, minuteAgo);
+  await writeFile(join(folder, 'etc/master.cf'), master);
+}
+
+interface Parts {
+  readonly folder: string;
+  readonly options: PostfixOptions;
+  readonly policy: Policy | undefined;
+}
+
+function mainConfig({ folder, options, policy }: Parts): string {
+  const nobody = idsOf('nobody');
+  const settings: Record<string, string> = {
+    compatibility_level: '3.6',
+    queue_directory: join(folder, 'queue'),
+    data_directory: join(folder, 'data'),
+    maillog_file: join(folder, 'mail.log'),
+    maillog_file_prefixes: folder,
+    mail_owner: 'postfix',
+    setgid_group: 'postdrop',
+    myhostname: 'mx.postfix.test',
+    mydestination: '',
+    mynetworks: '127.0.0.0/8',
+    inet_interfaces: '127.0.0.1',
+    inet_protocols: 'ipv4',
+    alias_maps: '',
+    alias_database: '',
+    biff: 'no',
+    disable_dns_lookups: 'yes',
+    smtpd_peername_lookup: 'no',
+    smtpd_client_connection_count_limit: '0',
+    default_process_limit: '200',
+    smtpd_recipient_restrictions: `${policy === undefined ? '' : `check_policy_service inet:${policy.address}, `}permit_mynetworks, reject`,
+  };
+  if (options.relayTo === undefined) {
+    Object.assign(settings, {
+      virtual_mailbox_domains: 'static:all',
+      virtual_mailbox_base: join(folder, 'mail'),
+      virtual_mailbox_maps: 'static:box/',
+      virtual_uid_maps: `static:${nobody.uid}`,
+      virtual_gid_maps: `static:${nobody.gid}`,
+    });
+  } else {
+    settings['relayhost'] = `[${options.relayTo.replace(/:\d+$/, '')}]:${options.relayTo.replace(/^.*:/, '')}`;
+    settings['smtp_tls_security_level'] = 'none';
+    if (options.relayConnections !== undefined) {
+      settings['smtp_destination_concurrency_limit'] = `${options.relayConnections}`;
+      settings['initial_destination_concurrency'] = `${options.relayConnections}`;
+    }
+  }
+  if (options.milter !== undefined) {
+    Object.assign(settings, { smtpd_milters: options.milter, milter_default_action: 'tempfail' });
+  }
+  if (options.tls !== undefined) {
+    Object.assign(settings, {
+      smtpd_tls_security_level: 'may',
+      smtpd_tls_cert_file: options.tls.cert,
+      smtpd_tls_key_file: options.tls.key,
+    });
+  }
+  Object.assign(settings, options.settings);
+  return Object.entries(settings)
+    .map(([name, value]) => `${name} = ${value}\n`)
+    .join('');
+}
+
+/** The services of Debian's master.cf that this instance needs, none in a chroot, without pickup: mail comes by SMTP alone. */
+function masterConfig(port: number): string {
+  return [
+    `127.0.0.1:${port} inet n - n - - smtpd`,
+    'cleanup   unix  n - n - 0 cleanup',
+    'qmgr      unix  n - n 300 1 qmgr',
+    'tlsmgr    unix  - - n 1000? 1 tlsmgr',
+    'rewrite   unix  - - n - - trivial-rewrite',
+    'bounce    unix  - - n - 0 bounce',
+    'defer     unix  - - n - 0 bounce',
+    'trace     unix  - - n - 0 bounce',
+    'proxymap  unix  - - n - - proxymap',
+    'smtp      unix  - - n - - smtp',
+    'relay     unix  - - n - - smtp',
+    'error     unix  - - n - - error',
+    'retry     unix  - - n - - error',
+    'discard   unix  - - n - - discard',
+    'virtual   unix  - n n - - virtual',
+    'anvil     unix  - - n - 1 anvil',
+    'scache    unix  - - n - 1 scache',
+    'showq     unix  n - n - - showq',
+    'postlog   unix-dgram n - n - 1 postlogd',
+    '',
+  ].join('\n');
+}
+
+function parseStored(file: Buffer): StoredMail {
+  const lines = file.toString('latin1').split('\n');
+  const recipient = fieldOf(lines, 'Delivered-To') ?? fieldOf(lines, 'X-Original-To') ?? '';
+  const sender = (fieldOf(lines, 'Return-Path') ?? '').replace(/^<|>$/g, '');
+  // Its own header lines end with the Received line of the last hop, this Postfix, and that line's continuations.
+  let at = lines.findIndex((line) => line.startsWith('Received:'));
+  do at++;
+  while (/^[ \t]/.test(lines[at] ?? ''));
+  return { recipient, sender, raw: Buffer.from(lines.slice(at).join('\r\n'), 'latin1') };
+}
+
+function fieldOf(lines: readonly string[], name: string): string | undefined {
+  const line = lines.slice(0, 6).find((text) => text.startsWith(`${name}: `));
+  return line?.slice(name.length + 2);
+}

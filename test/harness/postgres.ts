@@ -1,0 +1,67 @@
+/** A PostgreSQL server of its own: Debian's binaries, a temporary folder, a free port of 127.0.0.1, durable as by default. */
+import { execFile } from 'node:child_process';
+import { chown, glob, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { freePort, startChild, untilReady } from './child.ts';
+import { idsOf, isRoot } from './debian-users.ts';
+import { needPackage } from './debian.ts';
+
+const run = promisify(execFile);
+
+export interface Postgres {
+  /** `postgres://postgres@127.0.0.1:PORT/postgres`; the user may do everything. */
+  readonly url: string;
+  /** An empty database of this name (letters, digits, `_`); answers its address. */
+  createDatabase(name: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** Starts a server in about two seconds. `settings` are `name=value` of postgresql.conf. */
+export async function startPostgres(settings: readonly string[] = []): Promise<Postgres> {
+  const bin = await newestServer();
+  const user = isRoot() ? idsOf('postgres') : undefined;
+  const folder = await mkdtemp(join(tmpdir(), 'postern-postgres-'));
+  if (user !== undefined) await chown(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  const where = { ...user, cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C.UTF-8' } };
+  await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync'], where);
+  const port = await freePort();
+  const server = await startChild(
+    join(bin, 'postgres'),
+    ['-D', data, '-k', folder, '-h', '127.0.0.1', '-p', `${port}`, ...settings.flatMap((setting) => ['-c', setting])],
+    where,
+  );
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  try {
+    await untilReady(server, () => server.output().includes('database system is ready to accept connections'));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { url, createDatabase, close };
+
+  async function createDatabase(name: string): Promise<string> {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query(`CREATE DATABASE ${client.escapeIdentifier(name)}`);
+    await client.end();
+    return new URL(`/${name}`, url).href;
+  }
+
+  async function close(): Promise<void> {
+    await server.stop('SIGINT'); // fast shutdown: sessions are cut, the database is left whole
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The folder of the newest server's programs. */
+async function newestServer(): Promise<string> {
+  const found: string[] = [];
+  for await (const path of glob('/usr/lib/postgresql/*/bin/initdb')) found.push(join(path, '..'));
+  const newest = found.toSorted((one, other) => one.localeCompare(other, 'en', { numeric: true })).at(-1);
+  needPackage(() => newest !== undefined, 'postgresql');
+  return newest ?? '';
+}
