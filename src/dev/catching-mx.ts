@@ -100,7 +100,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
       const here = step('data', session);
       const how = stream.sizeExceeded ? TOO_BIG : behave?.(here);
       if (how === undefined || how === 'keep and cut') {
-        await mails.keep({ ...(await inTurn(() => examined(path, here, session))), id, at: clock.now() });
+        await mails.keep({ id, at: clock.now(), ...(await inTurn(() => examined(path, here, session))) });
         log.debug('outbox.caught', { id, from: here.from, to: here.to });
       } else {
         await mails.drop(id);

@@ -1,5 +1,5 @@
 /** A mail as a person reads it. What cannot be parsed is still a mail: its bytes are shown and the reason said. */
-import { type Attachment, type ParsedMail, simpleParser } from 'mailparser';
+import { type Attachment, type EmailAddress, type ParsedMail, simpleParser } from 'mailparser';
 import { messageOf } from '../lib/errors.ts';
 
 export interface ReadMail {
@@ -73,6 +73,15 @@ function described(mail: ParsedMail): ReadMail {
 function addresses(header: ParsedMail['to']): string {
   return [header ?? []]
     .flat()
-    .map(({ text }) => text)
+    .flatMap(({ value }) => value)
+    .map(mailbox)
     .join(', ');
+}
+
+/** `Name <address>`; a name that could be taken for an address or a list stands in quotation marks. */
+function mailbox({ name, address, group }: EmailAddress): string {
+  const shown = /[<>@",;:\\]/.test(name) ? JSON.stringify(name) : name;
+  if (group !== undefined) return `${shown}: ${group.map(mailbox).join(', ')};`;
+  if (address === undefined) return shown;
+  return shown === '' ? address : `${shown} <${address}>`;
 }

@@ -1,7 +1,7 @@
 /**
  * A DNS zone as plain data, and what an authoritative server says of it: exact names first, then wildcards, CNAMEs
- * followed inside the zone, names without records of their own (RFC 4592 empty non-terminals) told apart from names that
- * are not there. A fault makes a name fail the way real servers do.
+ * followed inside the zone, names that only have names below them told apart from names that are not there. A fault makes
+ * a name fail the way real servers do.
  */
 import type { Answer, RecordType } from 'dns-packet';
 
@@ -52,18 +52,18 @@ export function askZone(zone: readonly ZoneRecord[], name: string, type: RecordT
   return { rcode: 'SERVFAIL' };
 }
 
-/** The records that answer for a name: its own, else the nearest wildcard's; none at all if the name does not exist. */
+/**
+ * The records that answer for a name: its own, else the nearest wildcard's; none at all if the name does not exist. Unlike
+ * RFC 4592 a wildcard stands for a name that only has names below it, too: `*` is every name that nobody wrote down.
+ */
 function standingFor(zone: readonly ZoneRecord[], name: string): readonly ZoneRecord[] | undefined {
-  const own = zone.filter((record) => record.name.toLowerCase() === name);
-  if (own.length > 0) return own;
-  if (zone.some((record) => record.name.toLowerCase().endsWith(`.${name}`))) return own;
   const labels = name.split('.');
-  for (let up = 1; up <= labels.length; up++) {
-    const wildcard = ['*', ...labels.slice(up)].join('.');
-    const wild = zone.filter((record) => record.name.toLowerCase() === wildcard);
-    if (wild.length > 0) return wild;
+  const wildcards = labels.map((_, i) => ['*', ...labels.slice(i + 1)].join('.'));
+  for (const owner of [name, ...wildcards]) {
+    const here = zone.filter((record) => record.name.toLowerCase() === owner);
+    if (here.length > 0) return here;
   }
-  return undefined;
+  return zone.some((record) => record.name.toLowerCase().endsWith(`.${name}`)) ? [] : undefined;
 }
 
 function answerOf({ type, value, ttl = 60 }: Extract<ZoneRecord, { type: string }>, name: string): Answer {

@@ -1,84 +1,29 @@
 import { createPrivateKey } from 'node:crypto';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import SMTPConnection from 'nodemailer/lib/smtp-connection';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { type CatchingMx, type CatchingMxOptions, startCatchingMx } from '../../src/dev/catching-mx.ts';
+import { describe, expect, test } from 'vitest';
 import { openCaughtMails } from '../../src/dev/caught-mail.ts';
 import { dkimResult } from '../../src/dev/verdicts.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { dkimRecordValue, generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../harness/dns.ts';
+import { connected, lines, send, startMx, temporaryFolder } from './mail-client.ts';
 
-const MAIL = Buffer.from(
-  [
-    'From: "Forms" <forms@example.test>',
-    'To: you@there.test',
-    'Subject: =?utf-8?B?5bGx55Sw?=',
-    'Message-ID: <1@example.test>',
-    'Date: Mon, 15 Jun 2026 12:00:00 +0000',
-    '',
-    'Hello',
-    '',
-  ].join('\r\n'),
+const MAIL = lines(
+  'From: "Forms" <forms@example.test>',
+  'To: you@there.test',
+  'Subject: =?utf-8?B?5bGx55Sw?=',
+  'Message-ID: <1@example.test>',
+  'Date: Mon, 15 Jun 2026 12:00:00 +0000',
+  '',
+  'Hello',
 );
-
-async function temporaryFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'postern-mx-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
-
-async function startMx(
-  zone: readonly ZoneRecord[] = [],
-  options: Partial<CatchingMxOptions> = {},
-): Promise<CatchingMx> {
-  const { resolver } = await startTestDns(zone);
-  const folder = options.folder ?? (await temporaryFolder());
-  const mx = await startCatchingMx({ folder, hostname: 'mx.there.test', resolver, log: silentLog, ...options });
-  onTestFinished(() => mx.close());
-  return mx;
-}
-
-/** One connection, with the client's own view of what happened. */
-async function connected(mx: CatchingMx, options: object = {}): Promise<SMTPConnection> {
-  const client = new SMTPConnection({
-    host: '127.0.0.1',
-    port: mx.port,
-    name: 'mail.example.test',
-    tls: { rejectUnauthorized: false },
-    ...options,
-  });
-  onTestFinished(() => client.close());
-  await new Promise<void>((resolve, reject) => {
-    client.once('error', reject);
-    client.connect((error) => (error ? reject(error) : resolve()));
-  });
-  return client;
-}
-
-interface Sent {
-  readonly accepted: readonly string[];
-  readonly rejected: readonly string[];
-  readonly response: string;
-}
-
-function send(client: SMTPConnection, to: string[], mail: Buffer = MAIL): Promise<Sent> {
-  return new Promise((resolve, reject) => {
-    client.once('error', reject);
-    client.send({ from: 'bounce@example.test', to }, mail, (error, info) => {
-      if (error) reject(error);
-      else resolve({ accepted: info.accepted, rejected: info.rejected, response: info.response });
-    });
-  });
-}
 
 describe('taking mail', () => {
   test('a mail is kept byte for byte, with its envelope, before the sender is told', async () => {
     const mx = await startMx();
-    const { accepted, response } = await send(await connected(mx), ['you@there.test', 'me@xn--bcher-kva.test']);
+    const { accepted, response } = await send(await connected(mx), ['you@there.test', 'me@xn--bcher-kva.test'], MAIL);
     expect(accepted).toHaveLength(2);
     expect(response).toMatch(/^250 /);
     const [mail] = mx.mails.list();
@@ -90,7 +35,7 @@ describe('taking mail', () => {
         helo: 'mail.example.test',
         tls: 'TLSv1.3',
       },
-      from: '"Forms" <forms@example.test>',
+      from: 'Forms <forms@example.test>',
       subject: '山田',
       attachments: 0,
       size: MAIL.length,
@@ -102,7 +47,7 @@ describe('taking mail', () => {
     const mx = await startMx();
     const client = await connected(mx);
     const dots = Buffer.concat([MAIL, Buffer.from('.\r\n..\r\n...\r\n')]);
-    await send(client, ['one@there.test']);
+    await send(client, ['one@there.test'], MAIL);
     await send(client, ['two@there.test'], dots);
     const [newest, oldest] = mx.mails.list();
     expect([newest?.envelope.to, oldest?.envelope.to]).toEqual([['two@there.test'], ['one@there.test']]);
@@ -116,7 +61,7 @@ describe('taking mail', () => {
     const other = connected(mx, { requireTLS: true, servername: 'other.test', tls });
     await expect(other).rejects.toThrow('does not match certificate');
     const clear = await startMx([], { tls: false });
-    await send(await connected(clear), ['you@there.test']);
+    await send(await connected(clear), ['you@there.test'], MAIL);
     expect(clear.mails.list()[0]?.envelope.tls).toBeNull();
     await expect(connected(clear, { requireTLS: true })).rejects.toMatchObject({ code: 'ETLS' });
   });
@@ -203,7 +148,7 @@ describe('verdicts are computed', () => {
 
   test('no signature, no records: none', async () => {
     const mx = await startMx();
-    await send(await connected(mx), ['you@there.test']);
+    await send(await connected(mx), ['you@there.test'], MAIL);
     const verdicts = mx.mails.list()[0]?.verdicts;
     expect(verdicts).toMatchObject({ dkim: [], spf: { result: 'none' }, dmarc: { result: 'none' } });
     expect(verdicts && dkimResult(verdicts)).toBe('none');
@@ -228,7 +173,7 @@ describe('behaving otherwise', () => {
     for (let i = 0; i < 3; i++) {
       const client = await connected(mx);
       results.push(
-        await send(client, ['you@there.test']).then(
+        await send(client, ['you@there.test'], MAIL).then(
           ({ response }) => response.slice(0, 3),
           (error) => error.response,
         ),
@@ -243,7 +188,7 @@ describe('behaving otherwise', () => {
       behave: ({ stage, to }) =>
         stage === 'rcpt' && to.at(-1) === 'no@there.test' ? { code: 550, text: '5.1.1 no such user' } : undefined,
     });
-    const sent = await send(await connected(mx), ['yes@there.test', 'no@there.test', 'too@there.test']);
+    const sent = await send(await connected(mx), ['yes@there.test', 'no@there.test', 'too@there.test'], MAIL);
     expect(sent).toMatchObject({ accepted: ['yes@there.test', 'too@there.test'], rejected: ['no@there.test'] });
     expect(mx.mails.list()[0]?.envelope.to).toEqual(['yes@there.test', 'too@there.test']);
   });
@@ -264,7 +209,7 @@ describe('behaving otherwise', () => {
         return step.stage === stage ? { code, text: '1.2.3 words' } : undefined;
       },
     });
-    const attempt = connected(mx).then((client) => send(client, ['you@there.test']));
+    const attempt = connected(mx).then((client) => send(client, ['you@there.test'], MAIL));
     await expect(attempt).rejects.toMatchObject({ responseCode: code });
     expect(await readdir(folder)).toEqual([]);
     const from = stage === 'connect' ? '' : 'bounce@example.test';
@@ -273,11 +218,11 @@ describe('behaving otherwise', () => {
 
   test('cut: the connection ends without a reply; "keep and cut" has kept the mail', async () => {
     const mx = await startMx([], { behave: ({ stage }) => (stage === 'data' ? 'cut' : undefined) });
-    const lost = connected(mx).then((client) => send(client, ['you@there.test']));
+    const lost = connected(mx).then((client) => send(client, ['you@there.test'], MAIL));
     await expect(lost).rejects.toMatchObject({ code: 'ECONNECTION' });
     expect(mx.mails.list()).toEqual([]);
     mx.behave(({ stage }) => (stage === 'data' ? 'keep and cut' : undefined));
-    const kept = connected(mx).then((client) => send(client, ['you@there.test']));
+    const kept = connected(mx).then((client) => send(client, ['you@there.test'], MAIL));
     await expect(kept).rejects.toMatchObject({ code: 'ECONNECTION' });
     expect(mx.mails.list()).toHaveLength(1);
   });
@@ -297,8 +242,8 @@ describe('what is kept', () => {
     const folder = await temporaryFolder();
     const first = await startMx([], { folder });
     const client = await connected(first);
-    await send(client, ['one@there.test']);
-    await send(client, ['two@there.test']);
+    await send(client, ['one@there.test'], MAIL);
+    await send(client, ['two@there.test'], MAIL);
     const before = first.mails.list();
     await first.close();
     await writeFile(join(folder, '1750000000000-00000000.part'), 'half');
@@ -316,7 +261,7 @@ describe('what is kept', () => {
     await writeFile(join(folder, '1750000000000-33333333.json'), '{"half');
     await writeFile(join(folder, '1750000000000-33333333.eml'), 'Subject: x\r\n\r\n');
     const mx = await startMx([], { folder });
-    await send(await connected(mx), ['you@there.test']);
+    await send(await connected(mx), ['you@there.test'], MAIL);
     expect(mx.mails.list()).toHaveLength(1);
   });
 

@@ -43,6 +43,18 @@ function rcode(packet: DecodedPacket): number {
   return (packet.flags ?? 0) & 0xf;
 }
 
+test('a wildcard for everything stands for every name that has no records of its own', async () => {
+  const { resolver } = await startTestDns([
+    { name: '*', type: 'MX', value: '10 mx.inbox.test' },
+    { name: 'mx.inbox.test', type: 'A', value: '127.0.0.1' },
+  ]);
+  const caught = { kind: 'found', records: [{ preference: 10, exchange: 'mx.inbox.test' }] };
+  expect(await resolver.mx('else.where.example')).toEqual(caught);
+  expect(await resolver.mx('inbox.test')).toEqual(caught);
+  expect(await resolver.mx('mx.inbox.test')).toEqual({ kind: 'nodata' });
+  expect(await resolver.addresses('else.where.example')).toEqual({ kind: 'nodata' });
+});
+
 describe('over UDP', () => {
   test('an answer is authoritative, with the question as it was asked', async () => {
     const { server } = await startTestDns(ZONE);
