@@ -23,7 +23,7 @@ async function look() {
     // the server is away; it is asked again
   }
 }
-setInterval(() => document.hidden || look(), 500);
+window.setInterval(() => document.hidden || look(), 500);
 document.addEventListener('visibilitychange', () => document.hidden || look());
 `;
 

@@ -11,7 +11,7 @@ import { type Log, silentLog } from '../lib/log.ts';
 import type { Answer, MxRecord, Resolver } from './answers.ts';
 import { type Timed, remember } from './cache.ts';
 
-export type { Answer, MxRecord, Resolver } from './answers.ts';
+export type { Resolver } from './answers.ts';
 
 export interface ResolverOptions {
   /** `address` or `address:port` (IPv6 with a port in brackets); empty: the system's. */
