@@ -38,7 +38,6 @@ function parseFields(block: string): HeaderField[] {
   if (lines.at(-1) === '') lines.pop();
   const fields: { name: string; lines: string[] }[] = [];
   for (const line of lines) {
-    // oxlint-disable-next-line no-control-regex -- these three are what verifiers disagree about
     if (/[\r\n\0]/.test(line)) throw new Error('a header with a bare CR, a bare LF or a NUL is not signed');
     const previous = fields.at(-1);
     const name = /^[!-9;-~]+(?=:)/.exec(line)?.[0];

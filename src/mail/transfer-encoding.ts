@@ -9,9 +9,8 @@ const EQUALS = 0x3d;
 const CAPITAL_F = 0x46;
 const HEX = Buffer.from('0123456789ABCDEF');
 
-/** UTF-8 text as quoted-printable; CR, LF and CRLF are all line ends, and none is added. */
-export function quotedPrintable(text: string): Buffer {
-  const bytes = Buffer.from(text);
+/** Text as quoted-printable; CR, LF and CRLF are all line ends, and none is added. */
+export function quotedPrintable(bytes: Buffer): Buffer {
   // Three for one, and three more for a soft line break in every 73.
   const out = Buffer.allocUnsafe(bytes.length * 3 + Math.ceil(bytes.length / 24) * 3 + 8);
   let used = 0;

@@ -1,0 +1,66 @@
+/** What can be wrong with a template, in its author's words and at its place. */
+import { LiquidError } from 'liquidjs';
+import { UserError, messageOf } from '../lib/errors.ts';
+
+export type TemplatePart = 'subject' | 'text' | 'html';
+
+/** Where within a part, both from 1, and what. */
+export interface Fault {
+  readonly line: number;
+  readonly column: number;
+  /** The words alone. */
+  readonly message: string;
+}
+
+export interface TemplateFault extends Fault {
+  readonly template: string;
+  readonly part: TemplatePart;
+}
+
+/** A template that cannot be used: it does not parse, or names a partial that is not there. */
+export class TemplateError extends UserError {
+  override readonly name = 'TemplateError';
+  readonly template: string;
+  readonly part: TemplatePart;
+  readonly line: number;
+  readonly column: number;
+
+  constructor(fault: TemplateFault) {
+    super(sentence(fault));
+    this.template = fault.template;
+    this.part = fault.part;
+    this.line = fault.line;
+    this.column = fault.column;
+  }
+}
+
+/** A template that failed on what it was given, or passed a limit. The built-in one takes its place. */
+export class TemplateRenderError extends Error {
+  override readonly name = 'TemplateRenderError';
+  readonly fault: TemplateFault;
+
+  constructor(fault: TemplateFault, options?: ErrorOptions) {
+    super(sentence(fault), options);
+    this.fault = fault;
+  }
+}
+
+/** Where and what, from whatever an engine threw. */
+export function explain(error: unknown): Fault {
+  if (!LiquidError.is(error)) return { line: 1, column: 1, message: messageOf(error) };
+  const [line = 1, column = 1] = error.token.getPosition();
+  const words = error.message.replace(/(?:, file:[^,\n]*)?, line:\d+, col:\d+$/, '');
+  return { line, column, message: words + hint(words, error.token.input.slice(Math.max(0, error.token.begin - 1))) };
+}
+
+function hint(words: string, around: string): string {
+  if (words === 'expected filter name' && /^ ?\|/.test(around)) {
+    return ": the fallback stands before the filters, as in {{ name || 'friend' | upcase }}";
+  }
+  return words.startsWith('expected "|" before filter') && around.includes('&&') ? ': write "and" for &&' : '';
+}
+
+function sentence({ template, part, line, column, message }: TemplateFault): string {
+  const where = template === '' ? 'expression' : `template ${JSON.stringify(template)}, ${part}`;
+  return `${where}, line ${line}, column ${column}: ${message}`;
+}

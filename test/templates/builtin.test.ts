@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import { compileTemplates } from '../../src/templates/engine.ts';
+import { htmlToText } from '../../src/templates/plain-text.ts';
+
+const set = compileTemplates({}, { timezone: 'Europe/Berlin' });
+const VARIABLES = {
+  form: { name: 'Ada <b>', message: 'one\ntwo' },
+  fields: [
+    { name: 'name', label: 'Your name', value: 'Ada <b>' },
+    { name: 'topics', label: 'Topics', value: ['Bridges', 'Engines'] },
+    { name: 'company', label: 'Company', value: '' },
+    { name: 'message', label: 'Message', value: 'one\r\ntwo\n\n----\nexample.org' },
+  ],
+  files: [
+    { filename: 'plan <1>.pdf', size: 482_133, content_type: 'application/pdf' },
+    { filename: 'a\nb.txt', size: 12, content_type: 'text/plain' },
+  ],
+  form_name: 'Contact',
+  domain: 'example.com',
+  timestamp: Date.UTC(2026, 0, 5, 14, 3),
+  ip: '192.0.2.17',
+  referer: 'https://example.com/contact',
+};
+
+describe('the notification', () => {
+  const { subject, text, html = '' } = set.render('default', VARIABLES);
+
+  test('leaves the subject to the form', () => {
+    expect(subject).toBeUndefined();
+  });
+
+  test('as text has every field under its label, so that no value can pose as another field', () => {
+    expect(text).toBe(
+      `Contact: new submission
+
+Your name
+  Ada <b>
+
+Topics
+  Bridges, Engines
+
+Company
+  —
+
+Message
+  one
+  two
+
+  ----
+  example.org
+
+Files
+  plan <1>.pdf (482 kB)
+  a b.txt (12 bytes)
+
+----
+example.com, 2026-01-05 15:03:00 +01:00
+IP address 192.0.2.17
+Page https://example.com/contact
+`,
+    );
+  });
+
+  test('as HTML says the same', () => {
+    const page = htmlToText(html);
+    const expected = [
+      'New submission\nContact',
+      'Your name\nAda <b>',
+      'Topics\nBridges, Engines',
+      'Company\n—',
+      'Message\none\ntwo',
+    ];
+    for (const words of [...expected, 'plan <1>.pdf (482 kB)', 'IP address 192.0.2.17', '2026-01-05 15:03:00 +01:00']) {
+      expect(page).toContain(words);
+    }
+    expect(html).not.toContain('<b>');
+  });
+
+  test('loads nothing from anywhere', () => {
+    expect(html).not.toMatch(/<(?:img|link|script|iframe)|url\(|src=|@import/);
+  });
+
+  test('without files, address and page says nothing of them', () => {
+    const bare = set.render('default', { fields: [], form_name: 'Contact', domain: 'example.com', timestamp: 0 });
+    expect(bare.text).toBe('Contact: new submission\n\n----\nexample.com, 1970-01-01 01:00:00 +01:00\n');
+    expect(bare.html).not.toMatch(/Files|IP address|Page/);
+  });
+
+  test('shows fields with the names of properties of every object', () => {
+    const fields = ['__proto__', 'constructor', 'toString'].map((name) => ({ name, label: name, value: `v ${name}` }));
+    const rendered = set.render('default', { ...VARIABLES, fields });
+    for (const { name, value } of fields) expect(rendered.text).toContain(`${name}\n  ${value}\n`);
+  });
+});
+
+describe('the acknowledgment', () => {
+  const { subject, text, html = '' } = set.render('acknowledgment', VARIABLES);
+
+  test('thanks and explains itself', () => {
+    expect(subject).toBe('We have received your message');
+    expect(text).toMatch(/^Thank you\n\nYour message to example\.com has arrived\./);
+    expect(htmlToText(html)).toContain('Your message to example.com has arrived.');
+  });
+
+  test('holds nothing that a visitor can write', () => {
+    const visitor = 'BUY-NOW-https://evil.example';
+    const hostile = {
+      ...VARIABLES,
+      form: { name: visitor, email: visitor, message: visitor },
+      fields: [{ name: visitor, label: visitor, value: visitor }],
+      files: [{ filename: visitor, size: 1, content_type: visitor }],
+      referer: visitor,
+      ip: visitor,
+    };
+    expect(set.render('acknowledgment', hostile)).toEqual({ subject, text, html });
+  });
+});
