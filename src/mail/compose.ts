@@ -4,7 +4,7 @@
  * is not ASCII itself (RFC 6532: such mail goes only where SMTPUTF8 is offered). No value can add a header, a recipient
  * or a part.
  *
- * Our own composer and not nodemailer's MailComposer, for all shapes: 0.04 ms against 0.7 ms for a message with text and
+ * Our own composer and not nodemailer's MailComposer, for all shapes: 0.06 ms against 0.7 ms for a message with text and
  * HTML, and what is left of MIME once addresses are parsed, boundaries cannot occur in any encoded part and nothing is
  * streamed or guessed is this file.
  */
