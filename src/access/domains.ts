@@ -47,6 +47,8 @@ export interface Domains {
 /** The domains of the configuration, with the state that the store knows. */
 export function createDomains({ store, resolver, clock, log, snapshot }: DomainsOptions): Domains {
   let rows = new Map<string, DomainRow>();
+  /** The check of each domain that runs: two at once would both see the same change. */
+  const checking = new Map<string, Promise<unknown>>();
 
   async function refresh(): Promise<void> {
     rows = new Map((await allDomains(store)).map((row) => [key(row.tenant, row.name), row]));
@@ -59,8 +61,9 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
   }
 
   async function required({ row, domain }: { row: DomainRow; domain: Domain }): Promise<DomainRecord[]> {
-    const wanted = domain.config.dkim.algorithms.map((algorithm) => selectorOf(domain.config.dkim.selector, algorithm));
-    const keys = (await dkimKeysOf(store, row.name)).filter(({ selector }) => wanted.includes(selector));
+    const { selector: base, algorithms } = domain.config.dkim;
+    const wanted = new Set(algorithms.map((algorithm) => selectorOf(base, algorithm)));
+    const keys = (await dkimKeysOf(store, row.name)).filter(({ selector }) => wanted.has(selector));
     return domainRecords({
       domain: row.name,
       token: row.token,
@@ -86,6 +89,18 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
   }
 
   async function check(name: string): Promise<DomainReport | undefined> {
+    const before = checking.get(name) ?? Promise.resolve(undefined);
+    const now = before.then(() => checkOnce(name));
+    const ended = now.then(forget, forget);
+    checking.set(name, ended);
+    return now;
+
+    function forget(): void {
+      if (checking.get(name) === ended) checking.delete(name);
+    }
+  }
+
+  async function checkOnce(name: string): Promise<DomainReport | undefined> {
     const found = rowOf(name);
     if (found === undefined) return undefined;
     const { row } = found;
@@ -131,7 +146,7 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
       const found = rowOf(name);
       if (found === undefined) return undefined;
       const wanted = await required(found);
-      const last = found.row.records === null ? [] : (JSON.parse(found.row.records) as CheckedRecord[]);
+      const last = readRecords(found.row);
       const records = wanted.map((record): CheckedRecord => {
         // An advised value is merged into what stands there; a required one that has changed since was never seen.
         const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
@@ -146,7 +161,9 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
       await refresh();
       for (const { tenant, name } of await domainsDue(store, clock.now())) {
         if (rowOf(name)?.row.tenant !== tenant) continue;
-        await check(name).catch((error: unknown) => log.error('domain.check_failed', { domain: name, ...errorFields(error) }));
+        await check(name).catch((error: unknown) =>
+          log.error('domain.check_failed', { domain: name, ...errorFields(error) }),
+        );
       }
     },
   };
@@ -170,6 +187,11 @@ async function missingKeys(store: Store, { name, config }: Domain, now: number) 
       });
     }),
   );
+}
+
+function readRecords({ records }: DomainRow): readonly CheckedRecord[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but `commit` above writes it
+  return records === null ? [] : (JSON.parse(records) as CheckedRecord[]);
 }
 
 function key(tenant: string, name: string): string {

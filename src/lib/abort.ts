@@ -4,17 +4,11 @@ export class DeadlineError extends Error {
   readonly code = 'ETIMEDOUT';
 }
 
-/**
- * What `work` answers, or a DeadlineError once `ms` have passed. `stop` is called at the deadline: it must end the work
- * (destroy a socket, say), because nobody waits for it any more.
- */
-export async function withDeadline<T>(ms: number, what: string, work: Promise<T>, stop?: () => void): Promise<T> {
+/** What `work` answers, or a DeadlineError that names `what` once `ms` have passed; nobody waits for the work any more. */
+export async function withDeadline<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new DeadlineError(`${what} took longer than ${ms / 1000} s`));
-      stop?.();
-    }, ms);
+    timer = setTimeout(() => reject(new DeadlineError(`${what} took longer than ${ms / 1000} s`)), ms);
   });
   try {
     return await Promise.race([work, deadline]);

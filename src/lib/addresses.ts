@@ -33,7 +33,6 @@ export function parseAddress(text: string): Address | undefined {
 /** A host or domain name with at least two labels as lower-case A-labels without a trailing dot, or undefined. */
 export function parseDomain(text: string): string | undefined {
   if (text.length === 0 || text.length > 253 || /[\s%@:/?#[\]\\]/.test(text)) return undefined;
-  // oxlint-disable-next-line no-control-regex -- ASCII is what needs no conversion
   const domain = /^[\x21-\x7e]+$/.test(text) ? text.toLowerCase() : domainToASCII(text);
   const labels = domain.split('.');
   if (domain.length > 253 || labels.length < 2 || /^\d+$/.test(labels.at(-1) ?? '')) return undefined;

@@ -32,7 +32,7 @@ export interface AdjustableLog extends Log {
 /** A log that writes synchronously to a file descriptor, so that no line is lost in a crash and every thread may have one. */
 export function createLog(options: LogOptions): AdjustableLog {
   const fd = options.fd ?? 1;
-  const human = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
+  const human = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY);
   const stream = human
     ? pretty({ destination: fd, sync: true, colorize: process.env['NO_COLOR'] === undefined, ignore: 'pid,hostname' })
     : pino.destination({ dest: fd, sync: true });
@@ -47,7 +47,6 @@ export function createLog(options: LogOptions): AdjustableLog {
     stream,
   );
   let redacting = options.redact_addresses;
-  const shown = (fields: Fields): Fields => (redacting ? redact(fields) : fields);
   return {
     adjust({ level, redact_addresses }) {
       out.level = level;
@@ -58,6 +57,10 @@ export function createLog(options: LogOptions): AdjustableLog {
     warn: (event, fields = {}) => out.warn(shown(fields), event),
     error: (event, fields = {}) => out.error(shown(fields), event),
   };
+
+  function shown(fields: Fields): Fields {
+    return redacting ? redact(fields) : fields;
+  }
 }
 
 /** A log that says nothing. */

@@ -47,7 +47,7 @@ async function migrate(db: Kysely<unknown>, dialect: 'sqlite' | 'postgres'): Pro
   try {
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrationsFor(dialect)) } });
     const { error } = await migrator.migrateToLatest();
-    if (error !== undefined) throw error;
+    if (error !== undefined) throw new Error(`a migration failed: ${messageOf(error)}`, { cause: error });
   } finally {
     await db.destroy();
   }

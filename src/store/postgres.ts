@@ -16,7 +16,7 @@ export function createPool(url: string, size: number): pg.Pool {
     max: size,
     connectionTimeoutMillis: 10_000,
     types: {
-      getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+      getTypeParser: ((oid: number, format?: 'text' | 'binary'): unknown =>
         oid === INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   });

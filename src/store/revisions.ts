@@ -5,6 +5,9 @@ import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { RevisionRow } from './tables.ts';
 
+/** A revision with its files by name. */
+export type Revision = Omit<RevisionRow, 'files'> & { readonly files: Readonly<Record<string, string>> };
+
 /** The tenant that owns the projects on the server's disk. */
 export const OPERATOR = 'ten_operator';
 
@@ -47,7 +50,9 @@ const insertRevision = define<RevisionRow>()((db, value) =>
     })
     // The same content again is the current revision again.
     .onConflict((conflict) =>
-      conflict.columns(['tenant', 'slug', 'hash']).doUpdateSet({ created_at: value('created_at'), file: value('file') }),
+      conflict
+        .columns(['tenant', 'slug', 'hash'])
+        .doUpdateSet({ created_at: value('created_at'), file: value('file') }),
     )
     .returning('id'),
 );
@@ -109,13 +114,17 @@ export async function saveRevision(store: Store, project: ProjectSource, now: nu
 }
 
 /** The revision with this id, or undefined. */
-export async function findRevision(store: Store, id: string): Promise<RevisionRow | undefined> {
+export async function findRevision(store: Store, id: string): Promise<Revision | undefined> {
   const [row] = await store.select(byId({ id }));
-  return row;
+  return row && withFiles(row);
 }
 
 /** The newest revision that was accepted from this file, or undefined. */
-export async function lastRevisionOfFile(store: Store, tenant: string, file: string): Promise<RevisionRow | undefined> {
+export async function lastRevisionOfFile(store: Store, tenant: string, file: string): Promise<Revision | undefined> {
   const [row] = await store.select(lastOfFile({ tenant, file }));
-  return row;
+  return row && withFiles(row);
+}
+
+function withFiles(row: RevisionRow): Revision {
+  return { ...row, files: JSON.parse(row.files) as Record<string, string> };
 }

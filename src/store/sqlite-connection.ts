@@ -27,7 +27,9 @@ export function assertDurable(database: Database.Database): void {
   const journal = database.pragma('journal_mode', { simple: true });
   const synchronous = database.pragma('synchronous', { simple: true });
   if (journal !== 'wal' || synchronous !== 2) {
-    throw new Error(`the database runs with journal_mode=${String(journal)} and synchronous=${String(synchronous)}, not wal and 2`);
+    throw new Error(
+      `the database runs with journal_mode=${String(journal)} and synchronous=${String(synchronous)}, not wal and 2`,
+    );
   }
 }
 

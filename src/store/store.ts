@@ -8,7 +8,9 @@ import type { Dialect, Result, Statement } from './statement.ts';
 import type { Tables } from './tables.ts';
 
 export type Unit = readonly Statement[];
-export type Results<U extends Unit> = { -readonly [K in keyof U]: U[K] extends Statement<infer Row> ? Result<Row> : never };
+export type Results<U extends Unit> = {
+  -readonly [K in keyof U]: U[K] extends Statement<infer Row> ? Result<Row> : never;
+};
 
 export interface Store {
   readonly dialect: Dialect;

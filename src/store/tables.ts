@@ -167,15 +167,7 @@ export interface MessageChunkRow {
 }
 
 export type DeliveryState =
-  | 'queued'
-  | 'sending'
-  | 'deferred'
-  | 'delivered'
-  | 'bounced'
-  | 'expired'
-  | 'cancelled'
-  | 'suppressed'
-  | 'captured';
+  'queued' | 'sending' | 'deferred' | 'delivered' | 'bounced' | 'expired' | 'cancelled' | 'suppressed' | 'captured';
 
 export interface DeliveryRow {
   id: string;

@@ -12,7 +12,13 @@ describe('the state after a check', () => {
   test.each([
     ['pending, right: verified', pending, 'ok', 50, { status: 'verified', verified_at: 50, broken_at: null }],
     ['pending, not there yet: pending', pending, 'broken', 50, pending],
-    ['verified, broken: degraded from now on', verified, 'broken', 70, { ...verified, status: 'degraded', broken_at: 70 }],
+    [
+      'verified, broken: degraded from now on',
+      verified,
+      'broken',
+      70,
+      { ...verified, status: 'degraded', broken_at: 70 },
+    ],
     ['degraded within the grace: degraded', degraded, 'broken', 999 + grace, degraded],
     ['degraded past the grace: failed', degraded, 'broken', 1000 + grace, { ...degraded, status: 'failed' }],
     ['degraded, right again: verified, first time kept', degraded, 'ok', 90, verified],

@@ -20,7 +20,13 @@ async function setUp(algorithms: ('rsa' | 'ed25519')[] = ['rsa']) {
   const domainConfig = config.domains['example.com'];
   if (domainConfig === undefined) throw new Error('no domain');
   const domain: Domain = { name: 'example.com', project, config: domainConfig, forms: new Map() };
-  const snapshot: Snapshot = { server, projects: [project], domains: new Map([['example.com', domain]]), problems: [] };
+  const snapshot: Snapshot = {
+    server,
+    projects: [project],
+    domains: new Map([['example.com', domain]]),
+    unavailable: new Map(),
+    problems: [],
+  };
   const dns = await startTestDns([]);
   const store = await openTestStore();
   const clock = testClock();
@@ -49,6 +55,13 @@ test('a new domain is pending and told what to publish; published, it is verifie
   expect(domains.status('example.com')).toBe('pending');
   expect(await domains.check('example.com')).toMatchObject({ status: 'verified' });
   expect(domains.status('example.com')).toBe('verified');
+  expect(await store.read.selectFrom('events').select('type').execute()).toEqual([{ type: 'domain.verified' }]);
+});
+
+test('checks at the same moment tell of one change', async () => {
+  const { domains, publish, store } = await setUp();
+  await publish();
+  await Promise.all([domains.check('example.com'), domains.checkDue(), domains.check('example.com')]);
   expect(await store.read.selectFrom('events').select('type').execute()).toEqual([{ type: 'domain.verified' }]);
 });
 

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Child {
@@ -30,6 +30,10 @@ export async function startChild(
   }
   // Not 'close': a daemon's own children may hold the pipes open for longer than it lives.
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  // Nobody else would end it when the test or bench is cut short.
+  const abandon = (): boolean => child.kill();
+  process.once('exit', abandon);
+  void ended.then(() => process.off('exit', abandon));
   await once(child, 'spawn');
   const { pid } = child;
   if (pid === undefined) throw new Error(`${command} has no process id`);
@@ -62,6 +66,17 @@ export async function until(what: string, check: () => boolean | Promise<boolean
   for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
     if (Date.now() > end) throw new Error(`${what}: not after ${ms / 1000} s`);
   }
+}
+
+/** Whether anybody listens on a port of 127.0.0.1. */
+export function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
 }
 
 /** A port of 127.0.0.1 that is free now, for programs that cannot pick one. */

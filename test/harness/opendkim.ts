@@ -1,9 +1,8 @@
 /** OpenDKIM as a milter that signs what Postfix hands it: a process of its own on a free port of 127.0.0.1. */
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort, startChild, untilReady } from './child.ts';
+import { answers, freePort, startChild, untilReady } from './child.ts';
 import { idsOf } from './debian-users.ts';
 import { needPackage } from './debian.ts';
 
@@ -59,14 +58,4 @@ export async function startOpendkim(options: OpendkimOptions): Promise<Opendkim>
     await child.stop('SIGKILL'); // it keeps nothing, and a milter takes five seconds to notice SIGTERM
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
 }

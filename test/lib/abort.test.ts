@@ -6,10 +6,8 @@ test('work in time is answered, its own error is passed on', async () => {
   await expect(withDeadline(10_000, 'asking', Promise.reject(new Error('no')))).rejects.toThrow('no');
 });
 
-test('at the deadline the work is stopped and the error says what took how long', async () => {
-  let stopped = false;
-  const stuck = withDeadline(5, 'the greeting', new Promise(() => undefined), () => (stopped = true));
+test('at the deadline the error says what took how long', async () => {
+  const stuck = withDeadline(5, 'the greeting', new Promise(() => undefined));
   await expect(stuck).rejects.toThrow(DeadlineError);
   await expect(stuck).rejects.toThrow('the greeting took longer than 0.005 s');
-  expect(stopped).toBe(true);
 });

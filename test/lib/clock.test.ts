@@ -5,8 +5,8 @@ test('sleep ends when it is aborted, before its time and also when the signal wa
   const controller = new AbortController();
   const sleeping = systemClock.sleep(3_600_000, controller.signal);
   controller.abort();
-  await sleeping;
-  await systemClock.sleep(3_600_000, controller.signal);
+  await expect(sleeping).resolves.toBeUndefined();
+  await expect(systemClock.sleep(3_600_000, controller.signal)).resolves.toBeUndefined();
 });
 
 test('times are ISO 8601 in UTC with milliseconds', () => {

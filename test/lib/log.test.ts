@@ -9,7 +9,11 @@ async function lines(options: { redact_addresses: boolean; level: 'info' | 'debu
   const fd = openSync(path, 'w');
   const log = createLog({ ...options, format: 'json', fd });
   log.debug('worker.idle');
-  log.info('delivery.delivered', { message: 'msg_1', recipient: 'owner@example.com', reply: '250 <owner@example.com>\r\nok' });
+  log.info('delivery.delivered', {
+    message: 'msg_1',
+    recipient: 'owner@example.com',
+    reply: '250 <owner@example.com>\r\nok',
+  });
   closeSync(fd);
   return readFileSync(path, 'utf8')
     .trim()

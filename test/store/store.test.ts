@@ -105,7 +105,7 @@ test('the same content is the same revision, and the newest of a file is found',
   expect((await lastRevisionOfFile(store, OPERATOR, 'projects/site.yml'))?.id).toBe(changed);
   expect(await saveRevision(store, project, 30)).toBe(first);
   expect((await lastRevisionOfFile(store, OPERATOR, 'projects/site.yml'))?.id).toBe(first);
-  expect(await findRevision(store, first)).toMatchObject({ yaml: 'a: 1', files: '{"mail.html":"<p>"}' });
+  expect(await findRevision(store, first)).toMatchObject({ yaml: 'a: 1', files: { 'mail.html': '<p>' } });
   expect(await findRevision(store, 'rev_none')).toBeUndefined();
 });
 
@@ -115,5 +115,7 @@ test('an event is kept with what it is about', async () => {
     recordEvent({ type: 'domain.verified', tenant: OPERATOR, at: 5, data: { why: 'asked' }, domain: 'example.com' }),
   ]);
   const rows = await store.read.selectFrom('events').selectAll().execute();
-  expect(rows).toMatchObject([{ type: 'domain.verified', domain: 'example.com', data: '{"why":"asked"}', message: null }]);
+  expect(rows).toMatchObject([
+    { type: 'domain.verified', domain: 'example.com', data: '{"why":"asked"}', message: null },
+  ]);
 });

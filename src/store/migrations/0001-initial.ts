@@ -223,7 +223,10 @@ export function initial(dialect: Dialect): Migration {
       for (const [name, columns] of Object.entries(TABLES)) await createTable(db, { name, columns, dialect });
       for (const [table, columns, where] of INDEXES) {
         const name = `${table}_by_${columns.join('_')}`;
-        const create = db.schema.createIndex(name).on(table).columns([...columns]);
+        const create = db.schema
+          .createIndex(name)
+          .on(table)
+          .columns([...columns]);
         await (where === undefined ? create : create.where(sql.raw<boolean>(where))).execute();
       }
       await db.schema

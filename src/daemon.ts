@@ -1,0 +1,223 @@
+/**
+ * The composition root: the only place that makes long-lived things and knows them all. It starts them in the order in
+ * which they need each other and ends them in the opposite one; where a start fails, what had started is ended.
+ */
+import type Koa from 'koa';
+import cron from 'node-cron';
+import { createDomains, type Domains } from './access/domains.ts';
+import { createIdempotency } from './access/idempotency.ts';
+import { createLimits } from './access/limits.ts';
+import { findServerFile } from './config/files.ts';
+import { loadServer, type Reading } from './config/load.ts';
+import { formatProblem } from './config/problem.ts';
+import { machineSecrets } from './config/secrets.ts';
+import type { ServerConfig } from './config/schema.ts';
+import type { Snapshot } from './config/snapshot.ts';
+import { createConfigSource, type ConfigSource, type Reload } from './config/source.ts';
+import { watchConfig } from './config/watch.ts';
+import { startDelivery } from './delivery.ts';
+import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
+import { createResolver, type Resolver } from './dns/resolver.ts';
+import { createAccept } from './forms/accept.ts';
+import { createFileStore } from './forms/files.ts';
+import { watchFreeSpace } from './http/free-space.ts';
+import { createHttpServer, type HttpAddresses } from './http/server.ts';
+import { systemClock, type Clock } from './lib/clock.ts';
+import { UserError, errorFields } from './lib/errors.ts';
+import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
+import { createStore } from './store/database.ts';
+import { OPERATOR, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
+import type { Store } from './store/store.ts';
+import { checkTemplates } from './templates/engine.ts';
+
+export interface DaemonParts {
+  /** With a clock or a resolver of its own (tests), delivery runs in this thread. */
+  readonly clock?: Clock;
+  readonly resolver?: Resolver;
+  readonly random?: () => number;
+  readonly log?: AdjustableLog;
+  /** Answers before all routes: what the dev world adds. */
+  readonly extra?: Koa.Middleware;
+}
+
+export interface Daemon {
+  readonly addresses: HttpAddresses | undefined;
+  readonly domains: Domains;
+  readonly store: Store;
+  snapshot(): Snapshot;
+  /** Reads the configuration again, as SIGHUP does. */
+  reload(): Promise<Reload>;
+  /** Stops accepting, finishes what is in progress, gives back what is not, closes the database. */
+  close(): Promise<void>;
+}
+
+/** How long requests and deliveries that are in progress may take to finish at a stop, ms. */
+const GRACE_MS = 10_000;
+
+/** Starts the daemon under this server.yml (else the usual places). Throws UserError where the operator must mend something. */
+export async function startDaemon(configFile?: string, parts: DaemonParts = {}): Promise<Daemon> {
+  const ending: (() => Promise<void>)[] = [];
+  async function close(): Promise<void> {
+    for (const end of ending.splice(0).reverse()) await end();
+  }
+  try {
+    return { ...(await compose(configFile, parts, ending)), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function compose(
+  configFile: string | undefined,
+  parts: DaemonParts,
+  ending: (() => Promise<void>)[],
+): Promise<Omit<Daemon, 'close'>> {
+  const { clock = systemClock } = parts;
+  const reading: Reading = { secrets: machineSecrets(process.env), checkTemplates };
+  const file = await findServerFile(configFile, process.env);
+  const server = await readServer(file, reading);
+  const log = parts.log ?? createLog(server.log);
+
+  const store = await createStore(server.database.url);
+  ending.push(() => store.close());
+  await saveOperator(store, server.server.operator, clock.now());
+  const config = await openConfig({ file, server, reading, store, clock, log });
+  const snapshot = config.current;
+
+  const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
+  const domains = createDomains({ store, resolver, clock, log, snapshot });
+  await domains.adopt();
+  const limits = await createLimits({ store, clock, log });
+  ending.push(() => limits.close());
+  const files = createFileStore({ store, clock });
+  const idempotency = createIdempotency({ store, clock });
+
+  const delivery = await openDelivery({ server, store, clock, log, resolver, config: () => snapshot().server, parts });
+  ending.push(() => delivery.stop(GRACE_MS));
+  const freeSpace = watchFreeSpace(databaseFile(server), { clock, log });
+  const { extra } = parts;
+  const http = createHttpServer({
+    snapshot,
+    domains,
+    store,
+    limits,
+    files,
+    idempotency,
+    freeSpace,
+    clock,
+    log,
+    accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake: delivery.wake }),
+    queueProblem: delivery.problem,
+    ...(extra === undefined ? {} : { extra }),
+  });
+  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
+  ending.push(() => http.close(GRACE_MS));
+
+  config.onChange((next) => {
+    delivery.configure(next.server);
+    log.adjust(next.server.log);
+    domains.adopt().catch((error: unknown) => log.error('domains.adopt_failed', errorFields(error)));
+  });
+  ending.push(startWatching({ file, clock, config }));
+  ending.push(
+    startJobs({ log, jobs: { domains: domains.checkDue, files: files.sweep, idempotency: idempotency.sweep } }),
+  );
+
+  log.info('daemon.ready', { hostname: server.server.hostname, addresses: addresses?.tcp, socket: addresses?.socket });
+  return { addresses, domains, store, snapshot, reload: config.reload };
+}
+
+async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
+  const loaded = await loadServer(file, reading.secrets);
+  if ('ok' in loaded) return loaded.ok;
+  throw new UserError(`the configuration is invalid\n${loaded.errors.map(formatProblem).join('\n')}`);
+}
+
+interface ConfigParts {
+  readonly file: string;
+  readonly server: ServerConfig;
+  readonly reading: Reading;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+function openConfig({ file, server, reading, store, clock, log }: ConfigParts): Promise<ConfigSource> {
+  return createConfigSource({
+    file,
+    server,
+    reading,
+    log,
+    tenant: OPERATOR,
+    revisions: {
+      save: (project) => saveRevision(store, { ...project, tenant: OPERATOR, source: 'file' }, clock.now()),
+      lastGood: (name) => lastRevisionOfFile(store, OPERATOR, name),
+    },
+  });
+}
+
+interface OpenDelivery {
+  readonly server: ServerConfig;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly resolver: Resolver;
+  readonly config: () => ServerConfig;
+  readonly parts: DaemonParts;
+}
+
+async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
+  if (!server.server.roles.includes('delivery')) {
+    return { wake() {}, configure() {}, problem: () => undefined, stop: () => Promise.resolve() };
+  }
+  if (parts.clock === undefined && parts.resolver === undefined) return startDeliveryThread(here.store, server);
+  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random });
+  // In this thread it reads the configuration by itself.
+  return { ...delivery, configure() {} };
+}
+
+function startWatching({
+  file,
+  clock,
+  config,
+}: {
+  file: string;
+  clock: Clock;
+  config: ConfigSource;
+}): () => Promise<void> {
+  const stop = new AbortController();
+  const watching = watchConfig({
+    file,
+    clock,
+    signal: stop.signal,
+    enabled: () => config.current().server.server.watch,
+    reload: config.reload,
+  });
+  return async () => {
+    stop.abort();
+    await watching;
+  };
+}
+
+/** Every ten seconds each job asks what is due; one that still runs is not started again. */
+function startJobs({ log, jobs }: { log: Log; jobs: Record<string, () => Promise<void>> }): () => Promise<void> {
+  const logger = {
+    info: () => undefined,
+    debug: () => undefined,
+    warn: (message: string) => log.warn('job.warning', { message }),
+    error: (message: string | Error, error?: Error) => log.error('job.failed', errorFields(error ?? message)),
+  };
+  const tasks = Object.entries(jobs).map(([name, job]) =>
+    cron.schedule('*/10 * * * * *', () => job(), { name, noOverlap: true, logger }),
+  );
+  for (const task of tasks) task.execute().catch((error: unknown) => log.error('job.failed', errorFields(error)));
+  return async () => {
+    for (const task of tasks) await task.destroy();
+  };
+}
+
+/** The file whose disk fills up; undefined where the database is a server's. */
+function databaseFile({ database }: ServerConfig): string | undefined {
+  return database.url.startsWith('sqlite:') ? database.url.slice('sqlite:'.length) : undefined;
+}

@@ -1,0 +1,50 @@
+/** The delivery thread: the delivering half of the daemon on a store connection of its own. */
+import { workerData, type MessagePort } from 'node:worker_threads';
+import type { ServerConfig } from './config/schema.ts';
+import { startDelivery } from './delivery.ts';
+import { createResolver } from './dns/resolver.ts';
+import { systemClock } from './lib/clock.ts';
+import { createLog } from './lib/log.ts';
+import { connectStore } from './store/database.ts';
+import type { StoreHandle } from './store/store.ts';
+import type { FromDelivery, ToDelivery } from './delivery-remote.ts';
+
+const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
+
+let config = server;
+const log = createLog(server.log);
+const store = connectStore(handle);
+const resolver = createResolver({ servers: server.dns.servers, log });
+const delivery = await startDelivery({
+  store,
+  clock: systemClock,
+  log,
+  resolver,
+  random: Math.random,
+  config: () => config,
+});
+
+port.on('message', (message: ToDelivery) => {
+  switch (message.kind) {
+    case 'wake':
+      return delivery.wake();
+    case 'configure':
+      config = message.server;
+      return log.adjust(config.log);
+    case 'ask':
+      return say({ kind: 'problem', problem: delivery.problem() });
+    case 'stop':
+      void stop(message.graceMs);
+  }
+});
+say({ kind: 'ready' });
+
+async function stop(graceMs: number): Promise<void> {
+  await delivery.stop(graceMs);
+  await store.close();
+  port.close();
+}
+
+function say(message: FromDelivery): void {
+  port.postMessage(message);
+}

@@ -1,0 +1,173 @@
+/**
+ * `npm start`: the real daemon with a whole mail world round it on loopback, so that a laptop sends and receives without
+ * the internet. The demo domain is verified by asking a real DNS server for records that the daemon itself demanded, and
+ * its mail goes over SMTP to a catching mail server that checks every signature.
+ */
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import type Koa from 'koa';
+import { startDaemon, type Daemon } from '../daemon.ts';
+import { createResolver } from '../dns/resolver.ts';
+import { UserError, codeOf } from '../lib/errors.ts';
+import { createLog } from '../lib/log.ts';
+import { startCatchingMx } from './catching-mx.ts';
+import { demoPages } from './demo.ts';
+import { startDnsServer, type ZoneRecord } from './dns-server.ts';
+import { outboxPages } from './outbox.ts';
+
+export interface WorldOptions {
+  /** Folder of everything that is kept: configuration, database, caught mail. */
+  readonly data: string;
+  /** Port of the web pages; a free one where it is taken. */
+  readonly port: number;
+  readonly print: (text: string) => void;
+}
+
+export interface World {
+  /** Address of the demo form: `http://localhost:8025/`. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+const HOSTNAME = 'mail.postern.test';
+const DEMO = 'demo.test';
+const INBOX = 'inbox.test';
+
+const PUBLIC_ZONE: readonly ZoneRecord[] = [
+  { name: HOSTNAME, type: 'A', value: '127.0.0.1' },
+  { name: HOSTNAME, type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
+  { name: DEMO, type: 'TXT', value: `v=spf1 a:${HOSTNAME} -all` },
+  { name: `_dmarc.${DEMO}`, type: 'TXT', value: 'v=DMARC1; p=reject' },
+  // Every address in the world is at the catching mail server.
+  { name: '*', type: 'MX', value: '10 mx.inbox.test' },
+  { name: 'mx.inbox.test', type: 'A', value: '127.0.0.1' },
+];
+
+/** Starts all of it; resolves when the demo domain is verified and the first form can be sent. */
+export async function startWorld({ data, port, print }: WorldOptions): Promise<World> {
+  if (!Number.isInteger(port) || port < 1024 || port > 65535)
+    throw new UserError(`--port: ${port} is not a port from 1024 to 65535`);
+  const folder = resolve(data);
+  const closing: (() => Promise<void>)[] = [];
+  async function close(): Promise<void> {
+    for (const end of closing.splice(0).reverse()) await end();
+  }
+  try {
+    const dns = await startDnsServer({ records: PUBLIC_ZONE });
+    closing.push(() => dns.close());
+    const mx = await startCatchingMx({
+      folder: join(folder, 'outbox'),
+      hostname: 'mx.inbox.test',
+      resolver: createResolver({ servers: [dns.address] }),
+      log: createLog({ level: 'warn', format: 'auto', redact_addresses: false }),
+    });
+    closing.push(() => mx.close());
+    const web = await freePort(port);
+    const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port });
+    const demo = demoPages({ endpoint: `/${DEMO}/contact`, outbox: '/outbox' });
+    const outbox = outboxPages({ mails: mx.mails });
+    const daemon = await startDaemon(config, { extra: oneAfterAnother(demo, outbox) });
+    closing.push(() => daemon.close());
+    await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
+    const url = `http://localhost:${web}/`;
+    print(banner({ url, mx: mx.address, dns: dns.address, folder }));
+    return { url, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function oneAfterAnother(first: Koa.Middleware, second: Koa.Middleware): Koa.Middleware {
+  return async (ctx, next) => {
+    await first(ctx, async () => {
+      await second(ctx, next);
+    });
+  };
+}
+
+/** Publishes what the daemon asks for, and has it look. */
+async function verify(daemon: Daemon, publish: (records: ZoneRecord[]) => void): Promise<void> {
+  const wanted = await daemon.domains.report(DEMO);
+  const records = wanted?.records.filter((record) => record.required) ?? [];
+  publish(records.map(({ name, type, value }) => ({ name, type, value })));
+  const found = await daemon.domains.check(DEMO);
+  if (found?.status !== 'verified') {
+    const problems = found?.records.flatMap(({ name, status }) => (status === 'ok' ? [] : [`${name}: ${status}`]));
+    throw new Error(`${DEMO} was not verified: ${problems?.join(', ') ?? 'it is not in the configuration'}`);
+  }
+}
+
+async function writeConfiguration(
+  folder: string,
+  ports: { readonly web: number; readonly dns: string; readonly smtp: number },
+): Promise<string> {
+  const config = join(folder, 'config');
+  await mkdir(join(config, 'projects'), { recursive: true });
+  const server = `# Written by \`postern dev\` at each start.
+server:
+  hostname: ${HOSTNAME}
+  operator: ops@${INBOX}
+  http: { listen: ["127.0.0.1:${ports.web}", "[::1]:${ports.web}"], base_url: "http://localhost:${ports.web}" }
+  admin_socket: ${JSON.stringify(join(folder, 'admin.sock'))}
+database: { url: ${JSON.stringify(`sqlite:${join(folder, 'postern.db')}`)} }
+dns: { servers: ["${ports.dns}"] }
+delivery: { port: ${ports.smtp}, allow_private_networks: true }
+`;
+  await writeFile(join(config, 'server.yml'), server);
+  await writeFile(join(config, 'projects', 'demo.yml'), DEMO_PROJECT, { flag: 'wx' }).catch((error: unknown) => {
+    // An edited one is kept: the demo is there to be played with.
+    if (codeOf(error) !== 'EEXIST') throw error;
+  });
+  return join(config, 'server.yml');
+}
+
+const DEMO_PROJECT = `# The form of the demo page. Change it while the daemon runs: it is taken over within two seconds.
+project: { name: Demo, slug: demo, owner: owner@${INBOX} }
+domains:
+  ${DEMO}:
+    forms:
+      contact:
+        name: Contact form
+        to: owner@${INBOX}
+        required: [name, email, message]
+        fields:
+          name: { label: Your name }
+          message: { label: Your message }
+        uploads: { enabled: true }
+        acknowledgment: { enabled: true, subject: We have received your message }
+        rateLimit: 1000
+`;
+
+/** The port that is wanted, or a free one where another program has it. */
+async function freePort(wanted: number): Promise<number> {
+  const probe = createServer();
+  try {
+    probe.listen(wanted, '127.0.0.1');
+    await once(probe, 'listening');
+    const address = probe.address();
+    return typeof address === 'object' && address !== null ? address.port : wanted;
+  } catch (error) {
+    if (codeOf(error) !== 'EADDRINUSE') throw error;
+    return await freePort(0);
+  } finally {
+    probe.close();
+  }
+}
+
+function banner({ url, mx, dns, folder }: { url: string; mx: string; dns: string; folder: string }): string {
+  return `
+  Postern is running, with a small mail world round it.
+
+    Demo form     ${url}
+    Outbox        ${url}outbox
+    Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
+    Mail server   ${mx}   (catches everything)
+    DNS server    ${dns}
+    Data          ${folder}   (config/projects/demo.yml is yours to edit)
+
+  Ctrl-C stops all of it.
+`;
+}

@@ -1,0 +1,213 @@
+/**
+ * Claims: a delivery that is being tried is leased to one daemon. The try and the time of the next one are written with
+ * the claim, before anybody dials, so that a crash in the middle never becomes a storm of retries.
+ */
+import { sql, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
+import { waiting } from './deliveries.ts';
+import { recomputeDue } from './destinations.ts';
+import { define, type Dialect, type Placeholders } from './statement.ts';
+import type { Store } from './store.ts';
+import type { DeliveryRow, Tables } from './tables.ts';
+
+export type ClaimedRow = Pick<
+  DeliveryRow,
+  'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'attempts' | 'created_at' | 'expires_at'
+> & {
+  /** 1: on the tenant's suppression list. */
+  suppressed: number;
+};
+
+interface Claim {
+  destination: string;
+  now: number;
+  owner: string;
+  until: number;
+  /** JSON array of ms: how long after `now` the next try is due, by the tries before this one. The last repeats. */
+  delays: string;
+  last_delay: number;
+  limit: number;
+}
+
+/** The statement that claims up to `limit` due deliveries of a destination, longest due first. */
+export const claimDeliveries = define<Claim>()((db, value, dialect) =>
+  claim({
+    db,
+    value,
+    dialect,
+    due: dueDeliveries(db, value).orderBy('next_attempt_at').limit(value('limit')),
+  }),
+);
+
+/** The same for one tenant. */
+export const claimDeliveriesOfTenant = define<Claim & { tenant: string }>()((db, value, dialect) =>
+  claim({
+    db,
+    value,
+    dialect,
+    due: dueDeliveries(db, value)
+      .where('tenant', '=', value('tenant'))
+      .orderBy('next_attempt_at')
+      .limit(value('limit')),
+  }),
+);
+
+function dueDeliveries(db: Kysely<Tables>, value: Placeholders<Claim>) {
+  return db
+    .selectFrom('deliveries')
+    .select('id')
+    .where('destination', '=', value('destination'))
+    .where(waiting)
+    .where('next_attempt_at', '<=', value('now'));
+}
+
+interface ClaimParts {
+  readonly db: Kysely<Tables>;
+  readonly value: Placeholders<Claim>;
+  readonly dialect: Dialect;
+  readonly due: SelectQueryBuilder<Tables, 'deliveries', { id: string }>;
+}
+
+function claim({ db, value, dialect, due }: ClaimParts) {
+  return (
+    db
+      .updateTable('deliveries')
+      .set((eb) => ({
+        state: 'sending',
+        attempts: eb('attempts', '+', 1),
+        next_attempt_at: nextAttempt(value, dialect),
+        lease_owner: value('owner'),
+        lease_until: value('until'),
+      }))
+      // Only PostgreSQL has other daemons whose claims run at the same time.
+      .where('id', 'in', dialect === 'sqlite' ? due : due.forUpdate().skipLocked())
+      .returning(['id', 'message', 'tenant', 'recipient', 'destination', 'attempts', 'created_at', 'expires_at'])
+      .returning((eb) =>
+        eb
+          .case()
+          .when(
+            eb.exists(
+              eb
+                .selectFrom('suppressions')
+                .select('suppressions.address')
+                .whereRef('suppressions.tenant', '=', 'deliveries.tenant')
+                .where((on) => on('suppressions.address', '=', on.fn<string>('lower', ['deliveries.recipient']))),
+            ),
+          )
+          .then(1)
+          .else(0)
+          .end()
+          .as('suppressed'),
+      )
+  );
+}
+
+/** Reading an element of a JSON array is the one thing here that the dialects spell differently. */
+function nextAttempt(value: Placeholders<Claim>, dialect: Dialect): RawBuilder<number> {
+  const now = sql`cast(${value('now')} as bigint)`;
+  return dialect === 'sqlite'
+    ? sql`${now} + json_extract(${value('delays')}, '$[' || min(attempts, ${value('last_delay')}) || ']')`
+    : sql`${now} + (${value('delays')}::json ->> least(attempts, ${value('last_delay')})::int)::bigint`;
+}
+
+const tenants = define<{ destination: string; after: string; limit: number }>()((db, value) => {
+  const first = db
+    .selectFrom('deliveries')
+    .select((eb) => eb.fn.min('deliveries.tenant').as('tenant'))
+    .where('destination', '=', value('destination'))
+    .where(waiting);
+  // From one tenant straight to the next in the index, however much each has waiting.
+  const query = sql<{ tenant: string }>`with recursive turn (tenant) as (
+      select (${first.where(sql<boolean>`deliveries.tenant > cast(${value('after')} as text)`)})
+      union all
+      select (${first.where(sql<boolean>`deliveries.tenant > turn.tenant`)}) from turn where turn.tenant is not null
+    )
+    select tenant from turn where tenant is not null limit ${value('limit')}`;
+  return { compile: () => query.compile(db) };
+});
+
+/** Up to `limit` tenants, in order after the one named, that have something waiting for the destination. */
+export async function tenantsWaiting(
+  store: Store,
+  destination: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<string[]> {
+  const rows = await store.select(tenants({ destination, after, limit }));
+  return rows.map(({ tenant }) => tenant);
+}
+
+const lapsed = define<{ before: number }>()((db, value) =>
+  db
+    .selectFrom('deliveries')
+    .select('destination')
+    .distinct()
+    .where('state', '=', 'sending')
+    .where('lease_until', '<', value('before')),
+);
+const recordInterrupted = define<{ before: number; at: number; reply: string }>()((db, value, dialect) => {
+  const rows = db
+    .selectFrom('deliveries')
+    .select((eb) => [
+      'id as delivery',
+      'attempts as number',
+      eb.cast<number>(eb.val(value('at')), 'bigint').as('at'),
+      sql<null>`cast(null as text)`.as('host'),
+      sql<null>`cast(null as text)`.as('address'),
+      sql<null>`cast(null as text)`.as('tls'),
+      sql<'interrupted'>`cast('interrupted' as text)`.as('outcome'),
+      eb.cast<string>(eb.val(value('reply')), 'text').as('reply'),
+    ])
+    .where('state', '=', 'sending')
+    .where('lease_until', '<', value('before'));
+  return (
+    db
+      .insertInto('attempts')
+      .columns(['delivery', 'number', 'at', 'host', 'address', 'tls', 'outcome', 'reply'])
+      // On PostgreSQL the rows' owner may be about to renew: it waits, and then finds them taken.
+      .expression(dialect === 'sqlite' ? rows : rows.forUpdate())
+      .onConflict((conflict) => conflict.columns(['delivery', 'number']).doNothing())
+  );
+});
+const takeBack = define<{ before: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: 'deferred', lease_owner: null, lease_until: null })
+    .where('state', '=', 'sending')
+    .where('lease_until', '<', value('before')),
+);
+
+/**
+ * Takes back what is leased until before `before`: its try counts and the next one is due when the claim said. Answers
+ * how many destinations that concerned.
+ */
+export async function takeBackLeases(store: Store, before: number, at: number): Promise<number> {
+  const destinations = await store.select(lapsed({ before }));
+  if (destinations.length === 0) return 0;
+  await store.write([
+    recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
+    takeBack({ before }),
+    ...destinations.map(({ destination }) => recomputeDue({ name: destination })),
+  ]);
+  return destinations.length;
+}
+
+/** The statement that renews all leases of this owner. */
+export const renewLeases = define<{ owner: string; until: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ lease_until: value('until') })
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner')),
+);
+
+const leased = define<{ owner: string }>()((db, value) =>
+  db
+    .selectFrom('deliveries')
+    .select(['id', 'attempts', 'destination'])
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner')),
+);
+
+/** What this owner has leased. */
+export function leasedTo(store: Store, owner: string): Promise<Pick<DeliveryRow, 'id' | 'attempts' | 'destination'>[]> {
+  return store.select(leased({ owner }));
+}

@@ -1,0 +1,188 @@
+/**
+ * Deliveries: one row per recipient, `queued → sending → delivered | deferred → … | bounced | expired | cancelled |
+ * suppressed`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
+ * changes nothing. Claims are in claims.ts.
+ */
+import { sql } from 'kysely';
+import { define } from './statement.ts';
+import type { Store } from './store.ts';
+import type { DeliveryRow, DeliveryState } from './tables.ts';
+
+/**
+ * The condition of the partial indexes, written as they have it: SQLite uses them only for the same words.
+ * Rows of this kind have a next attempt and no lease.
+ */
+export const waiting = sql<boolean>`state in ('queued', 'deferred')`;
+
+export type SettledState = Extract<DeliveryState, 'delivered' | 'bounced' | 'expired' | 'suppressed'>;
+
+/** The statement that enqueues a delivery, due at once. */
+export const insertDelivery = define<
+  Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'created_at' | 'expires_at'> & {
+    due: number;
+  }
+>()((db, value) =>
+  db.insertInto('deliveries').values({
+    id: value('id'),
+    message: value('message'),
+    tenant: value('tenant'),
+    recipient: value('recipient'),
+    destination: value('destination'),
+    state: 'queued',
+    attempts: 0,
+    next_attempt_at: value('due'),
+    lease_owner: null,
+    lease_until: null,
+    last_reply: null,
+    created_at: value('created_at'),
+    expires_at: value('expires_at'),
+    settled_at: null,
+  }),
+);
+
+/** Which try a statement ends. */
+interface Try {
+  id: string;
+  owner: string;
+  attempts: number;
+}
+
+/** The statement that ends a try and the delivery with it. Touches one row, or none where the lease is gone. */
+export const settleDelivery = define<Try & { state: SettledState; reply: string; at: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({
+      state: value('state'),
+      next_attempt_at: null,
+      lease_owner: null,
+      lease_until: null,
+      last_reply: value('reply'),
+      settled_at: value('at'),
+    })
+    .where('id', '=', value('id'))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where('attempts', '=', value('attempts')),
+);
+
+/** The statement that ends a try with another one to come. */
+export const deferDelivery = define<Try & { reply: string; due: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({
+      state: 'deferred',
+      next_attempt_at: value('due'),
+      lease_owner: null,
+      lease_until: null,
+      last_reply: value('reply'),
+    })
+    .where('id', '=', value('id'))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where('attempts', '=', value('attempts')),
+);
+
+/** The statement that gives a claim back as if it had never been: the try does not count. */
+export const giveBack = define<Try & { due: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set((eb) => ({
+      state: eb
+        .case()
+        .when('attempts', '=', 1)
+        .then('queued' as const)
+        .else('deferred' as const)
+        .end(),
+      attempts: eb('attempts', '-', 1),
+      next_attempt_at: value('due'),
+      lease_owner: null,
+      lease_until: null,
+    }))
+    .where('id', '=', value('id'))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where('attempts', '=', value('attempts')),
+);
+
+const overdue = define<{ now: number; limit: number }>()((db, value) =>
+  db
+    .selectFrom('deliveries')
+    .innerJoin('destinations', 'destinations.name', 'deliveries.destination')
+    .selectAll('deliveries')
+    .where(waiting)
+    .where('expires_at', '<=', value('now'))
+    // What the operator holds waits for the operator.
+    .where('destinations.held', '=', 0)
+    // A try that is due is made, also after a long sleep of the machine.
+    .where((eb) =>
+      eb.or([
+        eb('next_attempt_at', '>', value('now')),
+        eb('destinations.next_due_at', '>', value('now')),
+        eb('destinations.next_due_at', 'is', null),
+      ]),
+    )
+    .orderBy('expires_at')
+    .limit(value('limit')),
+);
+
+/** Up to `limit` waiting deliveries whose time is over and that are not about to be tried. */
+export function overdueDeliveries(store: Store, now: number, limit: number): Promise<DeliveryRow[]> {
+  return store.select(overdue({ now, limit }));
+}
+
+/** The statement that ends a waiting delivery; touches no row where it is no longer waiting. */
+export const endWaiting = define<{ id: string; state: 'expired' | 'cancelled'; reply: string; at: number }>()(
+  (db, value) =>
+    db
+      .updateTable('deliveries')
+      .set({ state: value('state'), next_attempt_at: null, last_reply: value('reply'), settled_at: value('at') })
+      .where('id', '=', value('id'))
+      .where(waiting),
+);
+
+/** The statement that makes a waiting delivery due; touches no row where it is no longer waiting. */
+export const makeDue = define<{ id: string; due: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ next_attempt_at: value('due') })
+    .where('id', '=', value('id'))
+    .where(waiting),
+);
+
+const byId = define<{ id: string }>()((db, value) =>
+  db.selectFrom('deliveries').selectAll().where('id', '=', value('id')),
+);
+const byMessage = define<{ message: string }>()((db, value) =>
+  db.selectFrom('deliveries').selectAll().where('message', '=', value('message')).orderBy('id'),
+);
+
+/** The delivery with this id, or undefined. */
+export async function findDelivery(store: Store, id: string): Promise<DeliveryRow | undefined> {
+  const [row] = await store.select(byId({ id }));
+  return row;
+}
+
+/** A message's deliveries, in the order of its recipients. */
+export function deliveriesOfMessage(store: Store, message: string): Promise<DeliveryRow[]> {
+  return store.select(byMessage({ message }));
+}
+
+export interface DeliveryFilter {
+  readonly state?: DeliveryState;
+  readonly destination?: string;
+  /** Only those enqueued before this one. */
+  readonly before?: string;
+  readonly limit: number;
+}
+
+/** Deliveries, newest first. */
+export function selectDeliveries(
+  store: Store,
+  { state, destination, before, limit }: DeliveryFilter,
+): Promise<DeliveryRow[]> {
+  let query = store.read.selectFrom('deliveries').selectAll();
+  if (state !== undefined) query = query.where('state', '=', state);
+  if (destination !== undefined) query = query.where('destination', '=', destination);
+  if (before !== undefined) query = query.where('id', '<', before);
+  return query.orderBy('id', 'desc').limit(limit).execute();
+}

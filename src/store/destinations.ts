@@ -1,0 +1,195 @@
+/**
+ * Destinations: one row per recipient domain says when it is to be looked at next, so that a dead one costs one row
+ * however much waits for it. `next_due_at` is the earliest due delivery, or the end of a pause; it may be too early (then
+ * a claim finds nothing and corrects it), but never too late.
+ */
+import { sql, type Kysely, type RawBuilder } from 'kysely';
+import { waiting } from './deliveries.ts';
+import { define, type Dialect, type Placeholders } from './statement.ts';
+import type { Store } from './store.ts';
+import type { DestinationRow, Tables } from './tables.ts';
+
+/** Failures in a row from which on new mail waits for the end of the pause, too. */
+export const FAILURES_UNTIL_SHUT = 5;
+
+const shut = sql<boolean>`(destinations.failures >= ${sql.lit(FAILURES_UNTIL_SHUT)} and destinations.paused_until is not null)`;
+
+/**
+ * The statement that makes a destination due no later than `due`, its pause allowing. It locks the row on PostgreSQL only
+ * where that changes something: all accepted mail for one domain would else wait in line.
+ */
+export const noteDue = define<{ name: string; due: number }>()((db, value) => {
+  const due = sql<number>`cast(${value('due')} as bigint)`;
+  const effective = sql<number>`case when ${shut} and destinations.paused_until > ${due} then destinations.paused_until else ${due} end`;
+  return db
+    .insertInto('destinations')
+    .columns(['name', 'next_due_at', 'failures', 'pauses', 'paused_until', 'held', 'last_error'])
+    .expression(
+      db
+        .selectNoFrom([
+          sql<string>`cast(${value('name')} as text)`.as('name'),
+          due.as('next_due_at'),
+          sql<number>`0`.as('failures'),
+          sql<number>`0`.as('pauses'),
+          sql<null>`cast(null as bigint)`.as('paused_until'),
+          sql<number>`0`.as('held'),
+          sql<null>`cast(null as text)`.as('last_error'),
+        ])
+        .where((eb) =>
+          eb.not(
+            eb.exists(
+              eb
+                .selectFrom('destinations as known')
+                .select('known.name')
+                .where('known.name', '=', value('name'))
+                .where('known.next_due_at', '<=', due),
+            ),
+          ),
+        ),
+    )
+    .onConflict((conflict) =>
+      conflict
+        .column('name')
+        .doUpdateSet({ next_due_at: effective })
+        .where(sql<boolean>`destinations.next_due_at is null or destinations.next_due_at > ${effective}`),
+    );
+});
+
+/** When the earliest waiting delivery of the destination of the surrounding statement is due, its pause allowing; null when none waits. */
+function earliest(db: Kysely<Tables>): RawBuilder<number | null> {
+  const first = db
+    .selectFrom('deliveries')
+    .select('next_attempt_at as at')
+    .where(sql<boolean>`deliveries.destination = destinations.name`)
+    .where(waiting)
+    .orderBy('next_attempt_at')
+    .limit(1);
+  return sql`(select case when ${shut} and destinations.paused_until > first.at then destinations.paused_until else first.at end from (${first}) as first)`;
+}
+
+/** The statement that sets `next_due_at` to what the deliveries say: after a claim, a release, a correction. */
+export const recomputeDue = define<{ name: string }>()((db, value) =>
+  db
+    .updateTable('destinations')
+    .set({ next_due_at: earliest(db) })
+    .where('name', '=', value('name')),
+);
+
+/** The statement that pauses the whole destination until `paused_until`, whatever waits for it. */
+export const pauseDestination = define<
+  Pick<DestinationRow, 'name' | 'failures' | 'pauses' | 'last_error'> & { paused_until: number }
+>()((db, value) =>
+  db
+    .updateTable('destinations')
+    .set({
+      failures: value('failures'),
+      pauses: value('pauses'),
+      paused_until: value('paused_until'),
+      next_due_at: value('paused_until'),
+      last_error: value('last_error'),
+    })
+    .where('name', '=', value('name')),
+);
+
+/** The statement that ends all pauses, after a success or at the operator's word. */
+export const clearFailures = define<{ name: string }>()((db, value) =>
+  db
+    .updateTable('destinations')
+    .set({ failures: 0, pauses: 0, paused_until: null, last_error: null })
+    .where('name', '=', value('name')),
+);
+
+/** The statement that makes the operator hold (1) or release (0) the destination, known or not. */
+export const setHeld = define<{ name: string; held: number }>()((db, value) =>
+  db
+    .insertInto('destinations')
+    .values({
+      name: value('name'),
+      next_due_at: null,
+      failures: 0,
+      pauses: 0,
+      paused_until: null,
+      held: value('held'),
+      last_error: null,
+    })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ held: value('held') })),
+);
+
+/** The statement that repairs, on PostgreSQL, a race that noteDue lost against a claim. */
+export const repairDue = define<object>()((db) =>
+  db
+    .updateTable('destinations')
+    .set({ next_due_at: earliest(db) })
+    .where('next_due_at', 'is', null)
+    .where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('deliveries')
+          .select('deliveries.id')
+          .whereRef('deliveries.destination', '=', 'destinations.name')
+          .where(waiting),
+      ),
+    ),
+);
+
+const due = define<{ now: number; limit: number }>()((db, value) =>
+  db
+    .selectFrom('destinations')
+    .selectAll()
+    .where('held', '=', sql.lit(0))
+    .where('next_due_at', 'is not', null)
+    .where('next_due_at', '<=', value('now'))
+    .orderBy('next_due_at')
+    .limit(value('limit')),
+);
+const dueAmong = define<{ now: number; names: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('destinations')
+    .selectAll()
+    .where('name', 'in', listed({ value, dialect }))
+    .where('held', '=', sql.lit(0))
+    .where('next_due_at', 'is not', null)
+    .where('next_due_at', '<=', value('now'))
+    .orderBy('next_due_at'),
+);
+const nextDue = define<object>()((db) =>
+  db
+    .selectFrom('destinations')
+    .select('next_due_at as at')
+    .where('held', '=', sql.lit(0))
+    .where('next_due_at', 'is not', null)
+    .orderBy('next_due_at')
+    .limit(1),
+);
+const byName = define<{ name: string }>()((db, value) =>
+  db.selectFrom('destinations').selectAll().where('name', '=', value('name')),
+);
+
+/** A JSON array as rows: the two databases call it differently. */
+function listed({ value, dialect }: { value: Placeholders<{ names: string }>; dialect: Dialect }): RawBuilder<string> {
+  return dialect === 'sqlite'
+    ? sql`(select value from json_each(${value('names')}))`
+    : sql`(select value from json_array_elements_text(${value('names')}::json) as list(value))`;
+}
+
+/** Up to `limit` destinations that are due and not held, longest overdue first. */
+export function dueDestinations(store: Store, now: number, limit: number): Promise<DestinationRow[]> {
+  return store.select(due({ now, limit }));
+}
+
+/** Those of the named destinations that are due and not held. */
+export function dueDestinationsAmong(store: Store, now: number, names: readonly string[]): Promise<DestinationRow[]> {
+  return store.select(dueAmong({ now, names: JSON.stringify(names) }));
+}
+
+/** When the next destination is due; undefined when nothing waits. */
+export async function nextDueAt(store: Store): Promise<number | undefined> {
+  const [row] = await store.select(nextDue({}));
+  return row?.at ?? undefined;
+}
+
+/** The destination of this name, or undefined when nothing was ever sent there. */
+export async function findDestination(store: Store, name: string): Promise<DestinationRow | undefined> {
+  const [row] = await store.select(byName({ name }));
+  return row;
+}

@@ -1,0 +1,83 @@
+/**
+ * Messages and their finished bytes. A message is enqueued as data for its renderer; what was rendered is kept in chunks
+ * once it must be sent again, so that every retry sends the same bytes.
+ */
+import { define, type Statement } from './statement.ts';
+import type { Store } from './store.ts';
+import type { MessageRow } from './tables.ts';
+
+/** The largest piece of a stored body: what one delivery holds in memory of a large message. */
+export const CHUNK_BYTES = 256 * 1024;
+
+const insert = define<Omit<MessageRow, 'body' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
+  db.insertInto('messages').values({
+    id: value('id'),
+    tenant: value('tenant'),
+    kind: value('kind'),
+    submission: value('submission'),
+    domain: value('domain'),
+    source: value('source'),
+    body: 'none',
+    size: 0,
+    sender: null,
+    encoding: '7bit',
+    destinations: value('destinations'),
+    created_at: value('created_at'),
+    expires_at: value('expires_at'),
+  }),
+);
+const byId = define<{ id: string }>()((db, value) =>
+  db.selectFrom('messages').selectAll().where('id', '=', value('id')),
+);
+const markStored = define<Pick<MessageRow, 'id' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
+  db
+    .updateTable('messages')
+    .set({ body: 'stored', size: value('size'), sender: value('sender'), encoding: value('encoding') })
+    .where('id', '=', value('id'))
+    .where('body', '=', 'none'),
+);
+const insertChunk = define<{ message: string; seq: number; bytes: Uint8Array }>()((db, value) =>
+  db.insertInto('message_chunks').values({ message: value('message'), seq: value('seq'), bytes: value('bytes') }),
+);
+const chunk = define<{ message: string; seq: number }>()((db, value) =>
+  db
+    .selectFrom('message_chunks')
+    .select('bytes')
+    .where('message', '=', value('message'))
+    .where('seq', '=', value('seq')),
+);
+
+/** The statement that makes a message whose bytes are yet to be rendered. */
+export const insertMessage = insert;
+
+/** The message with this id, or undefined. */
+export async function findMessage(store: Store, id: string): Promise<MessageRow | undefined> {
+  const [row] = await store.select(byId({ id }));
+  return row;
+}
+
+export interface FinishedMessage {
+  readonly sender: string;
+  readonly encoding: MessageRow['encoding'];
+  readonly size: number;
+  readonly content: readonly Uint8Array[];
+}
+
+/** The unit that keeps a message's finished bytes; it is unmet where somebody kept them before: theirs are the ones to send. */
+export function storeBody(id: string, { sender, encoding, size, content }: FinishedMessage): Statement[] {
+  const chunks = pieces(content).map((bytes, seq) => insertChunk({ message: id, seq, bytes }));
+  return [markStored({ id, size, sender, encoding }, 1), ...chunks];
+}
+
+/** A piece of a stored body, at most CHUNK_BYTES; undefined after the last. */
+export async function bodyChunk(store: Store, message: string, seq: number): Promise<Uint8Array | undefined> {
+  const [row] = await store.select(chunk({ message, seq }));
+  return row?.bytes;
+}
+
+function pieces(content: readonly Uint8Array[]): Uint8Array[] {
+  const whole = content.length === 1 && content[0] !== undefined ? content[0] : Buffer.concat(content);
+  const result: Uint8Array[] = [];
+  for (let at = 0; at < whole.length; at += CHUNK_BYTES) result.push(whole.subarray(at, at + CHUNK_BYTES));
+  return result;
+}

@@ -1,0 +1,130 @@
+/** The whole daemon for a flow test: real sockets, a real DNS zone that its domains are verified by, and a mail server that catches. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { stringify } from 'yaml';
+import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon.ts';
+import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
+import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
+import { createLog, silentLog } from '../../src/lib/log.ts';
+import { startTestDns } from './dns.ts';
+import { freshDatabase, temporaryFolder } from './store.ts';
+
+export interface TestWorld {
+  readonly daemon: Daemon;
+  readonly dns: DnsServer;
+  readonly mx: CatchingMx;
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string;
+  /** The configuration folder: edit and `daemon.reload()`. */
+  readonly folder: string;
+  /** Posts a form's fields and answers the response. */
+  post(path: string, fields: Record<string, string> | FormData, headers?: Record<string, string>): Promise<Response>;
+  /** Waits until this many mails were caught. */
+  caught(count: number): Promise<CatchingMx['mails']>;
+}
+
+export interface WorldSettings {
+  /** Project files by name; `site.yml` with a form `contact` at `example.test` unless told. */
+  readonly projects?: Readonly<Record<string, string>>;
+  /** Merged over the test's own server.yml, section by section. */
+  readonly server?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** Added to the zone. */
+  readonly zone?: readonly ZoneRecord[];
+  /** Domains that stay unverified. */
+  readonly unverified?: readonly string[];
+  readonly parts?: DaemonParts;
+}
+
+export const SITE = `
+project: { name: Site, slug: site, owner: owner@inbox.test }
+settings: { rate_limit: 100000 }
+domains:
+  example.test:
+    forms:
+      contact: { name: Contact form, to: owner@inbox.test, uploads: { enabled: true } }
+`;
+
+const PUBLIC_ZONE: readonly ZoneRecord[] = [
+  { name: 'mail.postern.test', type: 'A', value: '127.0.0.1' },
+  { name: 'mail.postern.test', type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
+  { name: 'inbox.test', type: 'MX', value: '10 mx.inbox.test' },
+  { name: 'mx.inbox.test', type: 'A', value: '127.0.0.1' },
+];
+
+/** Starts it; everything ends with the test. */
+export async function startTestWorld(settings: WorldSettings = {}): Promise<TestWorld> {
+  const { projects = { 'site.yml': SITE }, server = {}, zone = [], unverified = [], parts = {} } = settings;
+  const folder = await temporaryFolder();
+  const { server: dns, resolver } = await startTestDns([...PUBLIC_ZONE, ...zone], { timeoutMs: 1000 });
+  const mx = await startCatchingMx({
+    folder: join(folder, 'caught'),
+    hostname: 'mx.inbox.test',
+    resolver,
+    log: silentLog,
+  });
+  onTestFinished(() => mx.close());
+  const file = await writeConfiguration(folder, projects, {
+    server: {
+      hostname: 'mail.postern.test',
+      operator: 'ops@inbox.test',
+      http: { listen: ['127.0.0.1:0'] },
+      admin_socket: join(folder, 'admin.sock'),
+      ...server['server'],
+    },
+    database: { url: await freshDatabase(), ...server['database'] },
+    dns: { servers: [dns.address], ...server['dns'] },
+    delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
+    limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },
+  });
+  const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
+  const daemon = await startDaemon(file, { log, ...parts });
+  onTestFinished(() => daemon.close());
+  await verifyDomains(daemon, { unverified, publish: (records) => dns.set([...PUBLIC_ZONE, ...zone, ...records]) });
+  const port = daemon.addresses?.tcp[0]?.port ?? 0;
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    daemon,
+    dns,
+    mx,
+    url,
+    folder,
+    post(path, fields, headers = {}) {
+      const body = fields instanceof FormData ? fields : new URLSearchParams(fields);
+      return fetch(url + path, { method: 'POST', body, headers, redirect: 'manual' });
+    },
+    async caught(count) {
+      for (let i = 0; i < 1000 && mx.mails.list().length < count; i++)
+        await new Promise((wait) => setTimeout(wait, 10));
+      const { length } = mx.mails.list();
+      if (length < count) throw new Error(`${length} of ${count} mails were caught`);
+      return mx.mails;
+    },
+  };
+}
+
+async function writeConfiguration(folder: string, projects: Record<string, string>, server: object): Promise<string> {
+  await mkdir(join(folder, 'projects'));
+  for (const [name, text] of Object.entries(projects)) await writeFile(join(folder, 'projects', name), text);
+  await writeFile(join(folder, 'server.yml'), stringify(server));
+  return join(folder, 'server.yml');
+}
+
+interface Verification {
+  readonly unverified: readonly string[];
+  readonly publish: (records: ZoneRecord[]) => void;
+}
+
+async function verifyDomains(daemon: Daemon, { unverified, publish }: Verification): Promise<void> {
+  const names = [...daemon.snapshot().domains.keys()].filter((name) => !unverified.includes(name));
+  const reports = await Promise.all(names.map((name) => daemon.domains.report(name)));
+  publish(
+    reports
+      .flatMap((report) => report?.records.filter((record) => record.required) ?? [])
+      .map(({ name, type, value }) => ({ name, type, value })),
+  );
+  for (const name of names) {
+    const found = await daemon.domains.check(name);
+    if (found?.status !== 'verified') throw new Error(`${name} is ${found?.status}: ${JSON.stringify(found?.records)}`);
+  }
+}

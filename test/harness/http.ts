@@ -1,0 +1,136 @@
+/** The HTTP server on loopback with a real store, for tests that speak HTTP to it. */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { createIdempotency } from '../../src/access/idempotency.ts';
+import { createLimits } from '../../src/access/limits.ts';
+import { projectSchema, serverSchema } from '../../src/config/schema.ts';
+import { buildSnapshot } from '../../src/config/snapshot.ts';
+import { createAccept } from '../../src/forms/accept.ts';
+import { createFileStore } from '../../src/forms/files.ts';
+import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
+import { systemClock, type Clock } from '../../src/lib/clock.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
+import { openTestStore, temporaryFolder } from './store.ts';
+
+export interface TestHttp {
+  /** `http://127.0.0.1:…` */
+  readonly base: string;
+  readonly port: number;
+  /** Path of the operator's Unix socket. */
+  readonly socket: string;
+  readonly store: Store;
+  /** What woke the queue. */
+  readonly wakes: () => number;
+  readonly submissions: () => Promise<SubmissionRow[]>;
+  /** Writes bytes to a new connection and answers all that comes back until it ends. */
+  readonly raw: (bytes: string | Uint8Array, then?: (socket: Socket) => void) => Promise<string>;
+  readonly close: (graceMs?: number) => Promise<void>;
+}
+
+export interface TestHttpOptions {
+  /** `forms` of the verified domain example.com. */
+  readonly forms?: object;
+  readonly domain?: object;
+  readonly server?: object;
+  readonly limits?: object;
+  readonly status?: Readonly<Record<string, DomainStatus>>;
+  readonly problems?: readonly string[];
+  readonly unavailable?: ReadonlyMap<string, string>;
+  readonly clock?: Clock;
+  readonly options?: Partial<HttpServerOptions>;
+  readonly store?: Store;
+}
+
+const RECORD = {
+  purpose: 'ownership',
+  type: 'TXT',
+  name: '_postern.pending.example',
+  value: 'postern-verification=0123456789abcdef',
+  required: true,
+  status: 'missing',
+  found: [],
+} as const;
+
+/** A server for example.com (verified) and pending.example, gone when the test is over. */
+export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> {
+  const { clock = systemClock, status = {} } = given;
+  const store = given.store ?? (await openTestStore());
+  const socket = join(await temporaryFolder(), 'run', 'admin.sock');
+  const server = serverSchema.parse({
+    server: {
+      hostname: 'mail.example.net',
+      operator: 'ops@example.net',
+      admin_socket: socket,
+      http: { listen: ['127.0.0.1:0'] },
+      ...given.server,
+    },
+    limits: { free_disk: '1B', ...given.limits },
+  });
+  const config = projectSchema.parse({
+    project: { name: 'Example', slug: 'example' },
+    domains: {
+      'example.com': {
+        forms: given.forms ?? { contact: { name: 'Contact us', to: 'owner@example.com' } },
+        ...given.domain,
+      },
+      'pending.example': { forms: { contact: {} } },
+    },
+  });
+  const project = { revision: 'rev_1', slug: 'example', tenant: OPERATOR, source: 'file', config } as const;
+  const { problems = [], unavailable = new Map<string, string>() } = given;
+  const snapshot = buildSnapshot({ server, projects: [project], problems, unavailable });
+  await saveOperator(store, 'ops@example.net', clock.now());
+  const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
+  const limits = await createLimits({ store, clock, log: silentLog });
+  let wakes = 0;
+  const http = createHttpServer({
+    store,
+    clock,
+    limits,
+    log: silentLog,
+    snapshot: () => snapshot,
+    domains: {
+      status: (name) => states[name],
+      report: (name) => Promise.resolve({ status: states[name] ?? 'pending', records: [RECORD] }),
+    },
+    files: createFileStore({ store, clock }),
+    idempotency: createIdempotency({ store, clock }),
+    accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
+    freeSpace: { below: () => false },
+    queueProblem: () => undefined,
+    ...given.options,
+  });
+  const { tcp } = await http.listen();
+  const port = tcp[0]?.port ?? 0;
+  onTestFinished(async () => {
+    await http.close(0);
+    await limits.close();
+  });
+  return {
+    base: `http://127.0.0.1:${port}`,
+    port,
+    socket,
+    store,
+    wakes: () => wakes,
+    submissions: () => store.read.selectFrom('submissions').selectAll().orderBy('id').execute(),
+    raw: (bytes, then) => speak(port, bytes, then),
+    close: (graceMs = 1000) => http.close(graceMs),
+  };
+}
+
+async function speak(port: number, bytes: string | Uint8Array, then?: (socket: Socket) => void): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  let heard = '';
+  socket.setEncoding('latin1').on('data', (text: string) => (heard += text));
+  socket.on('error', () => undefined);
+  await once(socket, 'connect');
+  socket.write(bytes);
+  then?.(socket);
+  await once(socket, 'close');
+  return heard;
+}

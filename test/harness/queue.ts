@@ -1,0 +1,195 @@
+/**
+ * The queue as the daemon composes it, on a real store, a real DNS server and real sockets; time is the test's. Messages
+ * bring their own bytes: rendering is somebody else's.
+ */
+import { expect, onTestFinished } from 'vitest';
+import { serverSchema, type ServerConfig } from '../../src/config/schema.ts';
+import type { Resolver } from '../../src/dns/resolver.ts';
+import type { Fields, Log } from '../../src/lib/log.ts';
+import { createCourier, type CourierOptions } from '../../src/queue/courier.ts';
+import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
+import type { Courier, Prepared, Source } from '../../src/queue/interfaces.ts';
+import { showMessage } from '../../src/queue/operate.ts';
+import { TIMEOUTS, type Timeouts } from '../../src/queue/timeouts.ts';
+import { createWorker, type Worker } from '../../src/queue/worker.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
+import { testClock, type TestClock } from './clock.ts';
+import { startTestDns, type DnsServer, type ZoneRecord } from './dns.ts';
+import { openTestStore } from './store.ts';
+
+export interface LogLine {
+  readonly level: string;
+  readonly event: string;
+  readonly fields: Fields;
+}
+
+export interface QueueOptions {
+  readonly records?: readonly ZoneRecord[];
+  readonly delivery?: object;
+  readonly port?: number;
+  readonly timeouts?: Partial<Timeouts>;
+  readonly source?: Source;
+  readonly ca?: string;
+  /** A store that lives on, for a second start. */
+  readonly store?: Store;
+  readonly clock?: TestClock;
+  readonly resolver?: Resolver;
+  /** 0.5 unless told: no jitter. */
+  readonly random?: () => number;
+  readonly ownAddresses?: CourierOptions['ownAddresses'];
+  readonly owner?: string;
+  /** In the place of the real one. */
+  readonly courier?: Courier;
+}
+
+export interface TestQueue {
+  readonly store: Store;
+  readonly clock: TestClock;
+  readonly worker: Worker;
+  readonly dns: DnsServer;
+  readonly log: readonly LogLine[];
+  /** Commits a message and wakes the worker. Answers the message's id. */
+  send(recipients: string | readonly string[], more?: Partial<NewMessage>): Promise<string>;
+  /** The message's deliveries, by recipient. */
+  deliveries(message: string): Promise<Record<string, DeliveryRow & { tries: readonly AttemptRow[] }>>;
+  /** Waits until all deliveries of the message are in this state; answers the first with its attempts. */
+  reaches(message: string, state: DeliveryRow['state']): Promise<DeliveryRow & { tries: readonly AttemptRow[] }>;
+  /** Types of the message's events, sorted. */
+  events(message: string): Promise<string[]>;
+  /** Moves the clock to just before, then to when the message's delivery is due. */
+  whenDue(message: string): Promise<void>;
+}
+
+/** Short enough for a test, long enough for a busy machine. */
+export const SHORT: Partial<Timeouts> = { idle: 50 };
+
+export async function startQueue(options: QueueOptions = {}): Promise<TestQueue> {
+  const clock = options.clock ?? testClock();
+  const store = options.store ?? (await openTestStore());
+  const { server: dns, resolver } = await startTestDns(options.records ?? [], { clock });
+  const log: LogLine[] = [];
+  const config = configOf(options);
+  const courier =
+    options.courier ??
+    createCourier({
+      resolver: options.resolver ?? resolver,
+      config: () => config,
+      clock,
+      log: recordingLog(log),
+      random: options.random ?? (() => 0.5),
+      timeouts: { ...TIMEOUTS, ...SHORT, ...options.timeouts },
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+      ...(options.ownAddresses === undefined ? {} : { ownAddresses: options.ownAddresses }),
+    });
+  const worker = createWorker({
+    store,
+    clock,
+    log: recordingLog(log),
+    source: options.source ?? plainSource(),
+    courier,
+    config: () => config,
+    owner: options.owner ?? 'test',
+    random: options.random ?? (() => 0.5),
+  });
+  onTestFinished(() => worker.stop(0));
+
+  async function deliveries(message: string) {
+    const shown = await showMessage(store, message);
+    return Object.fromEntries((shown?.deliveries ?? []).map((row) => [row.recipient, row]));
+  }
+
+  return {
+    store,
+    clock,
+    worker,
+    dns,
+    log,
+    deliveries,
+    async send(recipients, more) {
+      const { id, unit } = enqueue(newMessage(recipients, more), clock.now());
+      await store.write(unit);
+      worker.wake();
+      return id;
+    },
+    async reaches(message, state) {
+      await expect
+        .poll(async () => Object.values(await deliveries(message)).map((row) => row.state), {
+          interval: 5,
+          timeout: 8000,
+        })
+        .toEqual(Object.values(await deliveries(message)).map(() => state));
+      const [first] = Object.values(await deliveries(message));
+      if (first === undefined) throw new Error('no such message');
+      return first;
+    },
+    async events(message) {
+      const rows = await store.read.selectFrom('events').select('type').where('message', '=', message).execute();
+      return rows.map(({ type }) => type).sort();
+    },
+    async whenDue(message) {
+      const due = Object.values(await deliveries(message)).map((row) => row.next_attempt_at ?? 0);
+      clock.advance(Math.min(...due) - clock.now());
+    },
+  };
+}
+
+/** The configuration of a server that may deliver to loopback. */
+export function configOf({ delivery, port }: Pick<QueueOptions, 'delivery' | 'port'>): ServerConfig {
+  return serverSchema.parse({
+    server: { hostname: 'mail.example.net', operator: 'ops@example.net' },
+    delivery: { port: port ?? 25, allow_private_networks: true, ...delivery },
+  });
+}
+
+/** A message for these recipients that says so. */
+export function newMessage(recipients: string | readonly string[], more: Partial<NewMessage> = {}): NewMessage {
+  return {
+    tenant: 'ten_a',
+    kind: 'notification',
+    submission: null,
+    domain: 'example.com',
+    source: { text: 'Hello' },
+    recipients: [recipients].flat(),
+    ttl: 5 * 86_400_000,
+    ...more,
+  };
+}
+
+/** Bytes that are new each time they are made, so that a test sees which were sent. */
+export function plainSource(prepared: Partial<Extract<Prepared, { kind: 'ready' }>> = {}): Source & { made: number } {
+  const source = {
+    made: 0,
+    prepare: (message: { id: string }): Promise<Prepared> => {
+      source.made += 1;
+      const text = `Subject: ${message.id}\r\nX-Rendering: ${source.made}\r\n\r\n.Hello\r\n..\r\n`;
+      const content = prepared.content ?? [Buffer.from(text)];
+      const size = content.reduce((sum, { length }) => sum + length, 0);
+      return Promise.resolve({
+        kind: 'ready',
+        sender: 'b+1@mail.example.net',
+        smtpUtf8: false,
+        ...prepared,
+        content,
+        size,
+      });
+    },
+  };
+  return source;
+}
+
+/** MX and address records of a mail domain on loopback. */
+export function mailDomain(name: string, address = '127.0.0.1'): ZoneRecord[] {
+  return [
+    { name, type: 'MX', value: `10 mx.${name}` },
+    { name: `mx.${name}`, type: 'A', value: address },
+  ];
+}
+
+function recordingLog(lines: LogLine[]): Log {
+  const at =
+    (level: string) =>
+    (event: string, fields: Fields = {}) =>
+      void lines.push({ level, event, fields });
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
