@@ -1,0 +1,154 @@
+/**
+ * The real daemon, started as an operator starts it (`bin/postern serve --config FILE`), on loopback, with everything at
+ * its default but the limits, which one client in a bench would hit at once. Its domain is verified by DNS as any other.
+ */
+import { createWriteStream } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { domainRecords } from '../../src/dns/records.ts';
+import { startDnsServer } from '../../src/dev/dns-server.ts';
+import { createStore } from '../../src/store/database.ts';
+import { allDomains, dkimKeysOf } from '../../src/store/domains.ts';
+import { freePort, until } from '../../test/harness/child.ts';
+
+export const DOMAIN = 'forms.test';
+const HOSTNAME = 'mail.postern.test';
+const UNLIMITED = 1_000_000_000;
+
+export interface Daemon {
+  readonly port: number;
+  /** Where the form is posted to. */
+  readonly formUrl: string;
+  close(): Promise<void>;
+}
+
+export interface DaemonOptions {
+  /** All mail of the form goes to this port of 127.0.0.1; without it nothing is delivered. */
+  readonly deliverTo?: number;
+}
+
+/** A daemon with one verified domain and one form, ready for posts. */
+export async function startPostern({ deliverTo }: DaemonOptions = {}): Promise<Daemon> {
+  const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
+  const dns = await startDnsServer({ records: [] });
+  const place = { folder, port: await freePort(), dns: dns.address, deliverTo };
+  await writeProject(folder);
+  let stop: () => Promise<void>;
+  try {
+    // The first run makes the keys; what they ask for is published, and the second run finds it at once.
+    await writeServer(place, '1s');
+    await (
+      await serve(place)
+    )();
+    dns.set(await recordsToPublish(folder));
+    await writeServer(place, '6h');
+    stop = await serve(place);
+  } catch (error) {
+    await dns.close();
+    throw error;
+  }
+  const formUrl = `http://127.0.0.1:${place.port}/${DOMAIN}/contact`;
+  const daemon = { port: place.port, formUrl, close };
+  await until('the domain is verified', async () => (await post(formUrl)) === 200, 60_000).catch(
+    async (error: unknown) => {
+      await close();
+      throw error;
+    },
+  );
+  return daemon;
+
+  async function close(): Promise<void> {
+    await stop();
+    await dns.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+interface Place {
+  readonly folder: string;
+  readonly port: number;
+  readonly dns: string;
+  readonly deliverTo: number | undefined;
+}
+
+async function writeServer({ folder, port, dns, deliverTo }: Place, recheck: string): Promise<void> {
+  const config = {
+    server: {
+      hostname: HOSTNAME,
+      operator: 'ops@postern.test',
+      http: { listen: [`127.0.0.1:${port}`] },
+      admin_socket: join(folder, 'admin.sock'),
+      roles: deliverTo === undefined ? ['http'] : ['http', 'delivery'],
+    },
+    database: { url: `sqlite:${join(folder, 'data/postern.db')}` },
+    dns: { servers: [dns], recheck },
+    delivery: {
+      allow_private_networks: true,
+      routes: deliverTo === undefined ? {} : { 'owner.test': `127.0.0.1:${deliverTo}` },
+    },
+    limits: { requests_per_minute_per_address: UNLIMITED },
+  };
+  await writeFile(join(folder, 'server.yml'), stringify(config));
+}
+
+async function writeProject(folder: string): Promise<void> {
+  const form = { name: 'Contact', to: 'office@owner.test', rateLimit: UNLIMITED };
+  const project = { project: { name: 'Bench', slug: 'bench' }, domains: { [DOMAIN]: { forms: { contact: form } } } };
+  await mkdir(join(folder, 'projects'));
+  await writeFile(join(folder, 'projects/bench.yml'), stringify(project));
+}
+
+/** Starts the daemon, waits until it is ready, and answers how to end it. */
+async function serve({ folder, port }: Place): Promise<() => Promise<void>> {
+  const log = createWriteStream(join(folder, 'log'), { flags: 'a' });
+  await once(log, 'open');
+  const launcher = `${import.meta.dirname}/../../bin/postern`;
+  const child = spawn(launcher, ['serve', '--config', join(folder, 'server.yml')], { stdio: ['ignore', log, log] });
+  await once(child, 'spawn');
+  process.once('exit', () => child.kill());
+  try {
+    await until('the daemon is ready', async () => {
+      if (child.exitCode !== null) throw new Error(`the daemon ended with ${child.exitCode}`);
+      return (await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined))?.ok === true;
+    });
+  } catch (error) {
+    await stop();
+    throw new Error(await readFile(join(folder, 'log'), 'utf8'), { cause: error });
+  }
+  return stop;
+
+  async function stop(): Promise<void> {
+    log.end();
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill();
+    await once(child, 'exit');
+  }
+}
+
+/** What the domain's owner would copy into his zone, read from the database that no daemon holds now. */
+async function recordsToPublish(folder: string) {
+  const store = await createStore(`sqlite:${join(folder, 'data/postern.db')}`);
+  try {
+    const domain = (await allDomains(store)).find(({ name }) => name === DOMAIN);
+    if (domain === undefined) throw new Error('the daemon does not know its domain');
+    const dkim = (await dkimKeysOf(store, DOMAIN)).map(({ selector, algorithm, public_key: publicKey }) => ({
+      selector,
+      algorithm,
+      publicKey,
+    }));
+    return domainRecords({ domain: DOMAIN, token: domain.token, hostname: HOSTNAME, dkim });
+  } finally {
+    await store.close();
+  }
+}
+
+async function post(url: string): Promise<number> {
+  const body = new URLSearchParams({ email: 'first@customer.test', message: 'Is anybody there?' });
+  const answer = await fetch(url, { method: 'POST', body, headers: { accept: 'application/json' } });
+  await answer.arrayBuffer();
+  return answer.status;
+}

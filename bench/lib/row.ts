@@ -1,0 +1,25 @@
+/** What a row of the table is: two things measured in turn in one run on one machine, and the ratio that we want. */
+
+/** What is measured of one row; most have one, some two (accepted and delivered). */
+export interface Goal {
+  /** Told apart in the table where a row has several. */
+  readonly name?: string;
+  /** Ours divided by the reference's must be this or more. */
+  readonly atLeast: number;
+}
+
+/** Per second, one figure per round. */
+export interface Samples {
+  readonly ours: readonly number[];
+  readonly reference: readonly number[];
+}
+
+export interface Row {
+  readonly number: number;
+  readonly measure: string;
+  /** What a user would take instead, or the physical limit. */
+  readonly reference: string;
+  readonly goals: readonly Goal[];
+  /** Measures both sides; answers the samples of each goal, in their order. */
+  run(options: { readonly rounds: number }): Promise<readonly Samples[]>;
+}
