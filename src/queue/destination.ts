@@ -1,0 +1,71 @@
+/**
+ * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
+ * pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
+ * short outage of its owner's server into a long silence.
+ */
+import type { DestinationRow } from '../store/tables.ts';
+import type { Unreachable } from './interfaces.ts';
+import { retryDelay, type RetryOptions } from './retry.ts';
+
+export interface Pause {
+  readonly failures: number;
+  readonly pauses: number;
+  readonly paused_until: number;
+}
+
+export class Destination {
+  readonly name: string;
+  /** Recipients that are claimed and not settled. */
+  outstanding = 0;
+  /** The last claim took all that it asked for: more may wait. */
+  backlog = false;
+  /** Whose turn was last. */
+  tenant = '';
+  #failures = 0;
+  #pauses = 0;
+  #pausedUntil: number | undefined;
+  /** When a failure was last noted, on the monotonic clock. */
+  #failedAt = -Infinity;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  get isFailing(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** When mail may go there again, if it is paused. */
+  get pausedUntil(): number | undefined {
+    return this.#pausedUntil;
+  }
+
+  /** Takes over what the database knows: another daemon, or the operator, may have changed it. */
+  read(row: DestinationRow): void {
+    this.#failures = row.failures;
+    this.#pauses = row.pauses;
+    this.#pausedUntil = row.paused_until ?? undefined;
+  }
+
+  /** Notes that it cannot be reached. Answers the pause, or undefined where tries that ran side by side have noted it already. */
+  fail(
+    { began }: Unreachable,
+    { now, monotonic }: { now: number; monotonic: number },
+    retry: RetryOptions,
+  ): Pause | undefined {
+    if (began <= this.#failedAt && this.#pausedUntil !== undefined) return undefined;
+    this.#failedAt = monotonic;
+    this.#failures += 1;
+    if (this.#pausedUntil === undefined || this.#pausedUntil <= now) {
+      this.#pauses += 1;
+      this.#pausedUntil = now + retryDelay(this.#pauses, 'fault', retry);
+    }
+    return { failures: this.#failures, pauses: this.#pauses, paused_until: this.#pausedUntil };
+  }
+
+  succeed(): void {
+    this.#failures = 0;
+    this.#pauses = 0;
+    this.#pausedUntil = undefined;
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Puts a message into the queue: rows for the caller's own unit, so that what caused the mail and the mail itself are on
+ * the disk together or not at all. After that commit, wake the worker.
+ */
+import { parseAddress } from '../lib/addresses.ts';
+import { newId } from '../lib/ids.ts';
+import { insertDelivery } from '../store/deliveries.ts';
+import { noteDue } from '../store/destinations.ts';
+import { recordEvent } from '../store/events.ts';
+import { insertMessage } from '../store/messages.ts';
+import type { Statement } from '../store/statement.ts';
+import type { MessageKind } from '../store/tables.ts';
+
+export interface NewMessage {
+  readonly tenant: string;
+  readonly kind: MessageKind;
+  /** The submission that it tells of. */
+  readonly submission: string | null;
+  /** The domain whose key signs it. */
+  readonly domain: string;
+  /** For the renderer of its kind; stored as JSON. */
+  readonly source: object;
+  /** Envelope recipients. */
+  readonly recipients: readonly string[];
+  /** How long it is tried, ms. */
+  readonly ttl: number;
+}
+
+/**
+ * The message's id and the statements that enqueue it, due at once. Statements that many messages share (their
+ * destinations) come last. Throws TypeError where there is no recipient or one is no address.
+ */
+export function enqueue(message: NewMessage, now: number): { id: string; unit: Statement[] } {
+  const { tenant, kind, submission, domain } = message;
+  const id = newId('msg', now);
+  const recipients = distinct(message.recipients);
+  const destinations = [...new Set(recipients.map((recipient) => recipient.domain))].sort();
+  const expires_at = now + message.ttl;
+  const unit: Statement[] = [
+    insertMessage({
+      id,
+      tenant,
+      kind,
+      submission,
+      domain,
+      source: JSON.stringify(message.source),
+      destinations: destinations.length,
+      created_at: now,
+      expires_at,
+    }),
+  ];
+  for (const recipient of recipients) {
+    const { address, domain: destination } = recipient;
+    const delivery = newId('dlv', now);
+    unit.push(
+      insertDelivery({
+        id: delivery,
+        message: id,
+        tenant,
+        recipient: address,
+        destination,
+        due: now,
+        created_at: now,
+        expires_at,
+      }),
+    );
+  }
+  const data = { kind, recipients: recipients.map(({ address }) => address) };
+  unit.push(
+    recordEvent({
+      type: 'email.queued',
+      tenant,
+      at: now,
+      data,
+      message: id,
+      domain,
+      ...(submission === null ? {} : { submission }),
+    }),
+  );
+  for (const name of destinations) unit.push(noteDue({ name, due: now }));
+  return { id, unit };
+}
+
+function distinct(texts: readonly string[]) {
+  const addresses = texts.map((text) => {
+    const address = parseAddress(text);
+    if (address === undefined) throw new TypeError(`not a mail address: ${JSON.stringify(text)}`);
+    return address;
+  });
+  if (addresses.length === 0) throw new TypeError('a message needs a recipient');
+  return [...new Map(addresses.map((address) => [address.address, address])).values()];
+}

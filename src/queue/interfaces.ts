@@ -1,0 +1,108 @@
+/**
+ * The two things the queue knows of the world: where a message's bytes come from (`Source`) and who takes them away
+ * (`Courier`). Whoever composes the daemon hands them in.
+ */
+import type { MessageRow } from '../store/tables.ts';
+
+/** 0 ≤ number < 1. */
+export type Random = () => number;
+
+export type Prepared =
+  | {
+      readonly kind: 'ready';
+      /** Envelope sender; empty for the null sender. */
+      readonly sender: string;
+      /** The finished, signed message: CRLF line ends alone, whole when joined. */
+      readonly content: readonly Uint8Array[];
+      readonly size: number;
+      /** Whether its headers need SMTPUTF8 (RFC 6531). */
+      readonly smtpUtf8: boolean;
+    }
+  | { readonly kind: 'unrenderable'; readonly reason: string };
+
+/** Where the bytes of a message come from. It rejects where they cannot be had for now; the message then waits. */
+export interface Source {
+  prepare(message: MessageRow): Promise<Prepared>;
+}
+
+/** A finished message as the courier sends it; large ones come from the store piece by piece. */
+export interface Body {
+  readonly kind: 'ready';
+  readonly sender: string;
+  readonly size: number;
+  readonly encoding: MessageRow['encoding'];
+  /** May be called again for another try. */
+  pieces(): Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+}
+
+export interface Recipient {
+  /** The delivery's id. */
+  readonly id: string;
+  readonly address: string;
+}
+
+export type Opened =
+  | Body
+  /** It can never be sent. */
+  | { readonly kind: 'unrenderable'; readonly reason: string }
+  /** It cannot be had for now. */
+  | { readonly kind: 'unavailable'; readonly reason: string };
+
+/** One message for recipients at one destination. */
+export interface Parcel {
+  readonly destination: string;
+  /** At least one. */
+  readonly recipients: readonly Recipient[];
+  /** The message's bytes, the same each time; asked for when there is a connection for them or one is being made. Never rejects. */
+  open(): Promise<Opened>;
+  /** Asked before the bytes of the message leave, when nothing can be called back any more: false where the lease is lost. */
+  mayLeave(): boolean;
+  /** Takes the end of the try; called exactly once. Resolves when it is on the disk, or can never be. Never rejects. */
+  done(result: Result): Promise<void>;
+}
+
+/** Where something was said, and over which TLS. */
+export interface Peer {
+  readonly host: string | null;
+  readonly address: string | null;
+  readonly tls: string | null;
+}
+
+export interface RecipientResult extends Peer {
+  readonly recipient: Recipient;
+  /**
+   * `untouched`: not tried, as if it had never been claimed. `interrupted`: ended in the middle by a stop of the daemon,
+   * when it may have arrived already.
+   */
+  readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'untouched' | 'interrupted';
+  /** What a deferral is for: a reply, a fault of the connection, or silence after the message had left. */
+  readonly cause: 'reply' | 'fault' | 'uncertain';
+  /** The server's words (`550 5.1.1 no such user`), or ours. */
+  readonly reply: string;
+}
+
+export type Result =
+  /** One for each recipient. */
+  | { readonly kind: 'decided'; readonly recipients: readonly RecipientResult[] }
+  /** No mail host could be reached, or none could be found for now: the destination's fault, not the message's. */
+  | Unreachable;
+
+export interface Unreachable extends Peer {
+  readonly kind: 'unreachable';
+  readonly reply: string;
+  /** When the try began, on the monotonic clock. */
+  readonly began: number;
+}
+
+export interface Courier {
+  /** Takes parcels of one destination; each ends with `done`. */
+  take(destination: string, parcels: readonly Parcel[]): void;
+  /** How many recipients of this destination it is worth to have claimed at a time, those in flight included. */
+  appetite(destination: string): number;
+  /** Whether mail went there lately: such destinations are served whatever hangs elsewhere. */
+  isProven(destination: string): boolean;
+  /** Open connections, and those of them that carry a message. */
+  connections(): { readonly open: number; readonly busy: number };
+  /** Starts nothing more, lets what is on its way end for `graceMs`, then hangs up. */
+  stop(graceMs: number): Promise<void>;
+}

@@ -1,0 +1,175 @@
+/**
+ * Writes down how tries ended. What the store cannot take now is written again until it can: a delivery that is not
+ * written down would be made again. Nothing here rejects.
+ */
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { ClaimedRow } from '../store/claims.ts';
+import { clearFailures, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
+import type { Statement } from '../store/statement.ts';
+import { StoreError, UnmetError, type Store } from '../store/store.ts';
+import type { HeldBody } from './bodies.ts';
+import type { Destination } from './destination.ts';
+import type { RecipientResult, Result, Unreachable } from './interfaces.ts';
+import { deferred, interrupted, settled, untried, type Ending, type Tried } from './outcome.ts';
+import { retryDelay, type RetryOptions } from './retry.ts';
+
+/** Claimed recipients of one message at one destination. */
+export interface Batch {
+  readonly destination: Destination;
+  readonly rows: readonly ClaimedRow[];
+  readonly body: HeldBody;
+}
+
+export interface LedgerOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly owner: string;
+  readonly retry: () => RetryOptions;
+  /** Aborts when nothing is tried again any more. */
+  readonly over: AbortSignal;
+}
+
+interface Entry {
+  readonly endings: readonly Ending[];
+  /** What concerns the destination; written after the deliveries. */
+  readonly more: readonly Statement[];
+}
+
+const AGAIN_AFTER = 1000;
+const NOBODY = { host: null, address: null, tls: null };
+/** Trying again mends no broken constraint. */
+const HOPELESS = /CONSTRAINT|^23/;
+
+export class Ledger {
+  readonly #options: LedgerOptions;
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+  }
+
+  /** Writes the end of a try. */
+  write(batch: Batch, result: Result): Promise<void> {
+    if (result.kind === 'unreachable') return this.#unreachable(batch, result);
+    return this.#decided(batch, result.recipients);
+  }
+
+  /** Writes that nobody was asked, because none of them wants our mail. */
+  suppressed(batch: Batch): Promise<void> {
+    const words = { reply: '550 5.7.1 the address is on the suppression list', ...NOBODY };
+    return this.#persist(batch, async (now) => {
+      const tried = await this.#tried(batch, now);
+      return { endings: tried.map((each) => settled(each, 'suppressed', words)), more: [] };
+    });
+  }
+
+  #unreachable(batch: Batch, result: Unreachable): Promise<void> {
+    const { clock, log, retry } = this.#options;
+    const { destination } = batch;
+    const { name } = destination;
+    const now = clock.now();
+    const pause = destination.fail(result, { now, monotonic: clock.monotonic() }, retry());
+    const until = destination.pausedUntil ?? now;
+    if (pause !== undefined) {
+      const { reply, host, address } = result;
+      const times = { failures: pause.failures, until: new Date(until).toISOString() };
+      log.warn('destination.paused', { destination: name, ...times, host, address, reply });
+    }
+    return this.#persist(batch, async () => ({
+      endings: (await this.#tried(batch, now)).map((tried) => deferred(tried, until, result)),
+      more: [
+        pause === undefined
+          ? noteDue({ name, due: until })
+          : pauseDestination({ name, ...pause, last_error: result.reply }),
+      ],
+    }));
+  }
+
+  #decided(batch: Batch, results: readonly RecipientResult[]): Promise<void> {
+    const { destination, body } = batch;
+    const { name } = destination;
+    const isBack = destination.isFailing && results.some(isSignOfLife);
+    const pausedUntil = destination.pausedUntil;
+    if (isBack) destination.succeed();
+    const byId = new Map(results.map((result) => [result.recipient.id, result]));
+    return this.#persist(batch, async (now) => {
+      if (results.some(({ outcome, host }) => outcome === 'deferred' && host !== null)) await body.keep();
+      const dues: number[] = [];
+      const endings = (await this.#tried(batch, now)).map((tried): Ending => {
+        const result = byId.get(tried.row.id);
+        switch (result?.outcome) {
+          case 'delivered':
+          case 'bounced':
+            return settled(tried, result.outcome, result);
+          case 'deferred': {
+            const cause = result.cause === 'fault' ? 'fault' : 'reply';
+            const due = now + retryDelay(tried.row.attempts, cause, this.#options.retry());
+            dues.push(due);
+            return deferred(tried, due, result);
+          }
+          case 'interrupted': {
+            const due = now + retryDelay(tried.row.attempts, 'reply', this.#options.retry());
+            dues.push(due);
+            return interrupted(tried, due, result);
+          }
+          case 'untouched':
+          case undefined:
+            dues.push(isBack ? now : Math.max(now, pausedUntil ?? now));
+            return untried(tried);
+        }
+      });
+      if (isBack) return { endings, more: [clearFailures({ name }), recomputeDue({ name })] };
+      return { endings, more: dues.length === 0 ? [] : [noteDue({ name, due: Math.min(...dues) })] };
+    });
+  }
+
+  async #tried({ rows, body }: Batch, now: number): Promise<Tried[]> {
+    const { owner } = this.#options;
+    const message = await body.message();
+    return rows.map((row) => ({ row, owner, message, now }));
+  }
+
+  /** Makes and writes the entry until that works. */
+  async #persist({ destination }: Batch, make: (now: number) => Promise<Entry>): Promise<void> {
+    const { clock, log, over } = this.#options;
+    for (let complained = false; ; complained = true) {
+      try {
+        return await this.#commit(await make(clock.now()));
+      } catch (error) {
+        const hopeless = !(error instanceof StoreError) || HOPELESS.test(error.code);
+        if (hopeless || over.aborted) {
+          // Still leased: it is taken back with other leases that nobody keeps.
+          return log.error('delivery.unwritten', { destination: destination.name, ...errorFields(error) });
+        }
+        if (!complained) log.warn('delivery.unwritten', { destination: destination.name, ...errorFields(error) });
+        await clock.sleep(AGAIN_AFTER, over);
+      }
+    }
+  }
+
+  async #commit({ endings, more }: Entry): Promise<void> {
+    const { store, log } = this.#options;
+    try {
+      await store.write([...endings.flatMap(({ unit }) => unit), ...more]);
+      for (const { event, fields } of endings) log.info(event, fields);
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      const [only] = endings;
+      if (endings.length > 1) {
+        for (const ending of endings) await this.#commit({ endings: [ending], more });
+      } else if (only !== undefined) {
+        // It was taken back while we were busy with it: whoever has it now decides.
+        log.warn('delivery.lease_lost', only.fields);
+      }
+    }
+  }
+}
+
+/** Whether somebody at the destination, or DNS for good, has spoken. */
+function isSignOfLife({ outcome, cause, host }: RecipientResult): boolean {
+  return (
+    outcome === 'delivered' || outcome === 'bounced' || (outcome === 'deferred' && cause !== 'fault' && host !== null)
+  );
+}

@@ -1,0 +1,131 @@
+/** What the end of a try means for a delivery: the rows that say so, in one unit, and the line in the log. */
+import type { Fields } from '../lib/log.ts';
+import { insertAttempt } from '../store/attempts.ts';
+import type { ClaimedRow } from '../store/claims.ts';
+import { deferDelivery, endWaiting, giveBack, settleDelivery, type SettledState } from '../store/deliveries.ts';
+import { recordEvent, type EventType } from '../store/events.ts';
+import type { Statement } from '../store/statement.ts';
+import type { DeliveryRow, MessageRow } from '../store/tables.ts';
+import type { Peer } from './interfaces.ts';
+
+export interface Ending {
+  readonly unit: readonly Statement[];
+  /** For the log, once the unit is on the disk. */
+  readonly event: string;
+  readonly fields: Fields;
+}
+
+/** A claimed delivery, whose message may be gone meanwhile. */
+export interface Tried {
+  readonly row: ClaimedRow;
+  readonly owner: string;
+  readonly message: MessageRow | undefined;
+  readonly now: number;
+}
+
+interface Words extends Peer {
+  readonly reply: string;
+}
+
+const EVENTS: Readonly<Record<SettledState, EventType>> = {
+  delivered: 'email.delivered',
+  bounced: 'email.bounced',
+  expired: 'email.bounced',
+  suppressed: 'email.suppressed',
+};
+
+/** The delivery is over. */
+export function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed', words: Words): Ending {
+  const { row, owner, now } = tried;
+  const { id, attempts } = row;
+  return {
+    unit: [
+      settleDelivery({ id, owner, attempts, state, reply: words.reply, at: now }, 1),
+      // A suppressed recipient was never tried.
+      ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
+      eventOf(tried, EVENTS[state], { ...words, attempt: attempts }),
+    ],
+    event: `delivery.${state}`,
+    fields: lineOf(tried, words),
+  };
+}
+
+/** The delivery is tried again when `due`. */
+export function deferred(tried: Tried, due: number, words: Words): Ending {
+  const { row, owner } = tried;
+  const { id, attempts } = row;
+  return {
+    unit: [
+      deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
+      attempt(tried, 'deferred', words),
+      eventOf(tried, 'email.deferred', { ...words, attempt: attempts, next_attempt_at: due }),
+    ],
+    event: 'delivery.deferred',
+    fields: { ...lineOf(tried, words), next_attempt_at: new Date(due).toISOString() },
+  };
+}
+
+/** The daemon stopped in the middle, and the message may have arrived: the try counts, the next comes when its claim said. */
+export function interrupted(tried: Tried, due: number, words: Words): Ending {
+  const { row, owner } = tried;
+  const { id, attempts } = row;
+  return {
+    unit: [deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1), attempt(tried, 'interrupted', words)],
+    event: 'delivery.interrupted',
+    fields: lineOf(tried, words),
+  };
+}
+
+/** The delivery was claimed and not tried. */
+export function untried({ row, owner, now }: Tried): Ending {
+  const { id, attempts, message, recipient } = row;
+  return {
+    unit: [giveBack({ id, owner, attempts, due: now }, 1)],
+    event: 'delivery.returned',
+    fields: { message, delivery: id, recipient },
+  };
+}
+
+/** The delivery waited as long as it may. */
+export function expired(row: DeliveryRow, message: MessageRow | undefined, now: number): Ending {
+  const reply = `550 4.4.7 given up after ${row.attempts} tries${row.last_reply === null ? '' : `; the last: ${row.last_reply}`}`;
+  const { id, attempts } = row;
+  const host = { host: null, address: null, tls: null };
+  return {
+    unit: [
+      endWaiting({ id, state: 'expired', reply, at: now }, 1),
+      insertAttempt({ delivery: id, number: attempts + 1, at: now, ...host, outcome: 'expired', reply }),
+      eventOf({ row, message, now }, EVENTS.expired, { state: 'expired', reply, attempt: attempts, ...host }),
+    ],
+    event: 'delivery.expired',
+    fields: { message: row.message, delivery: id, recipient: row.recipient, reply, attempts },
+  };
+}
+
+function attempt({ row, now }: Tried, outcome: 'delivered' | 'deferred' | 'bounced' | 'interrupted', words: Words) {
+  const { host, address, tls, reply } = words;
+  return insertAttempt({ delivery: row.id, number: row.attempts, at: now, host, address, tls, outcome, reply });
+}
+
+type About = Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message'>;
+
+function eventOf(
+  { row, message, now }: { row: About; message: MessageRow | undefined; now: number },
+  type: EventType,
+  more: Fields,
+): Statement {
+  return recordEvent({
+    type,
+    tenant: row.tenant,
+    at: now,
+    data: { delivery: row.id, recipient: row.recipient, ...more },
+    message: row.message,
+    ...(message === undefined ? {} : { domain: message.domain }),
+    ...(message === undefined || message.submission === null ? {} : { submission: message.submission }),
+  });
+}
+
+function lineOf({ row }: Tried, { host, address, tls, reply }: Words): Fields {
+  const { id, message, recipient, attempts } = row;
+  return { message, delivery: id, recipient, attempt: attempts, host, address, tls, reply };
+}

@@ -1,0 +1,124 @@
+/**
+ * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts. What shares its
+ * hosts shares connections and their limits: that is a `site`, whatever domain names lead there.
+ */
+import { isIP } from 'node:net';
+import type { ServerConfig } from '../config/schema.ts';
+import { findMailHosts, type MailHost } from '../dns/mx.ts';
+import { isPublicAddress } from '../dns/networks.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { Random } from './interfaces.ts';
+
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+}
+
+export interface Way {
+  /** Equal for destinations with the same hosts and port. */
+  readonly site: string;
+  /** In the order in which to try them. */
+  readonly hosts: readonly Pick<MailHost, 'name' | 'addresses'>[];
+  readonly port: number;
+  /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
+  readonly tls: 'opportunistic' | 'implicit';
+  /** For the smarthost alone. */
+  readonly credentials?: Credentials;
+}
+
+export type Route =
+  { readonly kind: 'way'; readonly way: Way } | { readonly kind: 'permanent' | 'temporary'; readonly reply: string };
+
+export interface RouteOptions {
+  readonly resolver: Resolver;
+  readonly config: ServerConfig;
+  /** Whether connecting to this address and the delivery port would reach ourselves. */
+  readonly ownAddresses: (ip: string) => boolean;
+  readonly random: Random;
+}
+
+const MOST_ADDRESSES = 5;
+
+/** The way to a destination (A-labels). */
+export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
+  const { relay, routes, port } = options.config.delivery;
+  const fixed = routes[destination];
+  if (fixed !== undefined) return fixedRoute({ ...splitHostPort(fixed), tls: 'opportunistic' }, options.resolver);
+  if (relay !== null) return fixedRoute(parseRelay(relay), options.resolver);
+  const found = await findMailHosts(destination, {
+    resolver: options.resolver,
+    hostname: options.config.server.hostname,
+    ownAddresses: options.ownAddresses,
+    allowPrivate: options.config.delivery.allow_private_networks,
+    random: options.random,
+  });
+  switch (found.kind) {
+    case 'permanent':
+      return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
+    case 'temporary':
+      return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
+    case 'hosts': {
+      const site = `${await namesOfHosts(destination, options.resolver)}:${port}`;
+      return { kind: 'way', way: { site, hosts: found.hosts, port, tls: 'opportunistic' } };
+    }
+  }
+}
+
+/** All MX names, because which of them are tried this time is chance. The resolver has just been asked and remembers. */
+async function namesOfHosts(destination: string, resolver: Resolver): Promise<string> {
+  const answer = await resolver.mx(destination);
+  if (answer.kind !== 'found') return destination;
+  return answer.records
+    .map(({ exchange }) => exchange)
+    .sort()
+    .join(',');
+}
+
+type Fixed = Pick<Way, 'port' | 'tls' | 'credentials'> & { readonly host: string };
+
+/** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
+async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
+  const way = { site: `${host}:${rest.port}:${rest.tls}`, ...rest };
+  if (isIP(host) !== 0) return { kind: 'way', way: { ...way, hosts: [{ name: host, addresses: [host] }] } };
+  const answer = await resolver.addresses(host);
+  switch (answer.kind) {
+    case 'found':
+      return {
+        kind: 'way',
+        way: { ...way, hosts: [{ name: host, addresses: answer.records.slice(0, MOST_ADDRESSES) }] },
+      };
+    case 'failed':
+      return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };
+    case 'nxdomain':
+    case 'nodata':
+      return { kind: 'temporary', reply: `451 4.4.3 ${host}, named in the configuration, has no address` };
+  }
+}
+
+function parseRelay(relay: string): Fixed {
+  const url = new URL(relay);
+  const tls = url.protocol === 'smtps:' ? 'implicit' : 'opportunistic';
+  const usual = tls === 'implicit' ? 465 : url.username === '' ? 25 : 587;
+  const credentials = { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) };
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port === '' ? usual : Number(url.port),
+    tls,
+    ...(url.username === '' ? {} : { credentials }),
+  };
+}
+
+function splitHostPort(text: string): { host: string; port: number } {
+  const colon = text.lastIndexOf(':');
+  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
+}
+
+/** Whether the way to this address can be listened to or led astray by strangers. */
+export function crossesPublicNetwork(address: string): boolean {
+  return isPublicAddress(address);
+}
+
+/** Whether the address is this machine. */
+export function isLoopback(address: string): boolean {
+  return address === '::1' || /^(::ffff:)?127\./i.test(address);
+}

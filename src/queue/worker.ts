@@ -1,0 +1,198 @@
+/**
+ * The worker: claims what is due, hands it to the courier, writes down how each try ended. What it claims is leased, so
+ * that after a crash the next start (SQLite) or another daemon within a minute (PostgreSQL) goes on where this one ended;
+ * an end that cannot be written is written again until it can, and no connection sends more until then.
+ */
+import type { ServerConfig } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import { errorFields, messageOf } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { ClaimedRow } from '../store/claims.ts';
+import { nextDueAt } from '../store/destinations.ts';
+import type { Store } from '../store/store.ts';
+import { createBodies, type Bodies } from './bodies.ts';
+import { Chores } from './chores.ts';
+import { Claimer, type Claimed } from './claimer.ts';
+import type { Destination } from './destination.ts';
+import type { Courier, Parcel, Random, Source } from './interfaces.ts';
+import { Ledger, type Batch } from './ledger.ts';
+import type { RetryOptions } from './retry.ts';
+
+export interface WorkerOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly source: Source;
+  readonly courier: Courier;
+  readonly config: () => ServerConfig;
+  /** Names this daemon's leases; no two starts of a daemon share it. */
+  readonly owner: string;
+  readonly random: Random;
+}
+
+export interface Progress {
+  /** When the queue was last looked through, ms. */
+  readonly lookedAt: number;
+  /** Recipients that are claimed: at hand or in flight. */
+  readonly claimed: number;
+  readonly connections: { readonly open: number; readonly busy: number };
+  /** What keeps the store from being written; undefined while it works. */
+  readonly fault: string | undefined;
+}
+
+export interface Worker {
+  /** There may be something due. */
+  wake(): void;
+  /** Claims nothing more, lets what is in flight end for `graceMs`, gives the rest back. */
+  stop(graceMs: number): Promise<void>;
+  progress(): Progress;
+}
+
+/** The longest time between two looks at the queue, ms. */
+const POLL = 5000;
+const AFTER_FAULT = 1000;
+
+/** A worker that has begun. */
+export function createWorker(options: WorkerOptions): Worker {
+  return new QueueWorker(options);
+}
+
+class QueueWorker implements Worker {
+  readonly #options: WorkerOptions;
+  readonly #bodies: Bodies;
+  readonly #claimer: Claimer;
+  readonly #chores: Chores;
+  readonly #ledger: Ledger;
+  readonly #running: Promise<void>;
+  /** Ids of claimed deliveries. */
+  readonly #claimed = new Set<string>();
+  readonly #stopping = new AbortController();
+  /** Aborted when nothing is written again any more. */
+  readonly #over = new AbortController();
+  #rest = new AbortController();
+  #awake = false;
+  #lookedAt: number;
+  #fault: string | undefined;
+
+  constructor(options: WorkerOptions) {
+    const { store, source, courier, owner, clock, log } = options;
+    this.#options = options;
+    this.#lookedAt = clock.now();
+    this.#bodies = createBodies({
+      store,
+      source,
+      onFault: (message, error) => log.error('delivery.unprepared', { message, ...errorFields(error) }),
+    });
+    const retry = () => this.#retry();
+    this.#claimer = new Claimer({ store, courier, owner, retry });
+    this.#ledger = new Ledger({ store, clock, log, owner, retry, over: this.#over.signal });
+    this.#chores = new Chores({ store, clock, log, owner, isClaimed: (id) => this.#claimed.has(id) });
+    this.#running = this.#run();
+  }
+
+  wake(): void {
+    this.#awake = true;
+    this.#rest.abort();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping.abort();
+    this.wake();
+    await this.#running;
+    await this.#options.courier.stop(graceMs);
+    this.#over.abort();
+  }
+
+  progress(): Progress {
+    return {
+      lookedAt: this.#lookedAt,
+      claimed: this.#claimer.outstanding,
+      connections: this.#options.courier.connections(),
+      fault: this.#fault,
+    };
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopping.signal.aborted) {
+      this.#awake = false;
+      const rest = await this.#look().catch((error: unknown) => {
+        this.#failed(error);
+        return AFTER_FAULT;
+      });
+      // `wake` may have been called meanwhile.
+      if (rest > 0 && !this.#awake) await this.#sleep(rest);
+    }
+  }
+
+  /** Looks through the queue once; answers how long there is nothing to do. */
+  async #look(): Promise<number> {
+    const { clock, store } = this.#options;
+    await this.#chores.start();
+    const now = clock.now();
+    const claimed = await this.#claimer.claim(now);
+    for (const each of claimed) this.#dispatch(each);
+    await this.#chores.run();
+    this.#lookedAt = clock.now();
+    this.#fault = undefined;
+    if (claimed.length > 0) return 0;
+    const next = await nextDueAt(store);
+    // What is due and was not claimed has no room now: the end of a try wakes us.
+    return next === undefined || next <= now ? POLL : Math.min(POLL, next - now);
+  }
+
+  #sleep(ms: number): Promise<void> {
+    this.#rest = new AbortController();
+    return this.#options.clock.sleep(ms, this.#rest.signal);
+  }
+
+  #failed(error: unknown): void {
+    const fault = messageOf(error);
+    if (this.#fault !== fault) this.#options.log.error('queue.fault', errorFields(error));
+    this.#fault = fault;
+  }
+
+  #retry(): RetryOptions {
+    return { table: this.#options.config().delivery.retry, random: this.#options.random };
+  }
+
+  #dispatch({ destination, rows }: Claimed): void {
+    for (const { id } of rows) this.#claimed.add(id);
+    const parcels: Parcel[] = [];
+    for (const [message, all] of Map.groupBy(rows, (row) => row.message)) {
+      const suppressed = all.filter((row) => row.suppressed === 1);
+      if (suppressed.length > 0) void this.#suppress(this.#batch(destination, message, suppressed));
+      const open = all.filter((row) => row.suppressed === 0);
+      if (open.length > 0) parcels.push(this.#parcel(this.#batch(destination, message, open)));
+    }
+    if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
+  }
+
+  #batch(destination: Destination, message: string, rows: readonly ClaimedRow[]): Batch {
+    return { destination, rows, body: this.#bodies.hold(message) };
+  }
+
+  async #suppress(batch: Batch): Promise<void> {
+    await this.#ledger.suppressed(batch);
+    this.#release(batch);
+  }
+
+  #parcel(batch: Batch): Parcel {
+    const { destination, rows, body } = batch;
+    return {
+      destination: destination.name,
+      recipients: rows.map(({ id, recipient }) => ({ id, address: recipient })),
+      open: () => body.open(),
+      mayLeave: () => this.#chores.areLeasesSafe(),
+      done: async (result) => {
+        await this.#ledger.write(batch, result);
+        this.#release(batch);
+      },
+    };
+  }
+
+  #release({ destination, rows, body }: Batch): void {
+    body.release();
+    for (const { id } of rows) this.#claimed.delete(id);
+    if (this.#claimer.settle(destination, rows.length)) this.wake();
+  }
+}
