@@ -1,0 +1,130 @@
+/**
+ * `postern config check`, `show` and `schema`: what the configuration says and what is wrong with it. They read files and
+ * write text, and need no running daemon. Secrets are never written: references stay references.
+ */
+import { stringify } from 'yaml';
+import { conflicts, loopsAcross } from '../config/claims.ts';
+import { changesFromDefaults, writtenServer } from '../config/diff.ts';
+import { valueAt } from '../config/explain.ts';
+import { findServerFile } from '../config/files.ts';
+import { jsonSchemaText, type SchemaKind } from '../config/json-schema.ts';
+import { loadProjects, loadServer, type Reading } from '../config/load.ts';
+import type { ValidServer } from '../config/parse.ts';
+import { formatProblem, type Path } from '../config/problem.ts';
+import { maskPasswords } from '../config/secrets.ts';
+import { UserError } from '../lib/errors.ts';
+
+/** Exit code of a configuration that cannot be used (EX_CONFIG of sysexits.h). */
+const BAD_CONFIG = 78;
+
+export interface ConfigOptions {
+  /** `--config`; else `$POSTERN_CONFIG` and the usual places. */
+  readonly path?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly reading: Reading;
+  /** Takes the output, line breaks included. */
+  readonly write: (text: string) => void;
+}
+
+/** Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. */
+export async function configCheck({ path, env, reading, write }: ConfigOptions): Promise<number> {
+  return withUserErrors(write, async () => {
+    const file = await findServerFile(path, env);
+    const server = await loadServer(file, reading.secrets);
+    const projects = await loadProjects(file, reading);
+    const results = [server, ...projects.map(({ result }) => result)];
+    const valid = projects.flatMap(({ result, ...project }) =>
+      'ok' in result ? [{ ...project, config: result.ok }] : [],
+    );
+    const errors = [
+      ...results.flatMap((result) => ('errors' in result ? result.errors.map(formatProblem) : [])),
+      ...conflicts(valid).map(({ problem }) => problem),
+    ];
+    const warnings = [...results.flatMap((result) => result.warnings.map(formatProblem)), ...loopsAcross(valid)];
+    for (const error of errors) write(`${error}\n`);
+    for (const warning of warnings) write(`warning: ${warning}\n`);
+    const read = `${file} and ${counted(projects.length, 'project')}`;
+    write(`${read}: ${counted(errors.length, 'error')}, ${counted(warnings.length, 'warning')}\n`);
+    return errors.length === 0 ? 0 : BAD_CONFIG;
+  });
+}
+
+/** Writes the server's configuration with all defaults, or only what differs from them. Answers the exit code. */
+export async function configShow(
+  options: ConfigOptions & { readonly changed: boolean; readonly json: boolean },
+): Promise<number> {
+  const { path, env, reading, write, changed, json } = options;
+  return withUserErrors(write, async () => {
+    const file = await findServerFile(path, env);
+    const server = await loadServer(file, reading.secrets);
+    if (!('ok' in server)) {
+      for (const error of server.errors) write(`${formatProblem(error)}\n`);
+      return BAD_CONFIG;
+    }
+    const written = withoutSecrets(server);
+    if (!changed) write(json ? `${JSON.stringify(written, null, 2)}\n` : stringify(written));
+    else {
+      const changes = changesFromDefaults(server.ok, written);
+      if (json)
+        write(
+          `${JSON.stringify(
+            changes.map(({ path, from, to }) => ({ path, default: from, value: to })),
+            null,
+            2,
+          )}\n`,
+        );
+      else
+        for (const { path, from, to } of changes)
+          write(`${path}: ${inline(to)}${from === undefined ? '' : ` (default: ${inline(from)})`}\n`);
+    }
+    return 0;
+  });
+}
+
+/** Writes the JSON Schema of one kind of file. Answers the exit code. */
+export function configSchema(kind: SchemaKind, write: (text: string) => void): number {
+  write(jsonSchemaText(kind));
+  return 0;
+}
+
+async function withUserErrors(write: (text: string) => void, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    write(`${error.message}\n`);
+    return BAD_CONFIG;
+  }
+}
+
+function withoutSecrets({ ok, references }: ValidServer): unknown {
+  const hidden = references.reduce<unknown>(
+    (data, { path, reference }) => replace(data, path, reference),
+    writtenServer(ok),
+  );
+  return mapText(hidden, maskPasswords);
+}
+
+/** What is not found (its key was brought into another form) is hidden together with what stands around it. */
+function replace(data: unknown, [key, ...rest]: Path, reference: string): unknown {
+  if (key === undefined) return reference;
+  if (typeof data !== 'object' || data === null || !Object.hasOwn(data, key)) return '***';
+  const value = replace(valueAt(data, [key]), rest, reference);
+  if (Array.isArray(data)) return data.map((item: unknown, index) => (index === key ? value : item));
+  return { ...data, [key]: value };
+}
+
+function mapText(data: unknown, change: (text: string) => string): unknown {
+  if (typeof data === 'string') return change(data);
+  if (Array.isArray(data)) return data.map((item) => mapText(item, change));
+  if (typeof data !== 'object' || data === null) return data;
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, mapText(value, change)]));
+}
+
+function inline(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function counted(number: number, thing: string): string {
+  return `${number} ${thing}${number === 1 ? '' : 's'}`;
+}

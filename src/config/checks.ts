@@ -1,0 +1,164 @@
+/** What the schema alone cannot see in a project: names that must exist, addresses that must fit, loops, zones, patterns. */
+import { parseAddress } from '../lib/addresses.ts';
+import { forwardingLoops, routeOf } from './forwarding.ts';
+import { nearest } from './nearest.ts';
+import { patternProblem } from './patterns.ts';
+import type { Finding, Path } from './problem.ts';
+import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
+
+/** Templates that exist without being configured, and their types. */
+const BUILT_IN: readonly (readonly [string, TemplateType])[] = [
+  ['default', 'form'],
+  ['acknowledgment', 'acknowledgment'],
+];
+
+type TemplateType = TemplateConfig['type'];
+type Templates = Map<string, TemplateType | 'doubtful'>;
+
+export interface Checked {
+  readonly errors: Finding[];
+  readonly warnings: Finding[];
+}
+
+/** The parts of a project that are checked against each other. */
+export type ProjectParts = Pick<ProjectConfig, 'settings' | 'domains' | 'templates'>;
+
+/** What else is known of the project. */
+export interface Known {
+  /** `project.owner`. */
+  readonly owner: string | undefined;
+  /** Templates that have errors of their own, so that nothing more can be said of them. */
+  readonly doubtful: ReadonlySet<string>;
+}
+
+/** Everything that is wrong or doubtful across the parts. */
+export function checkProject(parts: ProjectParts, { owner, doubtful }: Known): Checked {
+  const templates: Templates = new Map(BUILT_IN);
+  for (const [name, { type }] of Object.entries(parts.templates)) templates.set(name, type);
+  for (const name of doubtful) templates.set(name, 'doubtful');
+  const domains = Object.entries(parts.domains);
+  return {
+    errors: [
+      ...timezoneErrors(parts.settings.timezone),
+      ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
+      ...domains.flatMap(([name, domain]) => domainErrors(name, domain, templates)),
+      ...loopErrors(parts.domains),
+    ],
+    warnings: domains.flatMap(([name, domain]) =>
+      Object.entries(domain.forms).flatMap(([id, form]) => formWarnings({ name, domain, id, form, owner })),
+    ),
+  };
+}
+
+/** What is doubtful in server.yml. */
+export function checkServer({ limits }: ServerConfig): Finding[] {
+  const warnings: Finding[] = [];
+  // Base64 with its line ends (RFC 2045 §6.8) is 78/57 of the files.
+  if ((limits.files_total * 78) / 57 > limits.message) {
+    const message = 'files of this size do not fit into a message of limits.message once they are encoded (37 % more)';
+    warnings.push({ path: ['limits', 'files_total'], message });
+  }
+  if (limits.files_total > limits.body) {
+    warnings.push({ path: ['limits', 'files_total'], message: 'is more than limits.body lets in' });
+  }
+  return warnings;
+}
+
+function timezoneErrors(timezone: string): Finding[] {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: timezone });
+    return [];
+  } catch {
+    const message = `expected a time zone such as Europe/Berlin, found "${timezone}"`;
+    const suggestion = nearest(timezone, Intl.supportedValuesOf('timeZone'));
+    return [{ path: ['settings', 'timezone'], message, suggestion }];
+  }
+}
+
+function bodyErrors(name: string, { subject, text, html, html_file }: TemplateConfig): Finding[] {
+  const path = ['templates', name];
+  if (html !== undefined && html_file !== undefined) {
+    return [{ path: [...path, 'html_file'], message: 'html and html_file are given; one of them must go' }];
+  }
+  if ([subject, text, html, html_file].every((part) => part === undefined)) {
+    return [{ path, message: 'says nothing; expected subject, text, html or html_file', key: true }];
+  }
+  return [];
+}
+
+function domainErrors(name: string, domain: DomainConfig, templates: Templates): Finding[] {
+  const path = ['domains', name];
+  const errors = Object.entries(domain.forms).flatMap(([id, form]) =>
+    formErrors({ path: [...path, 'forms', id], domain: name, form, templates }),
+  );
+  for (const key of Object.keys(domain.forwarding)) {
+    if (key.endsWith(`@${name}`)) continue;
+    const message = `expected an address of this domain such as ${key.split('@')[0]}@${name}`;
+    errors.push({ path: [...path, 'forwarding', key], message, key: true });
+  }
+  if (domain.default_form !== undefined && !Object.hasOwn(domain.forms, domain.default_form)) {
+    const suggestion = nearest(domain.default_form, Object.keys(domain.forms));
+    const message = `the domain has no form "${domain.default_form}"`;
+    errors.push({ path: [...path, 'default_form'], message, suggestion });
+  }
+  return errors;
+}
+
+interface FormPlace {
+  readonly path: Path;
+  readonly domain: string;
+  readonly form: FormConfig;
+  readonly templates: Templates;
+}
+
+function formErrors({ path, domain, form, templates }: FormPlace): Finding[] {
+  const errors = templateReference([...path, 'template'], [form.template, 'form'], templates);
+  if (form.acknowledgment !== undefined) {
+    const place = [...path, 'acknowledgment', 'template'];
+    errors.push(...templateReference(place, [form.acknowledgment.template, 'acknowledgment'], templates));
+  }
+  if (form.from !== undefined && parseAddress(form.from)?.domain !== domain) {
+    errors.push({ path: [...path, 'from'], message: `expected an address at ${domain}, found ${form.from}` });
+  }
+  for (const [name, { pattern }] of Object.entries(form.fields)) {
+    const message = pattern === undefined ? undefined : patternProblem(pattern);
+    if (message !== undefined) errors.push({ path: [...path, 'fields', name, 'pattern'], message });
+  }
+  if (form.required.includes(form.spam_protection.honeypot)) {
+    const message = `"${form.spam_protection.honeypot}" is the honeypot: nobody who fills it in gets through`;
+    errors.push({ path: [...path, 'required'], message });
+  }
+  return errors;
+}
+
+function templateReference(path: Path, [name, type]: [string, TemplateType], templates: Templates): Finding[] {
+  const found = templates.get(name);
+  if (found === undefined) {
+    return [{ path, message: `there is no template "${name}"`, suggestion: nearest(name, templates.keys()) }];
+  }
+  if (found === type || found === 'doubtful') return [];
+  return [{ path, message: `the template "${name}" is of type ${found}; expected one of type ${type}` }];
+}
+
+function loopErrors(domains: ProjectConfig['domains']): Finding[] {
+  const maps = new Map(Object.entries(domains).map(([name, { forwarding }]) => [name, forwarding]));
+  return forwardingLoops(maps).map(({ domain, key, way }) => ({
+    path: ['domains', domain, 'forwarding', key],
+    message: `forwarding goes round in a loop: ${way.join(' → ')}`,
+  }));
+}
+
+interface FormOf {
+  readonly name: string;
+  readonly domain: DomainConfig;
+  readonly id: string;
+  readonly form: FormConfig;
+  readonly owner: string | undefined;
+}
+
+function formWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
+  if (form.to !== undefined || typeof routeOf(domain.forwarding, name, id) === 'object') return [];
+  const whom = owner === undefined ? 'server.operator' : 'project.owner';
+  const message = `no recipient: neither "to" nor forwarding of ${id}@${name}; submissions go to ${whom}`;
+  return [{ path: ['domains', name, 'forms', id], message, key: true }];
+}

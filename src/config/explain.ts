@@ -1,0 +1,141 @@
+/** What the schema complains about, in words: what was expected, what stands there, and what was probably meant. */
+import { z } from 'zod';
+import { nearest } from './nearest.ts';
+import type { Finding, Path } from './problem.ts';
+import { maskPasswords } from './secrets.ts';
+import { knownKeys, schemaAt } from './shape.ts';
+import { find } from './yaml-data.ts';
+import type { YamlFile } from './yaml.ts';
+
+type Issue = z.core.$ZodIssue;
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'text',
+  int: 'a whole number',
+  number: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a map of keys',
+  record: 'a map of keys',
+};
+const TRUTH: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' };
+
+/** All findings of a value that did not pass `schema`. */
+export function explain(issues: readonly Issue[], schema: z.core.$ZodType, file: YamlFile): Finding[] {
+  return issues.flatMap((issue) => explainIssue(issue, [], { schema, file }));
+}
+
+interface Context {
+  readonly schema: z.core.$ZodType;
+  readonly file: YamlFile;
+}
+
+function explainIssue(issue: Issue, base: Path, context: Context): Finding[] {
+  const path = [...base, ...issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key))];
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return issue.keys.map((key) => unknownKey(key, path, context.schema));
+    case 'invalid_key':
+      return [
+        { path, message: `${issue.issues[0]?.message ?? 'unknown key'}, found "${String(path.at(-1))}"`, key: true },
+        ...valueOfBadKey(path, context),
+      ];
+    case 'invalid_union': {
+      const inner = issue.errors.find((branch) => branch.some((nested) => nested.path.length > 0));
+      if (inner !== undefined) return inner.flatMap((nested) => explainIssue(nested, path, context));
+      const deeper = issue.errors.flat().find((nested) => nested.code === 'invalid_union' && hasPath(nested));
+      if (deeper !== undefined) return explainIssue(deeper, path, context);
+      return [finding(path, issue.message, context)];
+    }
+    case 'invalid_value': {
+      const values = issue.values.map(String);
+      const { place } = find(context.file.root, path);
+      const written = place?.scalar?.value;
+      return [
+        {
+          ...finding(path, `expected ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`, context),
+          suggestion: typeof written === 'string' ? nearest(written, values) : undefined,
+        },
+      ];
+    }
+    default:
+      return [finding(path, expectation(issue), context)];
+  }
+}
+
+function hasPath(issue: Issue): boolean {
+  return (
+    issue.code === 'invalid_union' && issue.errors.some((branch) => branch.some((nested) => nested.path.length > 0))
+  );
+}
+
+/** A map whose key is wrong is not looked into by the schema; its value is judged all the same. */
+function valueOfBadKey(path: Path, context: Context): Finding[] {
+  const schema = schemaAt(context.schema, path);
+  const result = schema === undefined ? undefined : z.safeParse(schema, valueAt(context.file.value, path));
+  return result?.error?.issues.flatMap((issue) => explainIssue(issue, path, context)) ?? [];
+}
+
+function unknownKey(key: string, path: Path, schema: z.core.$ZodType): Finding {
+  const known = knownKeys(schema, path);
+  const suggestion = nearest(key, known);
+  const others = suggestion === undefined ? `; known here: ${known.join(', ')}` : '';
+  const message = key === '<<' ? 'merge keys are not supported; write the keys out' : `unknown key "${key}"${others}`;
+  return { path: [...path, key], message, suggestion, key: true };
+}
+
+function expectation(issue: Issue): string {
+  if (issue.message.startsWith('expected ')) return issue.message;
+  switch (issue.code) {
+    case 'invalid_type':
+      return `expected ${TYPES[issue.expected] ?? issue.expected}`;
+    case 'too_small':
+      if (issue.origin === 'string') return `expected text of at least ${counted(issue.minimum, 'character')}`;
+      if (issue.origin === 'array') return `expected a list of at least ${counted(issue.minimum, 'entry')}`;
+      return `expected a number of at least ${issue.minimum}`;
+    case 'too_big':
+      if (issue.origin === 'string') return `expected text of at most ${counted(issue.maximum, 'character')}`;
+      if (issue.origin === 'array') return `expected a list of at most ${counted(issue.maximum, 'entry')}`;
+      return `expected a number of at most ${issue.maximum}`;
+    default:
+      return `expected another value (${issue.message})`;
+  }
+}
+
+function counted(number: number | bigint, thing: string): string {
+  return `${number} ${Number(number) === 1 ? thing : thing.replace(/y$/, 'ie').concat('s')}`;
+}
+
+function finding(path: Path, expected: string, { file }: Context): Finding {
+  const { place, whole } = find(file.root, path);
+  if (!whole) return { path, message: `is missing; ${expected}`, key: true };
+  const written = place?.scalar === undefined ? valueAt(file.value, path) : place.scalar.value;
+  const suggestion = expected.includes('true or false') && typeof written === 'string' ? TRUTH[written] : undefined;
+  return { path, message: `${expected}, found ${shown(written)}${remedy(expected, written)}`, suggestion };
+}
+
+function remedy(expected: string, written: unknown): string {
+  if (written === null) return '; leave the key out, or give it a value';
+  if (typeof written === 'string' && /number/.test(expected) && /^\d+$/.test(written)) return '; remove the quotes';
+  const scalar = typeof written === 'number' || typeof written === 'boolean';
+  return scalar && expected.startsWith('expected text') ? '; put it in quotes' : '';
+}
+
+function shown(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (typeof value === 'object') return 'a map';
+  if (typeof value !== 'string') return JSON.stringify(value);
+  const text = maskPasswords(value);
+  return text.length > 60 ? `"${text.slice(0, 60)}…"` : `"${text}"`;
+}
+
+/** The value at this path of plain data, or undefined. */
+export function valueAt(data: unknown, path: Path): unknown {
+  let here = data;
+  for (const key of path) {
+    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, key)) return undefined;
+    here = Reflect.get(here, key);
+  }
+  return here;
+}

@@ -1,0 +1,108 @@
+/**
+ * Reads the files of the configuration. What a project names with `html_file` is read relative to the project's file and
+ * never from outside its own folder and the `templates` folder beside it, whatever symbolic links say.
+ */
+import { constants } from 'node:fs';
+import { open, readdir, realpath } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path';
+import { codeOf, messageOf, UserError } from '../lib/errors.ts';
+
+const MAX_BYTES = 1024 * 1024;
+const PLACES = ['./config/server.yml', '/etc/postern/server.yml'];
+
+/** The server.yml to use: the path given, else `$POSTERN_CONFIG`, else the usual places. */
+export async function findServerFile(
+  path: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<string> {
+  const given = path ?? env['POSTERN_CONFIG'];
+  if (given !== undefined && given !== '') return given;
+  for (const place of PLACES) {
+    if (await exists(place)) return place;
+  }
+  throw new UserError(
+    `no configuration found: neither --config nor $POSTERN_CONFIG is given, and there is no ${PLACES.join(' or ')}`,
+  );
+}
+
+/** Names of the project files beside this server.yml, `projects/<name>.yml`, sorted; none where the folder is missing. */
+export async function listProjects(serverFile: string): Promise<string[]> {
+  try {
+    const names = await readdir(join(dirname(serverFile), 'projects'));
+    return names
+      .filter((name) => name.endsWith('.yml') && !name.startsWith('.'))
+      .sort()
+      .map((name) => `projects/${name}`);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** The text of a file, or why it cannot be had; `missing` where there is none. */
+export type FileText = { readonly text: string } | { readonly problem: string; readonly missing: boolean };
+
+/** Reads a whole file of UTF-8 text up to 1 MiB. */
+export async function readText(path: string): Promise<FileText> {
+  try {
+    // Opening a pipe would wait for its other end.
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const stat = await file.stat();
+      if (!stat.isFile()) return refused(`${path} is not a file`);
+      if (stat.size > MAX_BYTES) return refused(`${path} is larger than 1 MiB`);
+      return { text: new TextDecoder('utf-8', { fatal: true }).decode(await file.readFile()) };
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (error instanceof TypeError) return refused(`${path} is not UTF-8 text`);
+    if (codeOf(error) === 'ENOENT') return { problem: `there is no file ${path}`, missing: true };
+    return refused(`cannot read ${path}: ${messageOf(error)}`);
+  }
+}
+
+/** The contents of the files that a project names, and why others could not be had; both by the name as written. */
+export async function readBeside(
+  projectFile: string,
+  names: readonly string[],
+): Promise<{ files: Record<string, string>; refused: Record<string, string> }> {
+  const files: [string, string][] = [];
+  const refused: [string, string][] = [];
+  for (const name of names) {
+    const path = await pathWithin(projectFile, name);
+    const result = 'problem' in path ? path : await readText(path.path);
+    if ('text' in result) files.push([name, result.text]);
+    else refused.push([name, result.problem]);
+  }
+  return { files: Object.fromEntries(files), refused: Object.fromEntries(refused) };
+}
+
+async function pathWithin(projectFile: string, name: string): Promise<{ path: string } | { problem: string }> {
+  const folder = dirname(resolve(projectFile));
+  const problem = `${name} lies outside the project's folder`;
+  if (name.includes('\0') || isAbsolute(name)) return { problem };
+  const wanted = resolve(folder, name);
+  const allowed = basename(folder) === 'projects' ? [folder, join(dirname(folder), 'templates')] : [folder];
+  if (!allowed.some((root) => wanted.startsWith(root + sep))) return { problem };
+  try {
+    const path = await realpath(wanted);
+    const roots = await Promise.all(allowed.map(realOrSame));
+    return roots.some((root) => path.startsWith(root + sep)) ? { path } : { problem };
+  } catch (error) {
+    return { problem: codeOf(error) === 'ENOENT' ? `there is no file ${name}` : messageOf(error) };
+  }
+}
+
+async function realOrSame(path: string): Promise<string> {
+  return realpath(path).catch(() => path);
+}
+
+async function exists(path: string): Promise<boolean> {
+  const result = await readText(path);
+  return 'text' in result || !result.missing;
+}
+
+function refused(problem: string): FileText {
+  return { problem, missing: false };
+}

@@ -1,0 +1,70 @@
+/** From the disk to checked configuration: server.yml, and every project file beside it. Nothing is kept or started here. */
+import { dirname, join } from 'node:path';
+import { UserError } from '../lib/errors.ts';
+import { listProjects, readBeside, readText } from './files.ts';
+import {
+  glanceAtProject,
+  parseProject,
+  parseServer,
+  type Invalid,
+  type ValidProject,
+  type ValidServer,
+} from './parse.ts';
+import type { SecretSource } from './secrets.ts';
+import type { CheckTemplates } from './template-places.ts';
+
+export interface ProjectFile {
+  /** Relative to the folder of server.yml: `projects/example.yml`, whatever that folder is called. */
+  readonly file: string;
+  /** As the operator knows it, for reports. */
+  readonly shown: string;
+  readonly text: string;
+  /** Contents of what it names with `html_file`. */
+  readonly files: Readonly<Record<string, string>>;
+  readonly result: ValidProject | Invalid;
+}
+
+/** How files are read. */
+export interface Reading {
+  readonly secrets: SecretSource;
+  readonly checkTemplates?: CheckTemplates | undefined;
+}
+
+/** Reads server.yml. A file that cannot be read is a UserError; what is wrong in it is in the answer. */
+export async function loadServer(file: string, secrets: SecretSource): Promise<ValidServer | Invalid> {
+  const read = await readText(file);
+  if ('problem' in read) throw new UserError(read.problem);
+  return parseServer(read.text, file, secrets);
+}
+
+/** Reads every project beside this server.yml, in the order of their names. */
+export async function loadProjects(serverFile: string, reading: Reading): Promise<ProjectFile[]> {
+  const projects: ProjectFile[] = [];
+  for (const file of await listProjects(serverFile)) {
+    const shown = join(dirname(serverFile), file);
+    const read = await readText(shown);
+    if ('text' in read) projects.push(await readProject({ file, shown, text: read.text }, reading));
+    // Gone since the folder was listed: as if it had never been there.
+    else if (!read.missing)
+      projects.push({ file, shown, text: '', files: {}, result: unreadable(shown, read.problem) });
+  }
+  return projects;
+}
+
+async function readProject(
+  { file, shown, text }: Pick<ProjectFile, 'file' | 'shown' | 'text'>,
+  { secrets, checkTemplates }: Reading,
+): Promise<ProjectFile> {
+  const { files, refused } = await readBeside(shown, glanceAtProject(text).files);
+  return {
+    file,
+    shown,
+    text,
+    files,
+    result: parseProject(text, shown, { files, refused, env: secrets, checkTemplates }),
+  };
+}
+
+function unreadable(file: string, message: string): Invalid {
+  return { errors: [{ file, line: 1, column: 1, path: '', message }], warnings: [] };
+}

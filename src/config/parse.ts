@@ -1,0 +1,185 @@
+/**
+ * A file's text to its configuration, or to everything that is wrong with it at once. Pure: what lies beside the file and
+ * what references stand for is handed in, so that a revision out of the database is read by the same code as a file.
+ */
+import type { z } from 'zod';
+import { checkProject, checkServer, type ProjectParts } from './checks.ts';
+import { explain, valueAt } from './explain.ts';
+import { freeze } from './freeze.ts';
+import { sortProblems, type Finding, type Problem } from './problem.ts';
+import { prune } from './prune.ts';
+import { projectSchema, serverSchema, type ProjectConfig, type ServerConfig } from './schema.ts';
+import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
+import { knownKeys, sameKeys } from './shape.ts';
+import { checkAllTemplates, type CheckTemplates } from './template-places.ts';
+import { readYaml, type YamlFile } from './yaml.ts';
+
+export interface Invalid {
+  readonly errors: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+export interface ValidServer {
+  readonly ok: ServerConfig;
+  readonly warnings: readonly Problem[];
+  /** The values that were written as references to secrets. */
+  readonly references: readonly Reference[];
+}
+
+export interface ValidProject {
+  readonly ok: ProjectConfig;
+  readonly warnings: readonly Problem[];
+}
+
+/** What a project's text is read together with. */
+export interface ProjectContext {
+  /** Contents of the files that `html_file` names, by the name as written. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Why a file could not be had, by the name as written. */
+  readonly refused?: Readonly<Record<string, string>>;
+  readonly env: SecretSource;
+  readonly checkTemplates?: CheckTemplates | undefined;
+}
+
+/** Reads server.yml; `file` is its name in reports. */
+export function parseServer(text: string, file: string, env: SecretSource): ValidServer | Invalid {
+  const read = readFile(readYaml(text, file), serverSchema, (value) => resolveSecrets(value, env, 'text'));
+  if (read.value === undefined) return { errors: hideSecrets(sortProblems(read.errors), read), warnings: [] };
+  const warnings = checkServer(read.value).map(read.yaml.locate);
+  return { ok: freeze(read.value), warnings, references: read.references };
+}
+
+/** Reads a project file; `file` is its name in reports. */
+export function parseProject(text: string, file: string, context: ProjectContext): ValidProject | Invalid {
+  const read = readFile(readYaml(text, file), projectSchema, (value) =>
+    resolveSecrets(value, context.env, 'whole values'),
+  );
+  const parts = read.value ?? readableParts(read.data, read.findings);
+  const found = parts === undefined ? undefined : inspect(parts, read, context);
+  const errors = hideSecrets(sortProblems([...read.errors, ...(found?.errors ?? [])]), read);
+  const warnings = hideSecrets(sortProblems(found?.warnings ?? []), read);
+  if (errors.length > 0 || read.value === undefined || found === undefined) return { errors, warnings };
+  return { ok: freeze({ ...read.value, templates: found.templates }), warnings };
+}
+
+/** What can be told of a project's text, valid or not: its slug, its domains, the files that it needs. */
+export function glanceAtProject(text: string): { slug: string | undefined; domains: string[]; files: string[] } {
+  const { value } = readYaml(text, '');
+  const slug = valueAt(value, ['project', 'slug']);
+  const templates = Object.values(objectAt(value, 'templates'));
+  return {
+    slug: typeof slug === 'string' ? slug : undefined,
+    domains: Object.keys(objectAt(value, 'domains')),
+    files: [...new Set(templates.map((template) => valueAt(template, ['html_file'])))].filter(
+      (name) => typeof name === 'string',
+    ),
+  };
+}
+
+interface Read<T> {
+  readonly yaml: YamlFile;
+  /** The valid value; undefined where anything is wrong. */
+  readonly value: T | undefined;
+  readonly data: unknown;
+  readonly findings: readonly Finding[];
+  readonly errors: readonly Problem[];
+  readonly references: readonly Reference[];
+}
+
+function readFile<S extends z.ZodType>(
+  yaml: YamlFile,
+  schema: S,
+  resolve: (value: unknown) => ReturnType<typeof resolveSecrets>,
+): Read<z.output<S>> {
+  const nothing = { yaml, value: undefined, data: undefined, findings: [], references: [] };
+  if (yaml.broken) return { ...nothing, errors: yaml.problems };
+  if (yaml.value === null) {
+    const wanted = knownKeys(schema, []).join(', ');
+    return {
+      ...nothing,
+      errors: [...yaml.problems, yaml.locate({ path: [], message: `the file is empty; expected ${wanted}` })],
+    };
+  }
+  const { value: data, references, findings: secrets } = resolve(yaml.value);
+  const result = schema.safeParse(data);
+  const wrong = result.success ? [] : explain(result.error.issues, schema, yaml);
+  const findings = [...secrets, ...wrong, ...sameKeys(schema, data)];
+  const errors = onePerPlace([...yaml.problems, ...findings.map(yaml.locate)]);
+  const value = result.success && errors.length === 0 ? result.data : undefined;
+  return { yaml, value, data, findings, errors, references };
+}
+
+/** A value that is already known to be wrong (a lost reference, say) is not blamed for what follows from that. */
+function onePerPlace(problems: readonly Problem[]): Problem[] {
+  const seen = new Set<string>();
+  return problems.filter(({ line, column, path }) => {
+    const place = `${line}:${column} ${path}`;
+    return !seen.has(place) && seen.add(place);
+  });
+}
+
+/** The problems with references in place of what they stand for, which checks of the values may have repeated. */
+function hideSecrets(problems: readonly Problem[], { data, references }: Read<unknown>): readonly Problem[] {
+  const secrets = references.flatMap(({ path, reference }) => {
+    const value = valueAt(data, path);
+    return typeof value === 'string' && value !== '' ? [[value, reference] as const] : [];
+  });
+  if (secrets.length === 0) return problems;
+  return problems.map((problem) => ({
+    ...problem,
+    message: secrets.reduce((text, [value, reference]) => text.replaceAll(value, () => reference), problem.message),
+  }));
+}
+
+/** The parts that can be checked against each other although something else is wrong. */
+function readableParts(data: unknown, findings: readonly Finding[]): ProjectParts | undefined {
+  const result = projectSchema
+    .omit({ project: true })
+    .safeParse(prune(data, [['project'], ...findings.map(({ path }) => path)]));
+  return result.data;
+}
+
+interface Inspected {
+  readonly errors: readonly Problem[];
+  readonly warnings: readonly Problem[];
+  /** With the contents of their files. */
+  readonly templates: ProjectConfig['templates'];
+}
+
+function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: ProjectContext): Inspected {
+  const owner = valueAt(read.data, ['project', 'owner']);
+  const { errors, warnings } = checkProject(parts, {
+    owner: typeof owner === 'string' ? owner : undefined,
+    doubtful: new Set(read.findings.flatMap(({ path }) => (path[0] === 'templates' ? [String(path[1])] : []))),
+  });
+  const { templates, missing } = withFiles(parts.templates, context);
+  const broken = checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
+  return {
+    errors: [...[...errors, ...missing].map(read.yaml.locate), ...broken],
+    // What is left of a file with errors says too little to warn of anything.
+    warnings: read.value === undefined ? [] : warnings.map(read.yaml.locate),
+    templates,
+  };
+}
+
+function withFiles(
+  templates: ProjectConfig['templates'],
+  { files, refused = {} }: ProjectContext,
+): { templates: ProjectConfig['templates']; missing: Finding[] } {
+  const missing: Finding[] = [];
+  const filled = Object.entries(templates).map(([name, template]) => {
+    const file = template.html_file;
+    if (file === undefined) return [name, template] as const;
+    const html = Object.hasOwn(files, file) ? files[file] : undefined;
+    if (html !== undefined) return [name, { ...template, html }] as const;
+    const reason = Object.hasOwn(refused, file) ? refused[file] : undefined;
+    missing.push({ path: ['templates', name, 'html_file'], message: reason ?? `the file ${file} is missing` });
+    return [name, template] as const;
+  });
+  return { templates: Object.fromEntries(filled), missing };
+}
+
+function objectAt(data: unknown, key: string): object {
+  const value = valueAt(data, [key]);
+  return typeof value === 'object' && value !== null ? value : {};
+}

@@ -1,0 +1,146 @@
+/**
+ * The values that keys may hold, each with the one sentence that says what is expected. All of them are codecs: `decode`
+ * gives what the code works with (milliseconds, bytes, normal forms), `encode` gives back what a person would write, so
+ * that `config show` and diffs speak the YAML's language.
+ */
+import { z } from 'zod';
+import { parseAddress, parseDomain } from '../lib/addresses.ts';
+
+const DURATIONS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 } as const;
+const SIZES = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 } as const;
+
+/** `30s`, `5m`, `2h`, `7d` as milliseconds. */
+export const duration = measure(DURATIONS, /^[1-9]\d{0,5}[smhd]$/, 'expected a duration such as 30s, 5m, 2h or 7d');
+
+/** `256KiB`, `25MiB` as bytes. */
+export const size = measure(SIZES, /^[1-9]\d{0,9}(B|KiB|MiB|GiB)$/, 'expected a size such as 256KiB or 25MiB');
+
+export const count = z.int().min(1);
+export const port = z.int().min(1).max(65_535);
+
+/** A mail address in its normal form (`lib/addresses`). */
+export const address = normal((text) => parseAddress(text)?.address, 'expected a mail address such as you@example.com');
+
+/** One address or a list of them; always a list in code. */
+export const addresses = z.codec(
+  z.union([address, z.array(address).min(1)], { error: 'expected a mail address or a list of them' }),
+  z.array(z.string()),
+  { decode: (value) => (typeof value === 'string' ? [value] : value), encode: (list) => list },
+);
+
+/** A domain name: lower case, A-labels. */
+export const domainName = normal(parseDomain, 'expected a domain name such as example.com');
+
+/** A key of `forwarding`: an address or `*@domain`, in lower case, because the receiver is us (RFC 5321 §2.4). */
+export const forwardingKey = normal((text) => {
+  if (!text.startsWith('*@')) return parseAddress(text)?.address.toLowerCase();
+  const domain = parseDomain(text.slice(2));
+  return domain === undefined ? undefined : `*@${domain}`;
+}, 'expected an address of this domain or its catch-all such as "*@example.com"');
+
+/** `[::]:80`, `127.0.0.1:8080`; port 0 takes a free one. */
+export const listenAddress = hostAndPort('expected address:port such as "[::]:80" or 127.0.0.1:8080');
+
+/** `host:port` of a machine that takes mail. */
+export const mailHost = hostAndPort('expected host:port such as mail.internal:25');
+
+/** An address of a resolver, with a port or without. */
+export const dnsServer = (() => {
+  const error = 'expected a resolver such as 192.0.2.53, 127.0.0.1:5353 or "[2001:db8::53]:53"';
+  return z
+    .string({ error })
+    .regex(/^(\[[0-9a-fA-F:.]+\](:\d{1,5})?|[0-9.]+(:\d{1,5})?|[0-9a-fA-F:]+)$/, { error })
+    .refine((text) => portOf(text) <= 65_535, { error });
+})();
+
+/** An address or network, IPv4 or IPv6. */
+export const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], {
+  error: 'expected an IP address or network such as 192.0.2.10 or 10.0.0.0/8',
+});
+
+export const ipAddress = z.union([z.ipv4(), z.ipv6()], {
+  error: 'expected an IP address such as 192.0.2.10 or 2001:db8::10',
+});
+
+/** An `http` or `https` address. */
+export const webUrl = z.url({
+  protocol: /^https?$/,
+  error: 'expected a web address such as https://example.com/thanks',
+});
+
+/** The address of this server, without a slash at its end. */
+export const baseUrl = z.codec(
+  z.url({ protocol: /^https?$/, error: 'expected an address such as https://mail.example.net' }),
+  z.string(),
+  { decode: (text) => text.replace(/\/+$/, ''), encode: (text) => text },
+);
+
+/** What a browser sends as `Origin`: scheme, host and port. */
+export const origin = normal((text) => {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return url.pathname === '/' && url.search === '' && url.hash === '' && url.username === '' ? url.origin : undefined;
+}, 'expected an origin such as https://www.example.com, without a path');
+
+/** A smarthost with the credentials that it wants. */
+export const smarthost = z.url({
+  protocol: /^smtps?$/,
+  error: 'expected smtp://user:password@smarthost:587 or smtps://…',
+});
+
+export const databaseUrl = (() => {
+  const error = 'expected sqlite:/path/to/file.db or postgres://…';
+  return z.string({ error }).regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, { error });
+})();
+
+/** The key of a form or a template. */
+export const identifier = word(
+  /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/,
+  'expected at most 64 letters, digits, - and _, beginning with a letter or digit',
+);
+
+export const slug = word(/^[a-z0-9][a-z0-9-]{0,62}$/, 'expected at most 63 lower-case letters, digits and -');
+
+/** One label of a domain name (RFC 6376 §3.1 for selectors). */
+export const dnsLabel = word(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'expected lower-case letters, digits and -');
+
+/** Text of 1 to `max` characters. */
+export function text(max: number): z.ZodString {
+  return z.string().min(1).max(max);
+}
+
+function word(pattern: RegExp, error: string) {
+  return z.string({ error }).regex(pattern, { error });
+}
+
+function normal(parse: (text: string) => string | undefined, error: string) {
+  return z.codec(
+    z.string({ error }).refine((value) => parse(value) !== undefined, { error }),
+    z.string(),
+    { decode: (value) => parse(value) ?? value, encode: (value) => value },
+  );
+}
+
+function measure(units: Readonly<Record<string, number>>, pattern: RegExp, error: string) {
+  return z.codec(z.string({ error }).regex(pattern, { error }), z.number(), {
+    decode: (value) => {
+      const number = /^\d+/.exec(value)?.[0] ?? '';
+      return Number(number) * (units[value.slice(number.length)] ?? Number.NaN);
+    },
+    encode: (value) => {
+      const [name, unit] = Object.entries(units).find(([, unit]) => value % unit === 0) ?? ['', 1];
+      return `${value / unit}${name}`;
+    },
+  });
+}
+
+function hostAndPort(error: string) {
+  return z
+    .string({ error })
+    .regex(/^(\[[0-9a-fA-F:.]+\]|[^:\s[\]/]+):\d{1,5}$/, { error })
+    .refine((value) => portOf(value) <= 65_535, { error });
+}
+
+function portOf(value: string): number {
+  return Number(/(?:^[^:]*|\]):(\d+)$/.exec(value)?.[1] ?? 0);
+}

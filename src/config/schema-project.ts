@@ -1,0 +1,127 @@
+/** The keys of a project file: the specification's with its names and meanings, and ours, which are all optional. */
+import { z } from 'zod';
+import * as is from './scalars.ts';
+
+const spamProtection = z.strictObject({
+  level: z
+    .enum(['normal', 'strict'])
+    .default('normal')
+    .describe('strict refuses a post without Origin and Referer that has no key.'),
+  honeypot: is
+    .text(100)
+    .default('_service_honeypot')
+    .describe('Field that people do not see; who fills it in is blocked.'),
+  rate_limit: is.count.optional().describe('Submissions per hour and IP address, unless rateLimit is set.'),
+  content_filter: z.boolean().default(true).describe('Score what the submission says.'),
+  on_spam: z
+    .enum(['reject', 'silent'])
+    .default('reject')
+    .describe('What the sender of spam is told: an error, or success.'),
+  blocklist: z.array(is.text(320)).max(1000).default([]).describe('Words, addresses, domains and networks to block.'),
+});
+
+const field = z.strictObject({
+  type: z
+    .enum(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'])
+    .default('text')
+    .describe('What the value must be.'),
+  max: is.count.optional().describe('Characters at most; for a list, entries.'),
+  pattern: z.string().min(1).max(500).optional().describe('Regular expression that the whole value must match.'),
+  options: z.array(z.string()).min(1).optional().describe('The values that may be chosen.'),
+  label: is.text(200).optional().describe('Name of the field in mail.'),
+});
+
+const acknowledgment = z.strictObject({
+  enabled: z.boolean().default(true).describe('Send it.'),
+  template: z.string().default('acknowledgment').describe('Name of a template of type acknowledgment.'),
+  subject: is.text(1000).optional().describe('Subject, may hold template expressions; goes before the template’s.'),
+});
+
+const uploads = z.strictObject({
+  enabled: z.boolean().default(true).describe('Take files.'),
+  max_files: is.count.optional().describe('Files in one submission.'),
+  max_size: is.size.optional().describe('Largest file.'),
+  types: z
+    .array(is.text(100))
+    .min(1)
+    .optional()
+    .describe('Media types or extensions: image/*, application/pdf, .docx.'),
+});
+
+const form = z.strictObject({
+  name: is.text(200).optional().describe('Display name; the form’s id when absent.'),
+  to: is.addresses.optional().describe('Who gets the notifications; else forwarding decides, else the owner.'),
+  from: is.address
+    .optional()
+    .describe('Sender of the notifications, an address at this domain; else forms@ the domain.'),
+  from_name: is.text(500).optional().describe('Name of the sender, may hold template expressions.'),
+  subject: is.text(1000).optional().describe('Subject, may hold template expressions; goes before the template’s.'),
+  template: z.string().default('default').describe('Name of a template of type form.'),
+  replies: z.boolean().default(true).describe('Reply-To is the submitter’s email.'),
+  replyTo: is.address.optional().describe('Reply-To where replies is false or no email was given.'),
+  acknowledgment: acknowledgment.optional().describe('Mail that thanks the submitter.'),
+  spam_protection: spamProtection.prefault({}).describe('What keeps spam away.'),
+  rateLimit: is.count.optional().describe('Submissions per hour and IP address.'),
+  required: z.array(is.text(200)).default([]).describe('Fields that must be present and not blank.'),
+  fields: z.record(is.text(200), field).default({}).describe('What the values of fields must be.'),
+  redirect: is.webUrl.optional().describe('Where a browser goes after a submission; else a page of ours.'),
+  error_redirect: is.webUrl.optional().describe('Where a browser goes after an error; else a page of ours.'),
+  thank_you: is.text(2000).optional().describe('Words on our thank-you page.'),
+  allowed_origins: z.array(is.origin).default([]).describe('Origins beside the domain itself whose pages may post.'),
+  uploads: uploads.optional().describe('Files as attachments; refused without this.'),
+});
+
+const template = z.strictObject({
+  type: z.enum(['form', 'acknowledgment']).default('form').describe('Which kind of mail it is for.'),
+  subject: is.text(1000).optional().describe('Subject, may hold template expressions.'),
+  text: z.string().optional().describe('The text part; made from the HTML when absent.'),
+  html: z.string().optional().describe('The HTML part.'),
+  html_file: is.text(500).optional().describe('File with the HTML part, relative to this file.'),
+  variables: z.record(z.string(), z.json()).default({}).describe('More variables for this template.'),
+});
+
+const domain = z.strictObject({
+  dkim: z
+    .strictObject({
+      selector: is.dnsLabel.default('postern').describe('Name of the key: <selector>._domainkey.<domain>.'),
+      algorithms: z
+        .array(z.enum(['rsa', 'ed25519']))
+        .min(1)
+        .default(['rsa'])
+        .describe('Keys to sign with.'),
+    })
+    .prefault({})
+    .describe('How mail of this domain is signed.'),
+  forwarding: z
+    .record(
+      is.forwardingKey,
+      z.union([z.enum(['reject', 'discard']), is.addresses], {
+        error: 'expected a mail address, a list of them, reject or discard',
+      }),
+    )
+    .default({})
+    .describe('Address of this domain, or "*@domain" for all others, to where its mail goes.'),
+  forms: z.record(is.identifier, form).default({}).describe('Forms by their id: POST /<domain>/<id>.'),
+  default_form: is.identifier.optional().describe('The form of /v1/<domain>/send.'),
+});
+
+export const projectSchema = z
+  .strictObject({
+    project: z
+      .strictObject({
+        name: is.text(200).describe('Display name.'),
+        slug: is.slug.describe('Name of the project in addresses and commands.'),
+        owner: is.address.optional().describe('Address for alerts and for forms without a recipient.'),
+      })
+      .describe('Identity of the project.'),
+    settings: z
+      .strictObject({
+        rate_limit: is.count.optional().describe('Submissions per hour and IP address for every form.'),
+        timezone: z.string().default('UTC').describe('Zone of the times in mail, such as Europe/Berlin.'),
+      })
+      .prefault({})
+      .describe('Defaults of the project.'),
+    domains: z.record(is.domainName, domain).default({}).describe('Domains by their name.'),
+    templates: z.record(is.identifier, template).default({}).describe('Templates by their name.'),
+  })
+  .meta({ title: 'Postern: a project', description: 'Domains, their forms and forwarding, and templates.' });

@@ -1,0 +1,132 @@
+/** The keys of server.yml. `restart: true` marks what a running daemon cannot change; all else follows a reload. */
+import { z } from 'zod';
+import * as is from './scalars.ts';
+
+const server = z.strictObject({
+  hostname: is.domainName.describe(
+    'Name of this machine: EHLO, MX target, message ids. Needs forward and reverse DNS.',
+  ),
+  operator: is.address.describe('Address of the operator: alerts, and the last resort for mail without an owner.'),
+  public_ips: z
+    .array(is.ipAddress)
+    .default([])
+    .describe('Addresses that mail leaves from; discovered from the hostname when empty.'),
+  http: z
+    .strictObject({
+      listen: z
+        .array(is.listenAddress)
+        .default(['[::]:80'])
+        .meta({ description: 'Addresses and ports of the HTTP server.', restart: true }),
+      base_url: is.baseUrl
+        .nullable()
+        .default(null)
+        .describe('Address under which the world reaches this server; null: http:// and the hostname.'),
+      trusted_proxies: z
+        .array(is.network)
+        .default([])
+        .describe('Proxies whose X-Forwarded-For is believed, counted from the right.'),
+    })
+    .prefault({})
+    .describe('The HTTP side.'),
+  admin_socket: z
+    .string()
+    .min(1)
+    .default('/run/postern/admin.sock')
+    .meta({ description: 'Unix socket on which root and the service’s group administer.', restart: true }),
+  roles: z
+    .array(z.enum(['http', 'delivery']))
+    .min(1)
+    .default(['http', 'delivery'])
+    .meta({ description: 'What this daemon does: http accepts submissions, delivery sends mail.', restart: true }),
+  watch: z
+    .boolean()
+    .default(true)
+    .describe('Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
+});
+
+const database = z.strictObject({
+  url: is.databaseUrl
+    .default('sqlite:/var/lib/postern/postern.db')
+    .meta({ description: 'sqlite:/path or postgres://…; several daemons may share one PostgreSQL.', restart: true }),
+});
+
+const dns = z.strictObject({
+  servers: z
+    .array(is.dnsServer)
+    .default([])
+    .meta({ description: 'Resolvers to ask; empty: those of the system.', restart: true }),
+  recheck: is.duration.prefault('6h').describe('How often the records of each domain are looked up again.'),
+  grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
+});
+
+const delivery = z.strictObject({
+  port: is.port.default(25).describe('Port of the MX hosts that mail is delivered to.'),
+  relay: is.smarthost
+    .nullable()
+    .default(null)
+    .describe('Smarthost that takes all mail, for machines whose port 25 is closed; null: straight to the MX hosts.'),
+  routes: z
+    .record(is.domainName, is.mailHost)
+    .default({})
+    .describe('Destination domain to host:port, for private destinations; goes before relay and MX.'),
+  concurrency: is.count.default(100).describe('Connections in all.'),
+  per_destination: is.count
+    .default(20)
+    .describe('Connections to one destination at most; starts at 2, grows on success, halves on faults.'),
+  messages_per_connection: is.count.default(100).describe('Messages on one connection before a new one is made.'),
+  retry: z
+    .array(is.duration)
+    .min(1)
+    .prefault(['5m', '10m', '20m', '40m', '1h', '1h', '2h', '2h', '4h', '4h', '4h', '6h'])
+    .describe('Waits between attempts, each with 10 % jitter; the last repeats.'),
+  expire: z
+    .strictObject({
+      default: is.duration.prefault('5d').describe('Age at which undelivered mail is given up.'),
+      acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
+    })
+    .prefault({})
+    .describe('When mail that cannot be delivered is given up.'),
+  allow_private_networks: z
+    .boolean()
+    .default(false)
+    .describe('Deliver to MX hosts in private and loopback networks too.'),
+});
+
+const limits = z.strictObject({
+  body: is.size.prefault('20MiB').describe('Largest request body.'),
+  fields: is.count.default(200).describe('Fields in one submission.'),
+  field: is.size.prefault('64KiB').describe('Largest field.'),
+  files: is.count.default(10).describe('Files in one submission.'),
+  file: is.size.prefault('10MiB').describe('Largest file.'),
+  files_total: is.size
+    .prefault('18MiB')
+    .describe('All files of a submission, so that the encoded mail stays below message.'),
+  message: is.size.prefault('25MiB').describe('Largest message; most receivers refuse more.'),
+  requests_per_minute_per_address: is.count
+    .default(600)
+    .describe('Requests per minute of one client, an IPv6 /64 being one.'),
+  free_disk: is.size.prefault('256MiB').describe('Free disk space below which nothing is accepted.'),
+});
+
+const log = z.strictObject({
+  level: z
+    .enum(['debug', 'info', 'warn', 'error', 'silent'])
+    .default('info')
+    .describe('Least severity that is written.'),
+  format: z
+    .enum(['auto', 'json', 'pretty'])
+    .default('auto')
+    .meta({ description: 'auto: pretty on a terminal, JSON lines elsewhere.', restart: true }),
+  redact_addresses: z.boolean().default(false).describe('Mask the local part of every address in the log.'),
+});
+
+export const serverSchema = z
+  .strictObject({
+    server: server.describe('Who this server is and where it listens.'),
+    database: database.prefault({}).describe('Where everything is kept.'),
+    dns: dns.prefault({}).describe('Looking up and checking DNS records.'),
+    delivery: delivery.prefault({}).describe('Sending mail.'),
+    limits: limits.prefault({}).describe('What is accepted at most.'),
+    log: log.prefault({}).describe('What is written to standard output.'),
+  })
+  .meta({ title: 'Postern: server.yml', description: 'The appliance: who listens where, database, delivery.' });
