@@ -1,0 +1,175 @@
+/**
+ * Accepting: everything that must survive is one durable unit, the submission, its files, the mail that it causes, and the
+ * answer under an idempotency key. Before `accept` resolves it is on the disk; where it rejects nothing happened. A
+ * submission that was judged spam is kept the same way and mails nobody.
+ */
+import type { Limits } from '../access/limits.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Form } from '../config/snapshot.ts';
+import type { Clock } from '../lib/clock.ts';
+import { newId } from '../lib/ids.ts';
+import { cleanText } from '../mail/header-text.ts';
+import { enqueue } from '../queue/enqueue.ts';
+import { acknowledge } from '../store/acknowledged.ts';
+import { recordEvent } from '../store/events.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import { countSubmission, insertSubmission } from '../store/submissions.ts';
+import { acknowledgeableAddress, acknowledgedName } from './acknowledgeable.ts';
+import type { Control, Field } from './fields.ts';
+import { fileStatements, type Upload } from './files.ts';
+import type { Judgement } from './judge.ts';
+import { writeControl, writeFields, type AcknowledgmentSource, type NotificationSource } from './stored.ts';
+
+export interface Admitted {
+  readonly form: Form;
+  readonly fields: readonly Field[];
+  readonly control: Control;
+  readonly files: readonly Upload[];
+  readonly judgement: Judgement;
+  readonly ip: string;
+  readonly userAgent: string;
+  readonly referer: string;
+  /** More for the unit, once the id is known: the answer under an idempotency key. Called again where the unit is tried again. */
+  readonly also?: ((accepted: Accepted) => readonly Statement[]) | undefined;
+}
+
+export interface Accepted {
+  readonly id: string;
+  readonly status: 'accepted' | 'spam';
+}
+
+export interface AcceptOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly limits: Pick<Limits, 'take'>;
+  readonly config: () => ServerConfig;
+  /** Tells the queue that there is something to do. */
+  readonly wake: () => void;
+}
+
+/**
+ * Commits the submission. Rejects with UnmetError only where the claim of an idempotency key in `also` was taken over, and
+ * with StoreError where the database cannot write.
+ */
+export type Accept = (submission: Admitted) => Promise<Accepted>;
+
+const DAY = 86_400_000;
+const LONGEST_HEADER = 1000;
+
+/** The function that accepts submissions. */
+export function createAccept(options: AcceptOptions): Accept {
+  const { store, clock, config, wake } = options;
+  return async (submission) => {
+    const now = clock.now();
+    const spam = submission.judgement.verdict === 'spam';
+    const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted' };
+    const visitor = spam ? undefined : await acknowledgeableAddress(submission.form, submission, options);
+    const { expire } = config().delivery;
+    const entry = { submission, accepted, expire, now };
+    await commit(store, entry, visitor);
+    if (!spam) wake();
+    return accepted;
+  };
+}
+
+interface Entry {
+  readonly submission: Admitted;
+  readonly accepted: Accepted;
+  readonly expire: ServerConfig['delivery']['expire'];
+  readonly now: number;
+}
+
+async function commit(store: Store, entry: Entry, visitor: string | undefined): Promise<void> {
+  try {
+    await store.write(unitOf(entry, visitor));
+  } catch (error) {
+    if (visitor === undefined || !(error instanceof UnmetError)) throw error;
+    // The address had its acknowledgment today: the submission counts all the same.
+    await store.write(unitOf(entry, undefined));
+  }
+}
+
+/** Rows that many submissions share come last: on PostgreSQL they stay locked until the commit. */
+function unitOf({ submission, accepted, expire, now }: Entry, visitor: string | undefined): Statement[] {
+  const { form, files, also } = submission;
+  const unit: Statement[] = [submissionRow(submission, accepted, now), ...fileStatements(accepted.id, files, now)];
+  if (also !== undefined) unit.push(...also(accepted));
+  if (visitor !== undefined)
+    unit.push(...acknowledgment({ form, id: accepted.id, visitor, ttl: expire.acknowledgment, now }));
+  unit.push(eventOf(submission, accepted, now));
+  if (accepted.status === 'spam') return unit;
+  unit.push(...notification({ form, id: accepted.id, ttl: expire.default, now }), countSubmission({ form: form.id }));
+  return unit;
+}
+
+function submissionRow(submission: Admitted, { id, status }: Accepted, now: number): Statement {
+  const { form, fields, control, judgement, ip, userAgent, referer } = submission;
+  return insertSubmission({
+    id,
+    tenant: form.project.tenant,
+    form: form.id,
+    domain: form.domain,
+    revision: form.project.revision,
+    fields: writeFields(fields),
+    control: writeControl(control),
+    ip,
+    user_agent: cleanText(userAgent, LONGEST_HEADER),
+    referer: cleanText(referer, LONGEST_HEADER),
+    status,
+    spam_score: judgement.score,
+    spam_reasons: JSON.stringify(judgement.reasons),
+    created_at: now,
+  });
+}
+
+function eventOf({ form, judgement }: Admitted, { id, status }: Accepted, now: number): Statement {
+  const reasons = judgement.reasons.map(({ name }) => name);
+  return recordEvent({
+    type: `submission.${status}`,
+    tenant: form.project.tenant,
+    at: now,
+    data: status === 'spam' ? { form: form.id, score: judgement.score, reasons } : { form: form.id },
+    submission: id,
+    domain: form.domain,
+  });
+}
+
+function notification({ form, id, ttl, now }: { form: Form; id: string; ttl: number; now: number }): Statement[] {
+  const source: NotificationSource = { form: form.key, to: [...form.to] };
+  const { tenant } = form.project;
+  const message = {
+    tenant,
+    kind: 'notification',
+    submission: id,
+    domain: form.domain,
+    source,
+    recipients: form.to,
+    ttl,
+  } as const;
+  return enqueue(message, now).unit;
+}
+
+interface Acknowledgment {
+  readonly form: Form;
+  readonly id: string;
+  readonly visitor: string;
+  readonly ttl: number;
+  readonly now: number;
+}
+
+function acknowledgment({ form, id, visitor, ttl, now }: Acknowledgment): Statement[] {
+  const source: AcknowledgmentSource = { form: form.key, to: visitor, replyTo: form.config.replyTo ?? form.to[0] };
+  const { tenant } = form.project;
+  const name = { tenant, address: acknowledgedName(visitor), at: now, since: now - DAY };
+  const message = {
+    tenant,
+    kind: 'acknowledgment',
+    submission: id,
+    domain: form.domain,
+    source,
+    recipients: [visitor],
+    ttl,
+  } as const;
+  return [acknowledge(name, 1), ...enqueue(message, now).unit];
+}

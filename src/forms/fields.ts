@@ -1,0 +1,109 @@
+/**
+ * What was submitted, as data: names are whatever a stranger chose (`__proto__`, `toString`), so they are never keys of an
+ * object that inherits anything. Order is the order sent.
+ */
+import { createHash } from 'node:crypto';
+import type { FormConfig } from '../config/schema.ts';
+import { parseAddress } from '../lib/addresses.ts';
+import type { Upload } from './files.ts';
+
+/** A body as it was read: nothing is interpreted yet. */
+export interface SubmittedBody {
+  /** In the order sent; a list is a repeated name. */
+  readonly entries: readonly (readonly [name: string, value: string])[];
+  readonly files: readonly Upload[];
+}
+
+export type Field = readonly [name: string, value: string | readonly string[]];
+
+/** What steers a submission and is never shown as data. */
+export interface Control {
+  /** `_subject` */
+  readonly subject?: string | undefined;
+  /** `_replyto` */
+  readonly replyTo?: string | undefined;
+  /** `_next` */
+  readonly next?: string | undefined;
+  /** Names of honeypots that were filled in. */
+  readonly trapped: readonly string[];
+}
+
+const HONEYPOT = '_gotcha';
+
+/** Fields and control fields. A repeated name, or one that ends in `[]`, is a list. */
+export function sortEntries(
+  entries: SubmittedBody['entries'],
+  honeypot: string,
+): { fields: ReadonlyMap<string, string | readonly string[]>; control: Control } {
+  const fields = new Map<string, string | string[]>();
+  const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
+  for (const [sent, value] of entries) {
+    const listed = sent.length > 2 && sent.endsWith('[]');
+    const name = listed ? sent.slice(0, -2) : sent;
+    if (name === honeypot || name === HONEYPOT) {
+      if (!isBlank(value)) control.trapped.push(name);
+    } else if (name === '_subject') control.subject ??= value;
+    else if (name === '_replyto') control.replyTo ??= value;
+    else if (name === '_next') control.next ??= value;
+    else addValue(fields, { name, value, listed });
+  }
+  return { fields, control };
+}
+
+function addValue(
+  fields: Map<string, string | string[]>,
+  { name, value, listed }: { name: string; value: string; listed: boolean },
+): void {
+  const known = fields.get(name);
+  if (known === undefined) fields.set(name, listed ? [value] : value);
+  else if (typeof known === 'string') fields.set(name, [known, value]);
+  else known.push(value);
+}
+
+/** Whether there is nothing but white space. */
+export function isBlank(value: string): boolean {
+  return !/\S/.test(value);
+}
+
+/** The values of a field: one, or those of its list. */
+export function valuesOf(value: string | readonly string[]): readonly string[] {
+  return typeof value === 'string' ? [value] : value;
+}
+
+/** Whether the field holds the visitor's address: it is called `email`, or the form says so. */
+export function isEmailField(name: string, config: FormConfig): boolean {
+  if (name.length === 5 && name.toLowerCase() === 'email') return true;
+  return Object.hasOwn(config.fields, name) && config.fields[name]?.type === 'email';
+}
+
+/** The first address in a field of the visitor's address; a field called `email` goes before others. */
+export function emailOf(fields: readonly Field[], config: FormConfig): string | undefined {
+  const candidates = fields.filter(([name]) => isEmailField(name, config));
+  const named = candidates.find(([name]) => name.toLowerCase() === 'email');
+  for (const [, value] of named === undefined ? candidates : [named, ...candidates]) {
+    for (const text of valuesOf(value)) {
+      const address = parseAddress(text.trim());
+      if (address !== undefined) return address.address;
+    }
+  }
+  return undefined;
+}
+
+/** The address in `_replyto`. */
+export function replyToOf(control: Pick<Control, 'replyTo'>): string | undefined {
+  return parseAddress(control.replyTo?.trim() ?? '')?.address;
+}
+
+/** The same for the same data, whatever boundary it came with; files must have been received with `hash`. */
+export function hashOfBody({ entries, files }: SubmittedBody): string {
+  const parts = files.map(({ field, filename, contentType, size, sha256 }) => [
+    field,
+    filename,
+    contentType,
+    size,
+    sha256,
+  ]);
+  return createHash('sha256')
+    .update(JSON.stringify([entries, parts]))
+    .digest('hex');
+}

@@ -1,0 +1,141 @@
+/**
+ * Files as they come in. Memory is bounded by one piece per file that is being received: full pieces go to the store at
+ * once, the last one goes with the submission, so that a small file costs no commit of its own. Pieces of a submission
+ * that was refused are dropped; those of one that a crash cut off are swept when they are old.
+ */
+import { createHash } from 'node:crypto';
+import type { Clock } from '../lib/clock.ts';
+import { newId } from '../lib/ids.ts';
+import { cleanText } from '../mail/header-text.ts';
+import { deleteFileChunks, deleteOrphans, insertFile, insertFileChunk } from '../store/files.ts';
+import type { Statement } from '../store/statement.ts';
+import type { Store } from '../store/store.ts';
+
+/** What the visitor says of a file: any text. */
+export interface FileHead {
+  /** Name of the form's field. */
+  readonly field: string;
+  readonly filename: string;
+  readonly contentType: string;
+  /** Whether `sha256` is wanted: for an idempotency key. */
+  readonly hash?: boolean;
+}
+
+/** A file that is here: its full pieces in the store, its tail in memory. */
+export interface Upload {
+  readonly id: string;
+  readonly field: string;
+  readonly filename: string;
+  readonly contentType: string;
+  /** Bytes in all. */
+  readonly size: number;
+  /** How many pieces are in the store. */
+  readonly pieces: number;
+  readonly tail: Uint8Array;
+  /** Hex; only where it was asked for. */
+  readonly sha256?: string | undefined;
+}
+
+export interface FileWriter {
+  /** Resolves when more may come: the caller waits, so that a fast client fills no memory. */
+  write(chunk: Uint8Array): Promise<void>;
+  end(): Upload;
+  /** The file is not wanted after all. */
+  abort(): Promise<void>;
+}
+
+export interface FileStore {
+  begin(head: FileHead): FileWriter;
+  /** Drops files whose submission was refused. */
+  discard(uploads: readonly Upload[]): Promise<void>;
+  /** Drops pieces that waited for their submission for an hour. */
+  sweep(): Promise<void>;
+}
+
+const PIECE = 256 * 1024;
+/** No request takes so long. */
+const ORPHAN_MS = 3_600_000;
+
+/** Files of submissions in the store. */
+export function createFileStore({ store, clock }: { store: Store; clock: Clock }): FileStore {
+  let sweptUntil = 0;
+
+  async function drop(file: string, pieces: number): Promise<void> {
+    if (pieces > 0) await store.write([deleteFileChunks({ file })]);
+  }
+
+  return {
+    begin: (head) => openWriter(head, { store, clock, drop }),
+    async discard(uploads) {
+      await Promise.all(uploads.map(({ id, pieces }) => drop(id, pieces)));
+    },
+    async sweep() {
+      const before = clock.now() - ORPHAN_MS;
+      await store.write([deleteOrphans({ since: sweptUntil, before })]);
+      sweptUntil = before;
+    },
+  };
+}
+
+interface Writing {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly drop: (file: string, pieces: number) => Promise<void>;
+}
+
+function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter {
+  // One line each: what is stored, shown and sent holds no control character, and PostgreSQL takes no NUL.
+  const field = cleanText(head.field, 200);
+  const filename = cleanText(head.filename, 255);
+  const contentType = cleanText(head.contentType, 255);
+  const id = newId('fil', clock.now());
+  const digest = head.hash === true ? createHash('sha256') : undefined;
+  let waiting: Uint8Array[] = [];
+  let used = 0;
+  let size = 0;
+  let pieces = 0;
+
+  /** Joined in memory of its own: what is posted to the store's thread is copied with all the memory that it is a view of. */
+  function take(): Uint8Array {
+    const bytes = new Uint8Array(used);
+    let at = 0;
+    for (const chunk of waiting) {
+      bytes.set(chunk, at);
+      at += chunk.length;
+    }
+    waiting = [];
+    used = 0;
+    return bytes;
+  }
+
+  async function write(chunk: Uint8Array): Promise<void> {
+    digest?.update(chunk);
+    size += chunk.length;
+    for (let rest = chunk; rest.length > 0;) {
+      const part = rest.subarray(0, PIECE - used);
+      rest = rest.subarray(part.length);
+      waiting.push(part);
+      used += part.length;
+      if (used < PIECE) return;
+      await store.write([insertFileChunk({ file: id, seq: pieces++, bytes: take(), created_at: clock.now() })]);
+    }
+  }
+
+  return {
+    write,
+    end: () => ({ id, field, filename, contentType, size, pieces, tail: take(), sha256: digest?.digest('hex') }),
+    async abort() {
+      take();
+      await drop(id, pieces);
+    },
+  };
+}
+
+/** The statements that tie files to their submission, with the pieces that are not stored yet. */
+export function fileStatements(submission: string, uploads: readonly Upload[], now: number): Statement[] {
+  return uploads.flatMap(({ id, field, filename, contentType, size, pieces, tail }, position) => {
+    const file = insertFile({ id, submission, position, field, filename, content_type: contentType, size });
+    if (tail.length === 0) return [file];
+    return [file, insertFileChunk({ file: id, seq: pieces, bytes: tail, created_at: now })];
+  });
+}

@@ -1,0 +1,152 @@
+/**
+ * Where the bytes of forms' mail come from: loaded, rendered under the revision that accepted the submission, composed
+ * and signed, when it is first tried. The same message gives the same mail, but for the time of its signature.
+ */
+import type { FormConfig, ProjectConfig, ServerConfig } from '../config/schema.ts';
+import { projectSchema } from '../config/schema.ts';
+import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import { returnPath } from '../mail/bounce.ts';
+import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
+import { signDkim } from '../mail/dkim.ts';
+import type { Prepared, Source } from '../queue/interfaces.ts';
+import { filesOf, readFile } from '../store/files.ts';
+import type { Store } from '../store/store.ts';
+import { findSubmission } from '../store/submissions.ts';
+import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
+import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
+import { acknowledgment } from './acknowledge.ts';
+import type { FormMail } from './form-mail.ts';
+import type { KeysOf } from './keyring.ts';
+import { notification, shortened, withoutAttachments } from './notify.ts';
+import { Recent } from './recent.ts';
+import { readAcknowledgmentSource, readControl, readFields, readNotificationSource } from './stored.ts';
+
+export interface Revision {
+  readonly config: ProjectConfig;
+  readonly templates: TemplateSet;
+}
+
+export interface FormSourceOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly config: () => ServerConfig;
+  /** Loads and compiles a revision; undefined where it cannot be read (any more). Called once while it is in use. */
+  readonly revisionOf: (id: string) => Promise<Revision | undefined>;
+  readonly keysOf: KeysOf;
+  /** Of the return paths. */
+  readonly secret: Uint8Array;
+}
+
+const REVISIONS = 100;
+/** Base64 in lines makes 78 bytes of 57. */
+const ENCODED = 78 / 57;
+
+/** The source of messages of the kinds `notification` and `acknowledgment`. */
+export function createFormSource(options: FormSourceOptions): Source {
+  const { store, log, config, keysOf, secret, clock } = options;
+  const revisions = new Recent<Promise<Revision | undefined>>(REVISIONS);
+  let builtin: TemplateSet | undefined;
+
+  function revisionOf(id: string): Promise<Revision | undefined> {
+    const known = revisions.get(id);
+    if (known !== undefined) return known;
+    const loading = options.revisionOf(id).catch((error: unknown) => {
+      revisions.delete(id);
+      throw error;
+    });
+    revisions.set(id, loading);
+    return loading;
+  }
+
+  async function load(message: MessageRow, submission: SubmissionRow, key: string): Promise<FormMail> {
+    const { domain, revision: id } = submission;
+    const revision = await revisionOf(id);
+    const known = revision?.config.domains[domain]?.forms[key];
+    // The lead arrives even where its revision cannot be read any more: plainly.
+    if (known === undefined)
+      log.error('revision.missing', { revision: id, form: submission.form, message: message.id });
+    const form = known ?? plainForm(domain, key);
+    return {
+      message,
+      submission,
+      fields: readFields(submission.fields),
+      control: readControl(submission.control),
+      files: await filesOf(store, submission.id),
+      form: { key, name: form.name ?? key, config: form },
+      templates: revision?.templates ?? (builtin ??= compileTemplates({})),
+      log,
+    };
+  }
+
+  async function compose(message: MessageRow, submission: SubmissionRow): Promise<{ mail: Mail; bytes: Buffer }> {
+    if (message.kind === 'acknowledgment') {
+      const source = readAcknowledgmentSource(message.source);
+      const mail = acknowledgment(await load(message, submission, source.form), source);
+      return { mail, bytes: await composeMail(mail) };
+    }
+    const source = readNotificationSource(message.source);
+    const parts = await load(message, submission, source.form);
+    return composeWithin(config().limits.message, parts, source.to);
+  }
+
+  /** The first of these that fits: all of it, without its files, the beginning of its text. */
+  async function composeWithin(
+    largest: number,
+    parts: FormMail,
+    to: readonly string[],
+  ): Promise<{ mail: Mail; bytes: Buffer }> {
+    const { files, submission } = parts;
+    const bare = notification(parts, to, []);
+    if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
+      const mail = { ...bare, attachments: await readAttachments(files) };
+      const bytes = await composeMail(mail);
+      if (bytes.length <= largest) return { mail, bytes };
+    }
+    log.warn('notification.too_big', { message: parts.message.id, submission: submission.id, files: files.length });
+    const light = withoutAttachments(bare, files, submission.id);
+    const bytes = await composeMail(light);
+    if (bytes.length <= largest) return { mail: light, bytes };
+    const mail = shortened(light, Math.floor(largest / 4), submission.id);
+    return { mail, bytes: await composeMail(mail) };
+  }
+
+  async function readAttachments(files: readonly FileRow[]): Promise<Attachment[]> {
+    return Promise.all(
+      files.map(async ({ id, filename, content_type: contentType }) => ({
+        filename,
+        contentType,
+        content: await readFile(store, id),
+      })),
+    );
+  }
+
+  async function prepare(message: MessageRow): Promise<Prepared> {
+    const submission = message.submission === null ? undefined : await findSubmission(store, message.submission);
+    if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission that it tells of is gone' };
+    const keys = await keysOf(message.domain);
+    // Unsigned mail would be refused or, worse, believed less for ever; the daemon makes the keys of each domain it serves.
+    if (keys.length === 0) throw new Error(`there is no DKIM key for ${message.domain}`);
+    const { mail, bytes } = await compose(message, submission);
+    const signature = await signDkim([bytes], keys, clock.now());
+    return {
+      kind: 'ready',
+      sender: returnPath(message.id, { secret, hostname: config().server.hostname }),
+      content: [signature, bytes],
+      size: signature.length + bytes.length,
+      smtpUtf8: [mail.from, ...mail.to, ...(mail.replyTo ?? [])].some(({ address }) => needsSmtpUtf8(address)),
+    };
+  }
+
+  return { prepare };
+}
+
+/** A form of which nothing is known but its name. */
+function plainForm(domain: string, key: string): FormConfig {
+  const project = { project: { name: domain, slug: 'none' }, domains: { [domain]: { forms: { [key]: {} } } } };
+  const form = projectSchema.parse(project).domains[domain]?.forms[key];
+  if (form === undefined) throw new Error(`${key} is no form`);
+  return form;
+}

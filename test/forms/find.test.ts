@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { findDomain, findForm, findSendForm } from '../../src/forms/find.ts';
+import { DOMAIN, snapshotOf } from './world.ts';
+
+test('a form is found at its domain, in whatever case or script the domain is written', () => {
+  const snapshot = snapshotOf();
+  expect(findForm(snapshot, 'EXAMPLE.com', 'contact')?.id).toBe('example.com/contact');
+  expect(findForm(snapshot, DOMAIN, 'Contact')).toBeUndefined();
+  expect(findForm(snapshot, 'example.org', 'contact')).toBeUndefined();
+  expect(findForm(snapshot, '../..', 'contact')).toBeUndefined();
+  expect(findForm(snapshot, DOMAIN, 'toString')).toBeUndefined();
+});
+
+test.each([
+  ['the form that the field names', { forms: { send: {}, other: {} } }, 'other', 'other'],
+  ['the default form', { forms: { send: {}, other: {} }, domain: { default_form: 'other' } }, undefined, 'other'],
+  ['a field that names no form is a field', { forms: { send: {} } }, 'a brochure', 'send'],
+  ['send before contact', { forms: { send: {} } }, undefined, 'send'],
+  ['default before contact', { forms: { default: {} } }, undefined, 'default'],
+  ['contact', { forms: { other: {} } }, undefined, 'contact'],
+] as const)('/v1/{domain}/send goes to: %s', (_, config, named, key) => {
+  const domain = findDomain(snapshotOf(config), DOMAIN);
+  expect(domain && findSendForm(domain, named)?.key).toBe(key);
+});
+
+test('/v1/{domain}/send goes to the only form, and of two to none', () => {
+  const contact = findDomain(snapshotOf({ forms: { quote: {} } }), DOMAIN);
+  if (contact === undefined) throw new Error('no domain');
+  const forms = (...keys: string[]) => new Map([...contact.forms].filter(([key]) => keys.includes(key)));
+  expect(findSendForm({ ...contact, forms: forms('quote') }, undefined)?.key).toBe('quote');
+  const two = new Map([...forms('quote'), ...[...forms('quote').values()].map((form) => ['other', form] as const)]);
+  expect(findSendForm({ ...contact, forms: two }, undefined)).toBeUndefined();
+  expect(findSendForm({ ...contact, forms: forms() }, undefined)).toBeUndefined();
+});

@@ -1,0 +1,181 @@
+/** From a post to the bytes of its mail, on a real store: for the tests of notifications, acknowledgments and their source. */
+import { simpleParser, type ParsedMail } from 'mailparser';
+import { expect, onTestFinished, vi } from 'vitest';
+import { createLimits } from '../../src/access/limits.ts';
+import type { Form } from '../../src/config/snapshot.ts';
+import { createAccept } from '../../src/forms/accept.ts';
+import { createFileStore } from '../../src/forms/files.ts';
+import { judge } from '../../src/forms/judge.ts';
+import type { FormMail } from '../../src/forms/form-mail.ts';
+import { createKeyring } from '../../src/forms/keyring.ts';
+import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
+import { createFormSource, type Revision } from '../../src/forms/source.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
+import { insertDkimKey } from '../../src/store/domains.ts';
+import type { DkimKeyRow, MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
+import { compileTemplates } from '../../src/templates/engine.ts';
+import { testClock } from '../harness/clock.ts';
+import { openTestStore } from '../harness/store.ts';
+import { DOMAIN, formOf, serverOf, type WorldConfig } from './world.ts';
+
+export type Entries = SubmittedBody['entries'];
+type FileContent = readonly [filename: string, contentType: string, content: Buffer];
+
+export const secret = Buffer.alloc(32, 9);
+
+/** A new key of DOMAIN. */
+export async function makeKey(algorithm: DkimAlgorithm): Promise<DkimKeyRow> {
+  const { privateKey, publicKey } = await generateDkimKey(algorithm);
+  const names = { domain: DOMAIN, selector: `s-${algorithm}`, algorithm };
+  return { ...names, private_key: privateKey, public_key: publicKey, created_at: 1 };
+}
+
+export interface Read {
+  readonly mail: ParsedMail;
+  readonly raw: string;
+  readonly bytes: Buffer;
+  readonly sender: string;
+  readonly message: MessageRow;
+  readonly smtpUtf8: boolean;
+}
+
+export interface MailWorldOptions {
+  /** One Ed25519 key unless told. */
+  readonly keys?: readonly DkimKeyRow[];
+  /** Whether the revision can be read. */
+  readonly revision?: boolean;
+}
+
+/** A form, what accepts its submissions, and what its messages become. */
+export async function openMailWorld(config: WorldConfig, { keys, revision = true }: MailWorldOptions = {}) {
+  const store = await openTestStore();
+  const clock = testClock();
+  const limits = await createLimits({ store, clock, log: silentLog });
+  onTestFinished(() => limits.close());
+  for (const key of keys ?? [await makeKey('ed25519')]) await store.write([insertDkimKey(key)]);
+  const form: Form = formOf(config);
+  const server = serverOf(config.server);
+  const error = vi.fn<(event: string) => void>();
+  const warn = vi.fn<(event: string) => void>();
+  const accept = createAccept({ store, clock, limits, config: () => server, wake: () => undefined });
+  const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
+    const { config } = form.project;
+    const templates = compileTemplates(config.templates, { timezone: config.settings.timezone });
+    return Promise.resolve(revision ? { config, templates } : undefined);
+  });
+  const keysOf = createKeyring({ store, clock });
+  const log = { ...silentLog, error, warn };
+  const source = createFormSource({ store, clock, log, config: () => server, revisionOf, keysOf, secret });
+
+  async function post(entries: Entries, contents: readonly FileContent[] = []): Promise<string> {
+    const files = createFileStore({ store, clock });
+    const uploads = [];
+    for (const [filename, contentType, content] of contents) {
+      const writer = files.begin({ field: 'file', filename, contentType });
+      await writer.write(content);
+      uploads.push(writer.end());
+    }
+    const submission = checkSubmission(form, { entries, files: uploads });
+    const ip = '192.0.2.7';
+    const judgement = { ...judge(form, { ...submission, ip }), verdict: 'accept' as const };
+    const referer = 'https://example.com/contact';
+    return (await accept({ form, ...submission, judgement, ip, userAgent: '', referer })).id;
+  }
+
+  function messageOf(submission: string, kind: MessageKind): Promise<MessageRow> {
+    const query = store.read.selectFrom('messages').selectAll().where('submission', '=', submission);
+    return query.where('kind', '=', kind).executeTakeFirstOrThrow();
+  }
+
+  async function read(submission: string, kind: MessageKind = 'notification'): Promise<Read> {
+    const message = await messageOf(submission, kind);
+    const prepared = await source.prepare(message);
+    if (prepared.kind !== 'ready') throw new Error(prepared.reason);
+    const bytes = Buffer.concat(prepared.content);
+    expect(prepared.size).toBe(bytes.length);
+    const mail = await simpleParser(bytes);
+    return {
+      mail,
+      raw: bytes.toString('latin1'),
+      bytes,
+      sender: prepared.sender,
+      message,
+      smtpUtf8: prepared.smtpUtf8,
+    };
+  }
+
+  return { store, clock, source, post, read, messageOf, revisionOf, error, warn };
+}
+
+/** What a mail is made from, without a store. */
+export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
+  const form = formOf(config);
+  const { fields, control } = checkSubmission(form, { entries, files: [] });
+  const { templates, settings } = form.project.config;
+  return {
+    message: MESSAGE,
+    submission: { ...SUBMISSION, form: form.id },
+    fields,
+    control,
+    files: [],
+    form: { key: form.key, name: form.name, config: form.config },
+    templates: compileTemplates(templates, { timezone: settings.timezone }),
+    log: silentLog,
+  };
+}
+
+const SUBMISSION: SubmissionRow = {
+  id: 'sub_01kdvdna00dygrdbn7kp1hvk3p',
+  tenant: 'ten_operator',
+  form: '',
+  domain: DOMAIN,
+  revision: 'rev_1',
+  fields: '[]',
+  control: '{}',
+  ip: '192.0.2.7',
+  user_agent: '',
+  referer: '',
+  status: 'accepted',
+  spam_score: 0,
+  spam_reasons: '[]',
+  created_at: 1_767_225_600_000,
+};
+
+const MESSAGE: MessageRow = {
+  id: 'msg_01kdvdna00dygrdbn7kp1hvk3p',
+  tenant: 'ten_operator',
+  kind: 'notification',
+  submission: SUBMISSION.id,
+  domain: DOMAIN,
+  source: '{}',
+  body: 'none',
+  size: 0,
+  sender: null,
+  encoding: '7bit',
+  destinations: 1,
+  created_at: SUBMISSION.created_at,
+  expires_at: SUBMISSION.created_at + 1000,
+};
+
+/** What a reader shows of the headers that anything submitted might have added to. */
+export function addressing({ mail }: Read) {
+  const text = (value: ParsedMail['to']) =>
+    [value ?? []]
+      .flat()
+      .map((one) => one.text)
+      .join();
+  return {
+    from: mail.from?.text,
+    to: text(mail.to),
+    cc: text(mail.cc),
+    bcc: text(mail.bcc),
+    replyTo: mail.replyTo?.text,
+  };
+}
+
+export const ana: Entries = [
+  ['name', 'Ana García 田中'],
+  ['email', 'ana@example.org'],
+  ['message', 'Hello\r\nthere <b>'],
+];
