@@ -171,8 +171,9 @@ async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<R
   if (!server.server.roles.includes('delivery')) {
     return { wake() {}, configure() {}, problem: () => undefined, stop: () => Promise.resolve() };
   }
-  if (parts.clock === undefined && parts.resolver === undefined) return startDeliveryThread(here.store, server);
-  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random });
+  if (parts.clock === undefined && parts.resolver === undefined)
+    return startDeliveryThread(here.store, server, here.clock);
+  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, env: process.env });
   // In this thread it reads the configuration by itself.
   return { ...delivery, configure() {} };
 }

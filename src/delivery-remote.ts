@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import type { ServerConfig } from './config/schema.ts';
 import type { Delivery } from './delivery.ts';
+import type { Clock } from './lib/clock.ts';
 import { TurnBatch } from './lib/batch.ts';
 import type { Store } from './store/store.ts';
 
 export type ToDelivery =
   | { readonly kind: 'wake' }
   | { readonly kind: 'configure'; readonly server: ServerConfig }
-  | { readonly kind: 'ask' }
   | { readonly kind: 'stop'; readonly graceMs: number };
 
 export type FromDelivery =
@@ -20,11 +20,13 @@ export interface RemoteDelivery extends Delivery {
   configure(server: ServerConfig): void;
 }
 
-/** How often the thread is asked how it is, ms; one that has not answered three times in a row is stuck. */
-const ASK_MS = 2000;
+/** How often the thread says how it is, ms. */
+export const BEAT_MS = 2000;
+/** A thread that has been silent for so long is stuck, ms. */
+const SILENT_MS = 15_000;
 
 /** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
-export async function startDeliveryThread(store: Store, server: ServerConfig): Promise<RemoteDelivery> {
+export async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<RemoteDelivery> {
   const { port1, port2 } = new MessageChannel();
   const handle = store.share();
   const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
@@ -40,23 +42,18 @@ export async function startDeliveryThread(store: Store, server: ServerConfig): P
   const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
 
   let problem: string | undefined;
-  let unanswered = 0;
+  let heardAt = clock.monotonic();
   port1.on('message', (message: FromDelivery) => {
     if (message.kind === 'ready') return;
-    unanswered = 0;
+    heardAt = clock.monotonic();
     problem = message.problem;
   });
-  const asking = setInterval(() => {
-    unanswered++;
-    tell({ kind: 'ask' });
-  }, ASK_MS).unref();
 
   return {
     wake: () => wakes.add(undefined),
     configure: (next) => tell({ kind: 'configure', server: next }),
-    problem: () => (unanswered > 3 ? 'the delivery thread does not answer' : problem),
+    problem: () => (clock.monotonic() - heardAt > SILENT_MS ? 'the delivery thread is silent' : problem),
     async stop(graceMs) {
-      clearInterval(asking);
       const ended = once(thread, 'exit');
       tell({ kind: 'stop', graceMs });
       await ended;

@@ -7,7 +7,7 @@ import { systemClock } from './lib/clock.ts';
 import { createLog } from './lib/log.ts';
 import { connectStore } from './store/database.ts';
 import type { StoreHandle } from './store/store.ts';
-import type { FromDelivery, ToDelivery } from './delivery-remote.ts';
+import { BEAT_MS, type FromDelivery, type ToDelivery } from './delivery-remote.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
@@ -22,6 +22,7 @@ const delivery = await startDelivery({
   resolver,
   random: Math.random,
   config: () => config,
+  env: process.env,
 });
 
 port.on('message', (message: ToDelivery) => {
@@ -31,15 +32,23 @@ port.on('message', (message: ToDelivery) => {
     case 'configure':
       config = message.server;
       return log.adjust(config.log);
-    case 'ask':
-      return say({ kind: 'problem', problem: delivery.problem() });
     case 'stop':
       void stop(message.graceMs);
   }
 });
 say({ kind: 'ready' });
+const stopping = new AbortController();
+void beat();
+
+async function beat(): Promise<void> {
+  while (!stopping.signal.aborted) {
+    say({ kind: 'problem', problem: delivery.problem() });
+    await systemClock.sleep(BEAT_MS, stopping.signal);
+  }
+}
 
 async function stop(graceMs: number): Promise<void> {
+  stopping.abort();
   await delivery.stop(graceMs);
   await store.close();
   port.close();

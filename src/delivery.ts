@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { parseProject } from './config/parse.ts';
 import type { ServerConfig } from './config/schema.ts';
-import { machineSecrets } from './config/secrets.ts';
+import { machineSecrets, type SecretSource } from './config/secrets.ts';
 import type { Resolver } from './dns/resolver.ts';
 import { createKeyring } from './forms/keyring.ts';
 import { createFormSource, type Revision } from './forms/source.ts';
@@ -27,6 +27,8 @@ export interface DeliveryParts {
   readonly random: Random;
   /** What is in force now. */
   readonly config: () => ServerConfig;
+  /** Where the configuration's references to variables lead. */
+  readonly env: Readonly<Record<string, string | undefined>>;
 }
 
 export interface Delivery {
@@ -43,13 +45,13 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random, config } = parts;
+  const { store, clock, log, resolver, random, config, env } = parts;
   const source = createFormSource({
     store,
     clock,
     log,
     config,
-    revisionOf: (id) => loadRevision(store, id),
+    revisionOf: (id) => loadRevision(store, id, machineSecrets(env)),
     keysOf: createKeyring({ store, clock }),
     secret: await obtainSecret(store, 'return-path', clock.now()),
   });
@@ -75,10 +77,10 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
 }
 
 /** Reads a revision with the code that accepted it; undefined where it is gone or no longer valid. */
-async function loadRevision(store: Store, id: string): Promise<Revision | undefined> {
+async function loadRevision(store: Store, id: string, secrets: SecretSource): Promise<Revision | undefined> {
   const row = await findRevision(store, id);
   if (row === undefined) return undefined;
-  const parsed = parseProject(row.yaml, row.file, { files: row.files, env: machineSecrets(process.env) });
+  const parsed = parseProject(row.yaml, row.file, { files: row.files, env: secrets });
   if (!('ok' in parsed)) return undefined;
   const { templates, settings } = parsed.ok;
   return { config: parsed.ok, templates: compileTemplates(templates, { timezone: settings.timezone }) };
