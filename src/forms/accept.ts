@@ -10,7 +10,7 @@ import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { cleanText } from '../mail/header-text.ts';
 import { enqueue } from '../queue/enqueue.ts';
-import { acknowledge } from '../store/acknowledged.ts';
+import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
@@ -71,6 +71,11 @@ export function createAccept(options: AcceptOptions): Accept {
     if (!spam) wake();
     return accepted;
   };
+}
+
+/** Forgets acknowledgments that no longer count. */
+export async function sweepAcknowledged({ store, clock }: Pick<AcceptOptions, 'store' | 'clock'>): Promise<void> {
+  await store.write([forgetAcknowledged({ before: clock.now() - DAY })]);
 }
 
 interface Entry {

@@ -38,8 +38,8 @@ export function sortEntries(
   const fields = new Map<string, string | string[]>();
   const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
   for (const [sent, value] of entries) {
-    const listed = sent.length > 2 && sent.endsWith('[]');
-    const name = listed ? sent.slice(0, -2) : sent;
+    const name = withoutBrackets(sent);
+    const listed = name !== sent;
     if (name === honeypot || name === HONEYPOT) {
       if (!isBlank(value)) control.trapped.push(name);
     } else if (name === '_subject') control.subject ??= value;
@@ -58,6 +58,11 @@ function addValue(
   if (known === undefined) fields.set(name, listed ? [value] : value);
   else if (typeof known === 'string') fields.set(name, [known, value]);
   else known.push(value);
+}
+
+/** `x[]` is the field `x`, as a list. */
+export function withoutBrackets(name: string): string {
+  return name.length > 2 && name.endsWith('[]') ? name.slice(0, -2) : name;
 }
 
 /** Whether there is nothing but white space. */

@@ -53,6 +53,7 @@ export interface FileStore {
 }
 
 const PIECE = 256 * 1024;
+const SMALLEST = 4 * 1024;
 /** No request takes so long. */
 const ORPHAN_MS = 3_600_000;
 
@@ -90,20 +91,26 @@ function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter
   const contentType = cleanText(head.contentType, 255);
   const id = newId('fil', clock.now());
   const digest = head.hash === true ? createHash('sha256') : undefined;
-  let waiting: Uint8Array[] = [];
+  let piece = new Uint8Array(0);
   let used = 0;
   let size = 0;
   let pieces = 0;
 
-  /** Joined in memory of its own: what is posted to the store's thread is copied with all the memory that it is a view of. */
-  function take(): Uint8Array {
-    const bytes = new Uint8Array(used);
-    let at = 0;
-    for (const chunk of waiting) {
-      bytes.set(chunk, at);
-      at += chunk.length;
+  /** Copies: the chunk may be a sliver of a large buffer, or be used again by whoever read it. */
+  function add(part: Uint8Array): void {
+    if (used + part.length > piece.length) {
+      const grown = new Uint8Array(Math.min(PIECE, Math.max(SMALLEST, used + part.length, piece.length * 2)));
+      grown.set(piece.subarray(0, used));
+      piece = grown;
     }
-    waiting = [];
+    piece.set(part, used);
+    used += part.length;
+  }
+
+  /** What is there, in memory of its own: the store's thread is posted all the memory that a view is of. */
+  function take(): Uint8Array {
+    const bytes = used === piece.length ? piece : piece.slice(0, used);
+    piece = new Uint8Array(0);
     used = 0;
     return bytes;
   }
@@ -114,8 +121,7 @@ function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter
     for (let rest = chunk; rest.length > 0;) {
       const part = rest.subarray(0, PIECE - used);
       rest = rest.subarray(part.length);
-      waiting.push(part);
-      used += part.length;
+      add(part);
       if (used < PIECE) return;
       await store.write([insertFileChunk({ file: id, seq: pieces++, bytes: take(), created_at: clock.now() })]);
     }

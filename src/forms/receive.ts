@@ -7,7 +7,15 @@ import type { Form } from '../config/snapshot.ts';
 import { checkFiles } from './check-files.ts';
 import { checkControl, checkField } from './check-field.ts';
 import { labelOf, type FieldError } from './fault.ts';
-import { isBlank, sortEntries, valuesOf, type Control, type Field, type SubmittedBody } from './fields.ts';
+import {
+  isBlank,
+  sortEntries,
+  valuesOf,
+  withoutBrackets,
+  type Control,
+  type Field,
+  type SubmittedBody,
+} from './fields.ts';
 import type { Upload } from './files.ts';
 
 export type { Control, Field, FieldError, SubmittedBody };
@@ -38,10 +46,11 @@ export function checkSubmission({ config }: Pick<Form, 'config'>, body: Submitte
 type Fields = ReadonlyMap<string, string | readonly string[]>;
 
 function checkRequired(fields: Fields, config: FormConfig, files: readonly Upload[]): FieldError[] {
-  return config.required.flatMap((field) => {
+  return config.required.flatMap((required) => {
+    const field = withoutBrackets(required);
     const value = fields.get(field);
     if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
-    if (files.some((file) => file.field.replace(/\[\]$/, '') === field)) return [];
+    if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
     return [{ field, code, message: `Please fill in ${labelOf(field, config)}.` }];
   });

@@ -11,6 +11,7 @@ import { returnPath } from '../mail/bounce.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { signDkim } from '../mail/dkim.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
+import { findDomain } from '../store/domains.ts';
 import { filesOf, readFile } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
 import { findSubmission } from '../store/submissions.ts';
@@ -126,9 +127,13 @@ export function createFormSource(options: FormSourceOptions): Source {
   async function prepare(message: MessageRow): Promise<Prepared> {
     const submission = message.submission === null ? undefined : await findSubmission(store, message.submission);
     if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission that it tells of is gone' };
-    const keys = await keysOf(message.domain);
+    const { tenant, domain } = message;
+    if ((await findDomain(store, tenant, domain))?.status === 'failed') {
+      throw new Error(`the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`);
+    }
+    const keys = await keysOf(domain);
     // Unsigned mail would be refused or, worse, believed less for ever; the daemon makes the keys of each domain it serves.
-    if (keys.length === 0) throw new Error(`there is no DKIM key for ${message.domain}`);
+    if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
     const { mail, bytes } = await compose(message, submission);
     const signature = await signDkim([bytes], keys, clock.now());
     return {

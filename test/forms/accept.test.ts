@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createLimits } from '../../src/access/limits.ts';
 import type { Form } from '../../src/config/snapshot.ts';
-import { createAccept, type Admitted } from '../../src/forms/accept.ts';
+import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/judge.ts';
 import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
@@ -141,9 +141,15 @@ test('an address is thanked once a day by all forms of the tenant, tags and case
   await accept(admitted(form, { entries: [['email', 'ana@example.org']] }));
   expect(await acknowledgedTo()).toHaveLength(1);
   expect(await submissionsOf(store, form.id)).toBe(4);
+  await sweepAcknowledged({ store, clock });
+  await accept(admitted(form, { entries: [['email', 'ana@example.org']] }));
+  expect(await acknowledgedTo()).toHaveLength(1);
   clock.advance(24 * HOUR);
   await accept(admitted(form, { entries: [['email', 'ana@example.org']] }));
   expect(await acknowledgedTo()).toHaveLength(2);
+  clock.advance(24 * HOUR + 1);
+  await sweepAcknowledged({ store, clock });
+  expect(await store.read.selectFrom('acknowledged').selectAll().execute()).toEqual([]);
 });
 
 test('no acknowledgment goes to roles, lists, ourselves and addresses that are suppressed', async () => {

@@ -232,6 +232,11 @@ test('a file that is required and was not chosen is missing', () => {
   expect(check({ uploads: {} }, [['name', 'x']], [none, upload()]).files).toEqual([upload()]);
 });
 
+test('a required x[] is a required x', () => {
+  expect(codes({ required: ['x[]'] }, [['x[]', 'a']])).toEqual([]);
+  expect(codes({ required: ['x[]'] }, [['y', 'a']])).toEqual(['x: REQUIRED_FIELD_MISSING']);
+});
+
 test('messages speak to a person and name the field as its label does', () => {
   const form = { required: ['full_name'], fields: { full_name: { label: 'Your name' }, age: { type: 'number' } } };
   const { errors } = check(form, [

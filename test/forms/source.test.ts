@@ -1,7 +1,7 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { describe, expect, test } from 'vitest';
 import { dkimRecordValue } from '../../src/mail/dkim.ts';
-import { insertDkimKey } from '../../src/store/domains.ts';
+import { insertDkimKey, insertDomain, updateDomain } from '../../src/store/domains.ts';
 import { addressing, ana, makeKey, openMailWorld } from './mail-world.ts';
 import { DOMAIN } from './world.ts';
 
@@ -63,6 +63,18 @@ describe('a lead is not lost to', () => {
     await expect(keyless.read(waiting)).rejects.toThrow('there is no DKIM key for example.com');
     await keyless.store.write([insertDkimKey(await makeKey('ed25519'))]);
     expect((await keyless.read(waiting)).mail.text).toContain('Ana García');
+  });
+
+  test('a domain that has failed: its mail waits until the records are right', async () => {
+    const world = await openMailWorld({ form: {} });
+    const id = await world.post(ana);
+    const names = { tenant: 'ten_operator', name: DOMAIN };
+    const row = { ...names, project: 'site', token: 't', status: 'failed', next_check_at: 0, created_at: 0 } as const;
+    await world.store.write([insertDomain(row)]);
+    await expect(world.read(id)).rejects.toThrow('its mail waits');
+    const checked = { records: null, checked_at: 1, verified_at: 1, broken_at: null, next_check_at: 2 };
+    await world.store.write([updateDomain({ ...names, ...checked, status: 'verified' })]);
+    expect((await world.read(id)).mail.text).toContain('Ana García');
   });
 
   test('but without its submission there is nothing to send', async () => {
