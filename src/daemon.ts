@@ -18,7 +18,7 @@ import { watchConfig } from './config/watch.ts';
 import { startDelivery } from './delivery.ts';
 import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
 import { createResolver, type Resolver } from './dns/resolver.ts';
-import { createAccept } from './forms/accept.ts';
+import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { createFileStore } from './forms/files.ts';
 import { watchFreeSpace } from './http/free-space.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
@@ -121,7 +121,15 @@ async function compose(
   });
   ending.push(startWatching({ file, clock, config }));
   ending.push(
-    startJobs({ log, jobs: { domains: domains.checkDue, files: files.sweep, idempotency: idempotency.sweep } }),
+    startJobs({
+      log,
+      jobs: {
+        domains: domains.checkDue,
+        files: files.sweep,
+        idempotency: idempotency.sweep,
+        acknowledged: () => sweepAcknowledged({ store, clock }),
+      },
+    }),
   );
 
   log.info('daemon.ready', { hostname: server.server.hostname, addresses: addresses?.tcp, socket: addresses?.socket });

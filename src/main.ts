@@ -5,9 +5,10 @@
  * Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 the daemon cannot be reached, 78 bad configuration.
  */
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError } from 'commander';
 import { UserError, errorFields, messageOf } from './lib/errors.ts';
 
+const CONFIG = 'server.yml (else $POSTERN_CONFIG, ./config/server.yml, /etc/postern/server.yml)';
 const EXIT = { failed: 1, usage: 2, configuration: 78 } as const;
 
 interface Running {
@@ -28,7 +29,7 @@ async function run(argv: readonly string[]): Promise<number> {
   program
     .command('serve')
     .description('run the daemon')
-    .option('--config <file>', 'server.yml (else $POSTERN_CONFIG, ./config/server.yml, /etc/postern/server.yml)')
+    .option('--config <file>', CONFIG)
     .action(async (options: { config?: string }) => {
       const { startDaemon } = await import('./daemon.ts');
       exitCode = await serve(() => startDaemon(options.config));
@@ -41,7 +42,35 @@ async function run(argv: readonly string[]): Promise<number> {
     .option('--port <number>', 'port of the web pages (a free one where it is taken)', '8025')
     .action(async (options: { data: string; port: string }) => {
       const { startWorld } = await import('./dev/world.ts');
-      exitCode = await serve(() => startWorld({ data: options.data, port: Number(options.port), print }));
+      exitCode = await serve(() => startWorld({ data: options.data, port: Number(options.port), write }));
+    });
+
+  const config = program.command('config').description('check and show the configuration, without a running daemon');
+  config
+    .command('check')
+    .description('report every error and warning of server.yml and all projects')
+    .option('--config <file>', CONFIG)
+    .action(async (options: { config?: string }) => {
+      const { configCheck } = await import('./cli/config.ts');
+      exitCode = await configCheck(await configOptions(options.config));
+    });
+  config
+    .command('show')
+    .description('print the configuration of the server, with all defaults')
+    .option('--config <file>', CONFIG)
+    .option('--changed', 'only what differs from the defaults', false)
+    .option('--json', 'as JSON', false)
+    .action(async (options: { config?: string; changed: boolean; json: boolean }) => {
+      const { configShow } = await import('./cli/config.ts');
+      exitCode = await configShow({ ...(await configOptions(options.config)), ...options });
+    });
+  config
+    .command('schema')
+    .description('print the JSON Schema for editors')
+    .addArgument(new Argument('<kind>').choices(['server', 'project']))
+    .action(async (kind: 'server' | 'project') => {
+      const { configSchema } = await import('./cli/config.ts');
+      exitCode = configSchema(kind, write);
     });
 
   try {
@@ -77,8 +106,18 @@ function version(): string {
   return /"version": "([^"]+)"/.exec(text)?.[1] ?? '';
 }
 
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+/** What the commands that read configuration have in common. */
+async function configOptions(path: string | undefined) {
+  const [{ machineSecrets }, { checkTemplates }] = await Promise.all([
+    import('./config/secrets.ts'),
+    import('./templates/engine.ts'),
+  ]);
+  const { env } = process;
+  return { path, env, reading: { secrets: machineSecrets(env), checkTemplates }, write };
+}
+
+function write(text: string): void {
+  process.stdout.write(text);
 }
 
 function complain(error: unknown): void {

@@ -22,7 +22,7 @@ export interface WorldOptions {
   readonly data: string;
   /** Port of the web pages; a free one where it is taken. */
   readonly port: number;
-  readonly print: (text: string) => void;
+  readonly write: (text: string) => void;
 }
 
 export interface World {
@@ -46,7 +46,7 @@ const PUBLIC_ZONE: readonly ZoneRecord[] = [
 ];
 
 /** Starts all of it; resolves when the demo domain is verified and the first form can be sent. */
-export async function startWorld({ data, port, print }: WorldOptions): Promise<World> {
+export async function startWorld({ data, port, write }: WorldOptions): Promise<World> {
   if (!Number.isInteger(port) || port < 1024 || port > 65535)
     throw new UserError(`--port: ${port} is not a port from 1024 to 65535`);
   const folder = resolve(data);
@@ -72,7 +72,7 @@ export async function startWorld({ data, port, print }: WorldOptions): Promise<W
     closing.push(() => daemon.close());
     await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
     const url = `http://localhost:${web}/`;
-    print(banner({ url, mx: mx.address, dns: dns.address, folder }));
+    write(banner({ url, mx: mx.address, dns: dns.address, folder }));
     return { url, close };
   } catch (error) {
     await close();

@@ -7,7 +7,7 @@ import { clientBucket, type Limits } from '../access/limits.ts';
 import { routeOf } from '../config/forwarding.ts';
 import type { Form } from '../config/snapshot.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { isSuppressed } from '../store/acknowledged.ts';
+import { isSuppressed } from '../store/suppressions.ts';
 import type { Store } from '../store/store.ts';
 import { emailOf, replyToOf, type Control, type Field } from './fields.ts';
 

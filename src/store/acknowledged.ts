@@ -1,6 +1,5 @@
 /** Who was sent an acknowledgment when: the cap that makes acknowledgments useless to a spammer lives in the database. */
 import { define } from './statement.ts';
-import type { Store } from './store.ts';
 
 /**
  * The statement that notes an acknowledgment at `at`; it touches no row where the address had one after `since` from any
@@ -22,17 +21,3 @@ export const acknowledge = define<{ tenant: string; address: string; at: number;
 export const forgetAcknowledged = define<{ before: number }>()((db, value) =>
   db.deleteFrom('acknowledged').where('at', '<', value('before')),
 );
-
-const suppressed = define<{ tenant: string; address: string }>()((db, value) =>
-  db
-    .selectFrom('suppressions')
-    .select('address')
-    .where('tenant', '=', value('tenant'))
-    .where('address', '=', value('address')),
-);
-
-/** Whether the tenant's mail is no longer sent to this address; it is compared without case. */
-export async function isSuppressed(store: Store, tenant: string, address: string): Promise<boolean> {
-  const rows = await store.select(suppressed({ tenant, address: address.toLowerCase() }));
-  return rows.length > 0;
-}

@@ -8,6 +8,9 @@ import { StoreError, UnmetError, type Results, type Store, type Unit } from './s
 import type { Tables } from './tables.ts';
 
 const INT8 = 20;
+/** Two units that lock the same rows in opposite order: PostgreSQL undoes one of them, which then simply goes again. */
+const DEADLOCK = '40P01';
+const MOST_TRIES = 5;
 
 /** A pool that gives int8 as numbers: all of ours are times in ms or counts, far below 2^53. */
 export function createPool(url: string, size: number): pg.Pool {
@@ -67,10 +70,13 @@ export function openPostgresStore(url: string): Store {
     dialect: 'postgres',
     read,
     async write<const U extends Unit>(unit: U) {
-      try {
-        return (await transact(unit)) as Results<U>;
-      } catch (error) {
-        throw error instanceof UnmetError ? error : asStoreError(error);
+      for (let tries = 1; ; tries++) {
+        try {
+          return (await transact(unit)) as Results<U>;
+        } catch (error) {
+          if (error instanceof UnmetError) throw error;
+          if (tries === MOST_TRIES || codeOf(error) !== DEADLOCK) throw asStoreError(error);
+        }
       }
     },
     async select<Row>(statement: Statement<Row>) {

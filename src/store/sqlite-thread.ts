@@ -7,7 +7,7 @@ import { workerData, type MessagePort } from 'node:worker_threads';
 import type Database from 'better-sqlite3';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { assertDurable, openForWriting } from './sqlite-connection.ts';
-import type { Answer, FromClient, Request, ToClient, UnitCall } from './sqlite-protocol.ts';
+import type { Answer, FromClient, Outcome, Request, ToClient, UnitCall } from './sqlite-protocol.ts';
 
 const { path, port } = workerData as { path: string; port: MessagePort };
 
@@ -99,11 +99,12 @@ function runUnit(db: Database.Database, { client, unit }: Waiting): Answer {
     const results = unit.calls.map(([id, parameters, expect]) => {
       const sql = typeof id === 'string' ? id : client.sql.get(id);
       if (sql === undefined) throw new Error(`statement ${id} was never defined`);
-      const result = run(statement(db, sql, typeof id === 'number'), parameters);
-      if (expect !== undefined && result.changes !== expect) {
-        throw Object.assign(new Error(`expected ${expect} rows, not ${result.changes}: ${sql}`), { code: 'UNMET' });
+      const outcome = run(statement(db, sql, typeof id === 'number'), parameters);
+      const changes = typeof outcome === 'number' ? outcome : outcome.length;
+      if (expect !== undefined && changes !== expect) {
+        throw Object.assign(new Error(`expected ${expect} rows, not ${changes}: ${sql}`), { code: 'UNMET' });
       }
-      return result;
+      return outcome;
     });
     db.exec('RELEASE unit');
     return { id: unit.id, results };
@@ -125,10 +126,8 @@ function statement(db: Database.Database, sql: string, keep: boolean): Database.
   return prepared;
 }
 
-function run(prepared: Database.Statement, parameters: readonly unknown[]): { rows: unknown[]; changes: number } {
-  if (!prepared.reader) return { rows: [], changes: prepared.run(...parameters).changes };
-  const rows = prepared.all(...parameters);
-  return { rows, changes: rows.length };
+function run(prepared: Database.Statement, parameters: readonly unknown[]): Outcome {
+  return prepared.reader ? prepared.all(...parameters) : prepared.run(...parameters).changes;
 }
 
 function close(): void {

@@ -5,7 +5,7 @@ import type Database from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
 import { TurnBatch } from '../lib/batch.ts';
 import { openForReading } from './sqlite-connection.ts';
-import type { Answer, Call, FromClient, ToClient, UnitCall } from './sqlite-protocol.ts';
+import type { Answer, Call, FromClient, Outcome, ToClient, UnitCall } from './sqlite-protocol.ts';
 import { Compiler, type Definition, type Result, type Statement } from './statement.ts';
 import { StoreError, UnmetError, type Results, type Store, type StoreHandle, type Unit } from './store.ts';
 import type { Tables } from './tables.ts';
@@ -70,7 +70,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     const waiting = pending.get(answer.id);
     pending.delete(answer.id);
     if (waiting === undefined) return;
-    if ('results' in answer) return waiting.resolve(answer.results);
+    if ('results' in answer) return waiting.resolve(answer.results.map(asResult));
     const { message, code } = answer.failure;
     waiting.reject(code === 'UNMET' ? new UnmetError(message) : new StoreError(message, code));
   }
@@ -114,4 +114,8 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       await read.destroy();
     },
   };
+}
+
+function asResult(outcome: Outcome): Result {
+  return typeof outcome === 'number' ? { rows: [], changes: outcome } : { rows: [...outcome], changes: outcome.length };
 }
