@@ -10,6 +10,8 @@ export function openForWriting(path: string): Database.Database {
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = FULL');
   database.pragma('foreign_keys = ON');
+  // A savepoint keeps the pages that it may have to give back: 19 a submission, in a file unless told.
+  database.pragma('temp_store = MEMORY');
   database.pragma('cache_size = -65536');
   assertDurable(database);
   return database;
