@@ -13,7 +13,7 @@ import { domainRecords } from '../../src/dns/records.ts';
 import { startDnsServer } from '../../src/dev/dns-server.ts';
 import { createStore } from '../../src/store/database.ts';
 import { allDomains, dkimKeysOf } from '../../src/store/domains.ts';
-import { freePort, until } from '../../test/harness/child.ts';
+import { endWithUs, freePort, until } from '../../test/harness/child.ts';
 
 export const DOMAIN = 'forms.test';
 const HOSTNAME = 'mail.postern.test';
@@ -96,7 +96,7 @@ async function writeServer({ folder, port, dns, deliverTo }: Place, recheck: str
 }
 
 async function writeProject(folder: string): Promise<void> {
-  const form = { name: 'Contact', to: 'office@owner.test', rateLimit: UNLIMITED };
+  const form = { name: 'Contact', to: 'office@owner.test', rateLimit: UNLIMITED, uploads: {} };
   const project = { project: { name: 'Bench', slug: 'bench' }, domains: { [DOMAIN]: { forms: { contact: form } } } };
   await mkdir(join(folder, 'projects'));
   await writeFile(join(folder, 'projects/bench.yml'), stringify(project));
@@ -109,7 +109,7 @@ async function serve({ folder, port }: Place): Promise<() => Promise<void>> {
   const launcher = `${import.meta.dirname}/../../bin/postern`;
   const child = spawn(launcher, ['serve', '--config', join(folder, 'server.yml')], { stdio: ['ignore', log, log] });
   await once(child, 'spawn');
-  process.once('exit', () => child.kill());
+  endWithUs(child);
   try {
     await until('the daemon is ready', async () => {
       if (child.exitCode !== null) throw new Error(`the daemon ended with ${child.exitCode}`);

@@ -1,5 +1,5 @@
 /** Servers of a bench that are scripts of ours: each prints `{"port":N}` on a line of its own once it listens. */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startChild, untilReady } from '../../test/harness/child.ts';
@@ -23,8 +23,7 @@ export async function startReference(name: string, settings: object = {}): Promi
   return {
     port: printedPort(child),
     async tidy() {
-      await rm(folder, { recursive: true, force: true });
-      await mkdir(folder);
+      for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true });
     },
     async close() {
       await child.stop();

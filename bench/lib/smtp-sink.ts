@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { needPackage } from '../../test/harness/debian.ts';
-import { answers, freePort, until } from '../../test/harness/child.ts';
+import { answers, endWithUs, freePort, until } from '../../test/harness/child.ts';
 
 export interface SmtpSink {
   readonly port: number;
@@ -22,7 +22,7 @@ export async function startSmtpSink(): Promise<SmtpSink> {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   await once(child, 'spawn');
-  process.once('exit', () => child.kill());
+  endWithUs(child);
   let taken = 0;
   let changedAt = performance.now();
   let rest = '';

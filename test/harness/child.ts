@@ -1,6 +1,6 @@
 /** Programs that a test starts: what they print is kept for the error message, and they are ended by their process id. */
 import { spawn } from 'node:child_process';
-import type { SpawnOptions } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,10 +30,7 @@ export async function startChild(
   }
   // Not 'close': a daemon's own children may hold the pipes open for longer than it lives.
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
-  // Nobody else would end it when the test or bench is cut short.
-  const abandon = (): boolean => child.kill();
-  process.once('exit', abandon);
-  void ended.then(() => process.off('exit', abandon));
+  endWithUs(child);
   await once(child, 'spawn');
   const { pid } = child;
   if (pid === undefined) throw new Error(`${command} has no process id`);
@@ -49,6 +46,15 @@ export async function startChild(
     child.stdout.destroy();
     child.stderr.destroy();
   }
+}
+
+/** Nobody else would end a child when the test or bench is cut short. */
+export function endWithUs(child: ChildProcess): void {
+  function end(): void {
+    child.kill();
+  }
+  process.once('exit', end);
+  child.once('exit', () => process.off('exit', end));
 }
 
 /** Waits until `check` answers true; says what the program printed when it ends before, or `ms` pass. */
