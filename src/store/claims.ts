@@ -104,8 +104,9 @@ function claim({ db, value, dialect, due }: ClaimParts) {
 /** Reading an element of a JSON array is the one thing here that the dialects spell differently. */
 function nextAttempt(value: Placeholders<Claim>, dialect: Dialect): RawBuilder<number> {
   const now = sql`cast(${value('now')} as bigint)`;
+  // better-sqlite3 binds every number as a REAL, and `$[1.0]` is no path.
   return dialect === 'sqlite'
-    ? sql`${now} + json_extract(${value('delays')}, '$[' || min(attempts, ${value('last_delay')}) || ']')`
+    ? sql`${now} + json_extract(${value('delays')}, '$[' || min(attempts, cast(${value('last_delay')} as integer)) || ']')`
     : sql`${now} + (${value('delays')}::json ->> least(attempts, ${value('last_delay')})::int)::bigint`;
 }
 
