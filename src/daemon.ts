@@ -109,6 +109,7 @@ async function compose(
     log,
     accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake: delivery.wake }),
     queueProblem: delivery.problem,
+    wake: delivery.wake,
     ...(extra === undefined ? {} : { extra }),
   });
   const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;

@@ -186,3 +186,15 @@ export function selectDeliveries(
   if (before !== undefined) query = query.where('id', '<', before);
   return query.orderBy('id', 'desc').limit(limit).execute();
 }
+
+/** How many deliveries the filter lets through. */
+export async function countDeliveries(
+  store: Store,
+  { state, destination }: Pick<DeliveryFilter, 'state' | 'destination'>,
+): Promise<number> {
+  let query = store.read.selectFrom('deliveries').select((eb) => eb.fn.countAll().as('count'));
+  if (state !== undefined) query = query.where('state', '=', state);
+  if (destination !== undefined) query = query.where('destination', '=', destination);
+  const { count } = await query.executeTakeFirstOrThrow();
+  return Number(count);
+}

@@ -1,5 +1,6 @@
 /** The HTTP server on loopback with a real store, for tests that speak HTTP to it. */
 import { once } from 'node:events';
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -17,7 +18,25 @@ import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
 
+export interface TestAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The body as JSON. */
+  readonly json: () => Record<string, unknown>;
+}
+
+export interface TestRequest {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
+  readonly body?: string | Uint8Array | URLSearchParams | FormData | object;
+  /** Over the operator's Unix socket. */
+  readonly local?: boolean;
+}
+
 export interface TestHttp {
+  /** Sends no header that is not given, but for the body's type. */
+  readonly request: (path: string, request?: TestRequest) => Promise<TestAnswer>;
   /** `http://127.0.0.1:…` */
   readonly base: string;
   readonly port: number;
@@ -103,6 +122,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     queueProblem: () => undefined,
+    wake: () => wakes++,
     ...given.options,
   });
   const { tcp } = await http.listen();
@@ -112,6 +132,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     await limits.close();
   });
   return {
+    request: (path, request) => ask({ port, socket, path }, request),
     base: `http://127.0.0.1:${port}`,
     port,
     socket,
@@ -133,4 +154,47 @@ async function speak(port: number, bytes: string | Uint8Array, then?: (socket: S
   then?.(socket);
   await once(socket, 'close');
   return heard;
+}
+
+/** A body and its type: URLSearchParams and FormData as browsers send them, other objects as JSON. */
+async function encode(body: TestRequest['body']): Promise<{ bytes?: Uint8Array; type?: string }> {
+  if (body === undefined) return {};
+  if (typeof body === 'string') return { bytes: Buffer.from(body) };
+  if (body instanceof Uint8Array) return { bytes: body };
+  if (body instanceof URLSearchParams) {
+    return { bytes: Buffer.from(body.toString()), type: 'application/x-www-form-urlencoded' };
+  }
+  if (!(body instanceof FormData)) return { bytes: Buffer.from(JSON.stringify(body)), type: 'application/json' };
+  const response = new Response(body);
+  return { bytes: await response.bytes(), type: response.headers.get('content-type') ?? '' };
+}
+
+async function ask(
+  where: { port: number; socket: string; path: string },
+  given: TestRequest = {},
+): Promise<TestAnswer> {
+  const { bytes, type } = await encode(given.body);
+  const headers = {
+    ...(type === undefined ? {} : { 'Content-Type': type }),
+    ...(bytes === undefined ? {} : { 'Content-Length': String(bytes.length) }),
+    ...given.headers,
+  };
+  const target = given.local === true ? { socketPath: where.socket } : { host: '127.0.0.1', port: where.port };
+  return new Promise((resolve, reject) => {
+    const request = httpRequest({
+      ...target,
+      path: where.path,
+      method: given.method ?? (bytes === undefined ? 'GET' : 'POST'),
+      headers,
+    });
+    request.on('error', reject).on('response', (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+      response.on('error', reject).on('end', () => {
+        const { statusCode: status = 0, headers } = response;
+        resolve({ status, headers, text, json: () => JSON.parse(text) as Record<string, unknown> });
+      });
+    });
+    request.end(bytes);
+  });
 }

@@ -1,0 +1,66 @@
+/** What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. */
+import type Koa from 'koa';
+import { z } from 'zod';
+import type { Page } from './pages/layout.ts';
+import { shapeA, statusOf, type Refusal } from './errors.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly type: 'application/json' | 'text/html; charset=utf-8';
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+const storedAnswer = z.strictObject({
+  status: z.int(),
+  type: z.enum(['application/json', 'text/html; charset=utf-8']),
+  body: z.string(),
+  headers: z.record(z.string(), z.string()).optional(),
+});
+
+const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
+
+/** A JSON answer. */
+export function json(body: object, status = 200, headers?: Readonly<Record<string, string>>): Answer {
+  return { status, type: 'application/json', body: JSON.stringify(body), headers };
+}
+
+/** A page. */
+export function page({ html, policy }: Page, status = 200, headers?: Readonly<Record<string, string>>): Answer {
+  return {
+    status,
+    type: 'text/html; charset=utf-8',
+    body: html,
+    headers: { ...headers, 'Content-Security-Policy': policy, 'X-Robots-Tag': 'noindex' },
+  };
+}
+
+/** A refusal of an authenticated or administrative route. */
+export function refusedA(refusal: Refusal, requestId: string): Answer {
+  return json(shapeA(refusal, requestId), statusOf(refusal), refusal.headers);
+}
+
+/** Where a browser goes on with a GET (RFC 9110 §15.4.4). */
+export function seeOther(location: string): Answer {
+  return { status: 303, type: 'text/html; charset=utf-8', body: '', headers: { Location: location } };
+}
+
+/** Writes the answer. The headers that every response carries are set elsewhere. */
+export function send(ctx: Pick<Koa.Context, 'res' | 'status' | 'body'>, answer: Answer): void {
+  const { res } = ctx;
+  ctx.status = answer.status;
+  res.setHeader('Content-Type', answer.type);
+  if (answer.type === 'application/json') res.setHeader('Content-Security-Policy', JSON_POLICY);
+  for (const name in answer.headers) res.setHeader(name, answer.headers[name] ?? '');
+  ctx.body = answer.body;
+}
+
+/** The answer as text that `parseAnswer` reads. */
+export function formatAnswer(answer: Answer): string {
+  return JSON.stringify(answer);
+}
+
+/** An answer that was stored. */
+export function parseAnswer(text: string): Answer {
+  return storedAnswer.parse(JSON.parse(text));
+}

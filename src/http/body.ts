@@ -1,0 +1,130 @@
+/** The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet. */
+import { isUtf8 } from 'node:buffer';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Form } from '../config/snapshot.ts';
+import type { SubmittedBody } from '../forms/fields.ts';
+import type { FileStore } from '../forms/files.ts';
+import { decoderOf, parameterOf } from './charset.ts';
+import { bodyTooLarge, collect, discardRest } from './collect.ts';
+import { refuse, type Refusal } from './errors.ts';
+import type { Exchange } from './exchange.ts';
+import { parseJsonObject } from './json-entries.ts';
+import type { MultipartLimits } from './multipart-parts.ts';
+import { readMultipart } from './multipart.ts';
+import { malformed, unknownCharset, type Parsed } from './parsed.ts';
+import type { Typed } from './pages/typed.ts';
+import { parseUrlencoded } from './urlencoded.ts';
+
+export interface ReadBody {
+  readonly body: SubmittedBody;
+  /** What can be given back to the visitor: the fields, and the names of files. */
+  readonly typed: Typed;
+  /** Why it is not taken; `body` holds what was read until then. */
+  readonly refusal?: Refusal | undefined;
+}
+
+type Requested = Pick<Exchange, 'request' | 'response'>;
+
+export interface BodyOptions {
+  readonly limits: MultipartLimits;
+  readonly files: FileStore;
+  /** Whether files' SHA-256 are wanted. */
+  readonly hash: boolean;
+}
+
+/**
+ * Bodies without files are parsed at once, not in slices, so that they must be smaller: two million bytes take less than
+ * 50 ms, whatever they hold. Where the configuration allows longer fields, four of the longest fit.
+ */
+const TEXT_BODY = 2 * 1024 * 1024;
+const FIELDS_IN_TEXT = 4;
+
+/** The limits for a form's bodies: the server's, and whether it takes files. */
+export function limitsFor({ limits }: ServerConfig, form: Form | undefined): MultipartLimits {
+  const { body, fields, field, files, file, files_total: filesTotal } = limits;
+  return {
+    body,
+    fields,
+    field,
+    files,
+    file,
+    filesTotal,
+    uploads: form === undefined || form.config.uploads?.enabled === true,
+  };
+}
+
+/** Whether the request says that its body is JSON. */
+export function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(contentType);
+}
+
+/** Reads the body. Rejects with ClientGone, StoreError, or a fault of ours. */
+export async function readBody({ request, response }: Requested, options: BodyOptions): Promise<ReadBody> {
+  const read = await readByType({ request, response }, options);
+  if (read.refusal !== undefined && !request.complete) discardRest(request);
+  return read;
+}
+
+async function readByType({ request, response }: Requested, options: BodyOptions): Promise<ReadBody> {
+  const { headers } = request;
+  const { limits } = options;
+  const length = Number(headers['content-length'] ?? 0);
+  const type = headers['content-type'];
+  const coding = headers['content-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') return refused(unsupportedCoding());
+  if (length > limits.body) return refused(bodyTooLarge(limits.body));
+  if (type === undefined)
+    return length === 0 && headers['transfer-encoding'] === undefined ? NOTHING : refused(unsupported());
+  const json = isJson(type);
+  if (!json && !/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
+    if (!/^multipart\/form-data\s*;/i.test(type)) return refused(unsupported());
+    expectBody({ request, response });
+    const { entries, files, chosen, refusal } = await readMultipart(request, options);
+    return { body: { entries, files }, typed: { entries, files: chosen }, refusal };
+  }
+  const most = Math.min(limits.body, Math.max(TEXT_BODY, limits.field * FIELDS_IN_TEXT));
+  if (length > most) return refused(bodyTooLarge(most));
+  expectBody({ request, response });
+  const bytes = await collect(request, most);
+  if (bytes === undefined) return refused(bodyTooLarge(most));
+  const charset = type.includes(';') ? parameterOf(type, 'charset') : undefined;
+  const { entries, refusal } = json ? parseJson(bytes, charset, options) : parseUrlencoded(bytes, charset, limits);
+  const body = { entries, files: [] };
+  return { body, typed: body, refusal };
+}
+
+/** Sends for a body that the client holds back until it is asked for (RFC 9110 §10.1.1). */
+function expectBody({ request, response }: Requested): void {
+  if (request.headers.expect !== undefined) response.writeContinue();
+}
+
+function parseJson(bytes: Buffer, charset: string | undefined, { limits }: BodyOptions): Parsed {
+  if ((charset === undefined || /^utf-?8$/i.test(charset)) && isUtf8(bytes)) {
+    return parseJsonObject(bytes.toString('utf8'), limits);
+  }
+  const decoder = decoderOf(charset ?? 'utf-8');
+  if (decoder === undefined) return { entries: [], refusal: unknownCharset(charset ?? '') };
+  const text = decoder.decode(bytes);
+  if (text === undefined) return { entries: [], refusal: malformed(`The body is not valid ${decoder.charset}.`) };
+  return parseJsonObject(text, limits);
+}
+
+const NOTHING: ReadBody = { body: { entries: [], files: [] }, typed: { entries: [], files: [] } };
+
+function refused(refusal: Refusal): ReadBody {
+  return { ...NOTHING, refusal };
+}
+
+function unsupported(): Refusal {
+  return refuse('UNSUPPORTED_MEDIA_TYPE', {
+    message: 'Send application/x-www-form-urlencoded, multipart/form-data or application/json.',
+    headers: { Accept: 'application/x-www-form-urlencoded, multipart/form-data, application/json' },
+  });
+}
+
+function unsupportedCoding(): Refusal {
+  return refuse('UNSUPPORTED_MEDIA_TYPE', {
+    message: 'Send the body without a Content-Encoding.',
+    headers: { 'Accept-Encoding': 'identity' },
+  });
+}

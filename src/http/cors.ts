@@ -1,0 +1,72 @@
+/**
+ * Which pages may use a form: those of its domain and of the domain's subdomains, those of the form's `allowed_origins`,
+ * and this server's own, because our error page sends the form again. Scheme and port of the domain's pages are free.
+ */
+import cors from '@koa/cors';
+import type Koa from 'koa';
+import type { Domain, Form } from '../config/snapshot.ts';
+import type { ServerConfig } from '../config/schema.ts';
+
+const ALLOWED_HEADERS =
+  'content-type, accept, x-requested-with, idempotency-key, authorization, x-api-key, service-api-key, formspree-client, formspree-session-data';
+const EXPOSED_HEADERS =
+  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
+const DAY = '86400';
+
+/** Answers preflights of the origin in the state's `readableFor` and puts its headers on every answer; `Vary: Origin` on all. */
+export function corsHeaders(): Koa.Middleware {
+  return cors({
+    origin: (ctx) => String(ctx.state['readableFor']),
+    allowMethods: 'POST',
+    allowHeaders: ALLOWED_HEADERS,
+    exposeHeaders: EXPOSED_HEADERS,
+    maxAge: DAY,
+  });
+}
+
+/** The origin (`https://www.example.com`) of an `Origin` header or of a URL; undefined where it has none that we take. */
+export function originOf(url: string): string | undefined {
+  const start = url.startsWith('https://') ? 8 : url.startsWith('http://') ? 7 : 0;
+  if (start === 0) return undefined;
+  const end = url.slice(start).search(/[/?#]/);
+  const origin = end === -1 ? url : url.slice(0, start + end);
+  return /[\s@\\]/.test(origin) || origin.length === start ? undefined : origin.toLowerCase();
+}
+
+/** The host of an origin, without its port. */
+function hostOf(origin: string): string {
+  const host = origin.slice(origin.indexOf('://') + 3);
+  const colon = host.lastIndexOf(':');
+  return colon === -1 || host.endsWith(']') ? host : host.slice(0, colon);
+}
+
+/** Whether a page of this origin may use the form; without a form, whether it may use any of the domain's. */
+export function originAllowed(origin: string, domain: Domain, form: Form | undefined): boolean {
+  const host = hostOf(origin);
+  if (host === domain.name || host.endsWith(`.${domain.name}`)) return true;
+  const forms = form === undefined ? domain.forms.values() : [form];
+  return [...forms].some(({ config }) => config.allowed_origins.some((allowed) => originOf(allowed) === origin));
+}
+
+/**
+ * Whether the origin is this server's own: `base_url`'s, or the host name's. Where neither is set up (on a laptop, say)
+ * the address that the browser itself named, but only an IP address or `localhost`: any other name may be made to point
+ * here by whoever owns it (DNS rebinding).
+ */
+export function isOwnOrigin(origin: string, server: ServerConfig['server'], host: string | undefined): boolean {
+  const { base_url: base } = server.http;
+  if (base !== null && originOf(base) === origin) return true;
+  const name = hostOf(origin);
+  if (name === server.hostname) return true;
+  return (
+    origin.slice(origin.indexOf('://') + 3) === host && /^(localhost|\d+\.\d+\.\d+\.\d+|\[[\da-f:.]+\])$/.test(name)
+  );
+}
+
+/** The origins of a form's pages as CSP source expressions. */
+export function pageSources(domain: Domain, form: Form | undefined): string[] {
+  const { name } = domain;
+  const allowed = (form?.config.allowed_origins ?? []).map(originOf).filter((origin) => origin !== undefined);
+  const own = ['https:', 'http:'].flatMap((scheme) => [`${scheme}//${name}:*`, `${scheme}//*.${name}:*`]);
+  return [...own, ...allowed];
+}

@@ -1,0 +1,71 @@
+/** What went wrong, in words, what to mend at which field, and the form again with all that was typed. */
+import type { Form } from '../../config/snapshot.ts';
+import type { FieldError } from '../../forms/fault.ts';
+import { wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
+import { html, type Content } from './html.ts';
+import { waitWords } from './labels.ts';
+import { layout, mark, type Page } from './layout.ts';
+import { typedForm, type Typed } from './typed.ts';
+
+export interface ErrorPage {
+  readonly refusal: Refusal;
+  readonly requestId: string;
+  readonly form?: Form | undefined;
+  /** What was read of the body; undefined where nothing was. */
+  readonly typed?: Typed | undefined;
+  /** Until the limit has room again, seconds. */
+  readonly wait?: number | undefined;
+  readonly formAction?: readonly string[];
+  readonly ancestors?: readonly string[];
+}
+
+const HEADINGS: Partial<Record<ErrorCode, string>> = {
+  VALIDATION_FAILED: 'Almost there',
+  RATE_LIMITED: 'Please wait a little',
+  NOT_FOUND: 'Nothing here',
+  METHOD_NOT_ALLOWED: 'Nothing here',
+  ORIGIN_NOT_ALLOWED: 'This page may not use the form',
+};
+
+export function errorPage({ refusal, requestId, form, typed, wait, formAction, ancestors }: ErrorPage): Page {
+  const faults = refusal.errors ?? [];
+  const again = form !== undefined && typed !== undefined ? typedForm({ form, typed, errors: faults }) : undefined;
+  const heading = HEADINGS[refusal.code] ?? 'Your message was not sent';
+  return layout({
+    title: `Error: ${heading}`,
+    requestId,
+    ...(again === undefined || formAction === undefined ? {} : { formAction }),
+    ...(ancestors === undefined ? {} : { ancestors }),
+    content: html`${mark('bad')}
+      <h1>${heading}</h1>
+      ${form !== undefined && html`<p class="soft">${form.name}</p> `}
+      <div class="alert" role="alert" tabindex="-1" autofocus>
+        <p>${wordsOf(refusal)}</p>
+        ${
+          faults.length > 0 &&
+          html`<ul>
+            ${faults.map((fault) => faultLine(fault, again?.ids))}
+          </ul> `
+        }
+      </div>
+      ${advice({ code: refusal.code, givenBack: again !== undefined, wait })} ${again?.html}`,
+  });
+}
+
+function faultLine({ field = '', message }: FieldError, ids: ReadonlyMap<string, string> | undefined): Content {
+  const id = ids?.get(field) ?? ids?.get(`${field}[]`);
+  return id === undefined ? html`<li>${message}</li>` : html`<li><a href="#${id}">${message}</a></li>`;
+}
+
+function advice({ code, givenBack, wait }: { code: ErrorCode; givenBack: boolean; wait: number | undefined }): Content {
+  if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
+  const when = wait === undefined ? '' : ` Please try again in ${waitWords(wait)}.`;
+  if (!givenBack) {
+    return html`<p>
+      Nothing was sent.${when} Your browser’s Back button leads to the form; most browsers still know what you typed.
+    </p>`;
+  }
+  return code === 'UNAVAILABLE' || code === 'INTERNAL'
+    ? html`<p>Nothing is lost: what you typed is below. Please wait a minute and send it again.</p>`
+    : html`<p>What you typed is below. Please mend it and send it again.</p>`;
+}

@@ -1,0 +1,23 @@
+/** What a browser gets where the form names no page of its own to go on to. */
+import type { Form } from '../../config/snapshot.ts';
+import { html } from './html.ts';
+import { layout, mark, type Page } from './layout.ts';
+
+export interface ThankYou {
+  readonly form: Form;
+  /** Where "back" leads. */
+  readonly back: string;
+  readonly ancestors: readonly string[];
+}
+
+export function thankYouPage({ form, back, ancestors }: ThankYou): Page {
+  const words = form.config.thank_you ?? 'Your message has been sent.';
+  return layout({
+    title: 'Thank you',
+    ancestors,
+    content: html`${mark('good')}
+      <h1>Thank you</h1>
+      <div role="status">${words.split(/\n+/).map((line) => html`<p>${line}</p>`)}</div>
+      <p class="actions"><a class="button" href="${back}">Back to ${form.domain}</a></p>`,
+  });
+}

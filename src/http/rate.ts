@@ -1,0 +1,17 @@
+/** Limits as the client sees them. */
+import type { ServerResponse } from 'node:http';
+import type { Verdict } from '../access/limits.ts';
+import { refuse, type Refusal } from './errors.ts';
+
+/** The refusal of a request for which there is no room. */
+export function rateLimited({ reset }: Verdict, now: number): Refusal {
+  const seconds = Math.max(1, reset - Math.floor(now / 1000));
+  return refuse('RATE_LIMITED', { headers: { 'Retry-After': String(seconds) } });
+}
+
+/** The headers that every response carries. */
+export function setRateHeaders(response: ServerResponse, { limit, remaining, reset }: Verdict): void {
+  response.setHeader('X-RateLimit-Limit', String(limit));
+  response.setHeader('X-RateLimit-Remaining', String(remaining));
+  response.setHeader('X-RateLimit-Reset', String(reset));
+}

@@ -1,0 +1,62 @@
+/** A form's address, whatever the method: posts are submissions, and a browser that opens it learns what it is. */
+import type { Answer } from '../answer.ts';
+import { json, page } from '../answer.ts';
+import { refuse, shapeB, statusOf } from '../errors.ts';
+import { wantsPage } from '../negotiate.ts';
+import { formAddressPage } from '../pages/form-address.ts';
+import { rateLimited } from '../rate.ts';
+import { refusedForm, thankYou } from './outcome.ts';
+import { createSubmit, type SubmitParts } from './submit.ts';
+import { endpointOf, readableFor, type Visit } from './visit.ts';
+
+const ALLOW = 'GET, HEAD, POST, OPTIONS';
+
+/** The handler of all requests to a form's address, but for preflights that are allowed. */
+export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise<Answer> {
+  const submit = createSubmit(parts);
+  return async (visit) => {
+    switch (visit.exchange.method) {
+      case 'POST':
+        return submit(visit);
+      case 'GET':
+      case 'HEAD':
+        return look(visit);
+      case 'OPTIONS':
+        return options(visit);
+      default:
+        return notAllowed(visit);
+    }
+  };
+
+  async function look(visit: Visit): Promise<Answer> {
+    const { exchange, domain, form } = visit;
+    if (!exchange.limit.allowed && !exchange.local) return refused(visit, rateLimited(exchange.limit, exchange.at));
+    if (domain === undefined) return refused(visit, refuse('DOMAIN_NOT_FOUND'));
+    if (form === undefined && visit.path.form !== undefined) return refused(visit, refuse('FORM_NOT_FOUND'));
+    if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(visit);
+    return exchange.query === 'thanks'
+      ? thankYou(visit, domain, form)
+      : page(formAddressPage({ form, endpoint: endpointOf(visit) }));
+  }
+
+  /** What is left of preflights: those of foreign pages, and requests that only ask what is allowed here. */
+  function options(visit: Visit): Answer {
+    const { origin, 'access-control-request-method': preflight } = visit.exchange.request.headers;
+    if (preflight !== undefined && origin !== undefined && readableFor(visit) === '') {
+      const refusal = refuse(visit.domain === undefined ? 'DOMAIN_NOT_FOUND' : 'ORIGIN_NOT_ALLOWED');
+      return json(shapeB(refusal, visit.exchange.id), statusOf(refusal));
+    }
+    return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
+  }
+
+  function notAllowed(visit: Visit): Answer {
+    return refused(
+      visit,
+      refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } }),
+    );
+  }
+
+  function refused(visit: Visit, refusal: Parameters<typeof refusedForm>[1]): Answer {
+    return refusedForm(visit, refusal, { form: visit.form });
+  }
+}

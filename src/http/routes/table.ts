@@ -1,0 +1,75 @@
+/**
+ * The one table of routes. Authenticated and administrative routes answer at three spellings, and no handler knows which
+ * was used; what is for machines that watch the daemon has one.
+ */
+import { Router, type RouterMiddleware } from '@koa/router';
+import type Koa from 'koa';
+import { page, refusedA, send, type Answer } from '../answer.ts';
+import { refuseStranger } from '../auth.ts';
+import { refuse, statusOf, type Refusal } from '../errors.ts';
+import type { Context, Exchange, Handler, State } from '../exchange.ts';
+import { errorPage } from '../pages/error.ts';
+import { rateLimited } from '../rate.ts';
+import { adminQueue, type AdminQueueParts } from './admin-queue.ts';
+import { healthz, readyz, type HealthParts } from './health.ts';
+
+export interface TableParts extends AdminQueueParts, HealthParts {}
+
+const PREFIXES = ['', '/api', '/v1'] as const;
+
+/** Mounts all routes but the forms' addresses. What they do not know is 404, what they know otherwise 405. */
+export function mountRoutes(app: Koa<State>, parts: TableParts): void {
+  const table = new Router<State>({ strict: true });
+  table.get('/healthz', answering(healthz));
+  table.get('/readyz', answering(readyz(parts)));
+  const queue = adminQueue(parts);
+  for (const prefix of PREFIXES) {
+    table.get(`${prefix}/admin/queue`, operatorOnly(queue.list));
+    table.post(`${prefix}/admin/queue/hold`, operatorOnly(queue.hold));
+    table.post(`${prefix}/admin/queue/release`, operatorOnly(queue.release));
+    table.get(`${prefix}/admin/queue/:id`, operatorOnly(queue.show));
+    table.post(`${prefix}/admin/queue/:id/retry`, operatorOnly(queue.retry));
+    table.post(`${prefix}/admin/queue/:id/cancel`, operatorOnly(queue.cancel));
+  }
+  app.use(limited);
+  app.use(table.routes());
+  app.use((ctx) => {
+    const { exchange } = ctx.state;
+    const layers = table.match(exchange.path, exchange.method).path;
+    send(ctx, refused(exchange, unknown(layers.flatMap(({ methods }) => methods))));
+  });
+}
+
+async function limited(ctx: Context, next: Koa.Next): Promise<void> {
+  const { exchange } = ctx.state;
+  if (exchange.limit.allowed || exchange.local) await next();
+  else send(ctx, refused(exchange, rateLimited(exchange.limit, exchange.at)));
+}
+
+function unknown(methods: readonly string[]): Refusal {
+  if (methods.length === 0) return refuse('NOT_FOUND');
+  return refuse('METHOD_NOT_ALLOWED', { headers: { Allow: [...new Set(methods)].join(', ') } });
+}
+
+/** A route's handler as middleware; `operatorOnly` lets in whoever came over the Unix socket. */
+function answering(handler: Handler): RouterMiddleware<State> {
+  return async (ctx) => {
+    const { exchange } = ctx.state;
+    send(ctx, await handler(exchange));
+  };
+}
+
+function operatorOnly(handler: (exchange: Exchange, id: string) => Promise<Answer | Refusal>): RouterMiddleware<State> {
+  return async (ctx) => {
+    const { exchange } = ctx.state;
+    const stranger = refuseStranger(exchange.request, exchange.local);
+    const outcome = stranger ?? (await handler(exchange, ctx.params['id'] ?? ''));
+    send(ctx, 'kind' in outcome ? refusedA(outcome, exchange.id) : outcome);
+  };
+}
+
+/** API clients get JSON; somebody who typed the address gets a page. */
+export function refused(exchange: Exchange, refusal: Refusal): Answer {
+  if (exchange.request.headers['sec-fetch-mode'] !== 'navigate') return refusedA(refusal, exchange.id);
+  return page(errorPage({ refusal, requestId: exchange.id }), statusOf(refusal), refusal.headers);
+}

@@ -1,0 +1,229 @@
+/**
+ * The HTTP server: Koa behind a socket for each address and one for the operator. Every response carries the request's id
+ * and what its limits leave; every deadline is absolute, so that a client that drips bytes holds nothing for long; closing
+ * finishes the requests that are in progress and takes no new ones.
+ */
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import Koa from 'koa';
+import { clientBucket, type Limits } from '../access/limits.ts';
+import { errorFields } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
+import { send, type Answer } from './answer.ts';
+import { LOCAL, clientAddress } from './client-address.ts';
+import { ClientGone } from './collect.ts';
+import { Connections } from './connections.ts';
+import { corsHeaders } from './cors.ts';
+import { refuse } from './errors.ts';
+import { splitTarget, type Context, type Exchange, type State } from './exchange.ts';
+import { faultRefusal } from './faults.ts';
+import { listenOn, listenOnSocket, parseListenAddress, type ListenAddress } from './listen.ts';
+import { answerBrokenRequests } from './broken-requests.ts';
+import { setRateHeaders } from './rate.ts';
+import { createFormHandler } from './routes/form.ts';
+import { parseFormPath } from './routes/form-path.ts';
+import type { SubmitParts } from './routes/submit.ts';
+import { mountRoutes, refused, type TableParts } from './routes/table.ts';
+import { readableFor, visitOf, type Visit } from './routes/visit.ts';
+
+export interface HttpServerOptions extends SubmitParts, TableParts {
+  readonly limits: Limits;
+  /** Comes before all routes: what the dev world adds. */
+  readonly extra?: Koa.Middleware;
+  readonly deadlines?: Partial<Deadlines>;
+}
+
+/** In milliseconds, from the first byte on. */
+export interface Deadlines {
+  /** The headers of a request. */
+  readonly headers: number;
+  /** A whole request. */
+  readonly request: number;
+  /** A connection without a request. */
+  readonly keepAlive: number;
+  /** A connection on which nothing moves at all. */
+  readonly idle: number;
+}
+
+export interface HttpAddresses {
+  readonly tcp: readonly ListenAddress[];
+  /** Of the Unix socket. */
+  readonly socket: string;
+}
+
+export interface HttpServer {
+  /** Listens where the configuration says. Throws UserError where it cannot; then nothing is left listening. */
+  listen(): Promise<HttpAddresses>;
+  /** Takes nothing new, finishes what is in progress for at most `graceMs`, and hangs up. */
+  close(graceMs: number): Promise<void>;
+}
+
+const DEADLINES: Deadlines = { headers: 15_000, request: 300_000, keepAlive: 65_000, idle: 120_000 };
+const MOST_CONNECTIONS = 8192;
+const MINUTE = 60_000;
+
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { clock, log, limits, snapshot, extra } = options;
+  const deadlines = { ...DEADLINES, ...options.deadlines };
+  const local = new WeakSet<IncomingMessage>();
+  const connections = new Connections(MOST_CONNECTIONS);
+  const servers: Server[] = [];
+  let inProgress = 0;
+  let closing = false;
+
+  const app = new Koa<State>();
+  app.on('error', (error: unknown) => log.debug('http.connection_failed', errorFields(error)));
+  app.use(serve);
+  if (extra !== undefined) app.use(extra);
+  app.use(forms(createFormHandler(options)));
+  mountRoutes(app, options);
+  const respond = app.callback();
+
+  async function serve(ctx: Context, next: Koa.Next): Promise<void> {
+    const { res } = ctx;
+    inProgress++;
+    res.once('close', ended);
+    const exchange = await begin(ctx);
+    ctx.state.exchange = exchange;
+    setCommonHeaders(res, exchange.id);
+    try {
+      if (ctx.req.headers.host === undefined && ctx.req.httpVersion === '1.1')
+        send(ctx, refused(exchange, refuse('REQUEST_MALFORMED')));
+      else await next();
+    } catch (error) {
+      if (error instanceof ClientGone) return;
+      send(ctx, refused(exchange, faultRefusal(error, exchange, log)));
+    }
+    setRateHeaders(res, exchange.limit);
+    if (closing || holdsBack(ctx)) res.setHeader('Connection', 'close');
+  }
+
+  function ended(): void {
+    inProgress--;
+  }
+
+  function busy(): boolean {
+    return inProgress > 0;
+  }
+
+  async function begin({ req: request, res: response }: Context): Promise<Exchange> {
+    const now = clock.now();
+    const current = snapshot();
+    const { server, limits: configured } = current.server;
+    const isLocal = local.has(request);
+    const ip = isLocal ? LOCAL : clientAddress(request, server.http.trusted_proxies);
+    const limit = await limits.take(`address:${clientBucket(ip)}`, {
+      count: configured.requests_per_minute_per_address,
+      windowMs: MINUTE,
+    });
+    const { path, query } = splitTarget(request.url ?? '/');
+    return {
+      request,
+      response,
+      id: newId('req', now),
+      at: now,
+      method: request.method ?? 'GET',
+      path,
+      query,
+      snapshot: current,
+      ip,
+      local: isLocal,
+      limit,
+    };
+  }
+
+  function open(listen: RequestListener): Server {
+    const server = createServer(
+      {
+        headersTimeout: deadlines.headers,
+        requestTimeout: deadlines.request,
+        keepAliveTimeout: deadlines.keepAlive,
+        connectionsCheckingInterval: Math.min(1000, deadlines.headers),
+        maxHeaderSize: 16 * 1024,
+        // Answered by us, in the shape that all errors have.
+        requireHostHeader: false,
+        noDelay: true,
+      },
+      listen,
+    );
+    server.setTimeout(deadlines.idle);
+    // The body is sent for when somebody wants to read it.
+    server.on('checkContinue', listen);
+    server.on('checkExpectation', listen);
+    answerBrokenRequests(server, { clock, log, limits, snapshot });
+    servers.push(server);
+    return server;
+  }
+
+  async function listen(): Promise<HttpAddresses> {
+    const { http, admin_socket: socket } = snapshot().server.server;
+    try {
+      const tcp: ListenAddress[] = [];
+      for (const text of http.listen) {
+        const server = open(listener);
+        server.on('connection', (peer) => connections.add(peer));
+        tcp.push(await listenOn(server, parseListenAddress(text)));
+      }
+      await listenOnSocket(open(operator), socket);
+      return { tcp, socket };
+    } catch (error) {
+      await close(0);
+      throw error;
+    }
+  }
+
+  function listener(request: IncomingMessage, response: ServerResponse): void {
+    // Koa catches whatever its middleware rejects with.
+    void respond(request, response);
+  }
+
+  function operator(request: IncomingMessage, response: ServerResponse): void {
+    local.add(request);
+    listener(request, response);
+  }
+
+  async function close(graceMs: number): Promise<void> {
+    closing = true;
+    const closed = servers
+      .filter(({ listening }) => listening)
+      .map((server) => new Promise((resolve) => server.close(resolve)));
+    const until = clock.monotonic() + graceMs;
+    do await clock.sleep(Math.min(SETTLE_MS, graceMs));
+    while (busy() && clock.monotonic() < until);
+    for (const server of servers) server.closeAllConnections();
+    await Promise.all(closed);
+  }
+
+  return { listen, close };
+}
+
+/** A request that is on its way when the doors close has this long to arrive. */
+const SETTLE_MS = 25;
+
+/** Requests to forms' addresses, whose every answer says which page may read it. */
+function forms(handle: (visit: Visit) => Promise<Answer>): Koa.Middleware<State> {
+  const cors = corsHeaders();
+  return async (ctx, next) => {
+    const { exchange } = ctx.state;
+    const path = parseFormPath(exchange.path);
+    if (path === undefined) {
+      await next();
+      return;
+    }
+    const visit = visitOf(exchange, path);
+    ctx.state.readableFor = readableFor(visit);
+    await cors(ctx, async () => send(ctx, await handle(visit)));
+  };
+}
+
+/** Whether the client still holds its body back: what comes next on the connection could not be told from it. */
+function holdsBack({ req }: Context): boolean {
+  return req.headers.expect !== undefined && !req.complete;
+}
+
+function setCommonHeaders(response: ServerResponse, id: string): void {
+  response.setHeader('X-Request-Id', id);
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  // Not `no-referrer`: then a form sent again from our own page would come from nowhere.
+  response.setHeader('Referrer-Policy', 'same-origin');
+  response.setHeader('Cache-Control', 'no-store');
+}

@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
+import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
+import { testClock } from '../harness/clock.ts';
+
+const HOUR = 3_600_000;
+
+/** A message to each recipient list; answers the messages' ids. */
+async function fill(http: TestHttp, now: number, ...lists: string[][]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const [i, recipients] of lists.entries()) {
+    const { id, unit } = enqueue(
+      { tenant: OPERATOR, kind: 'system', submission: null, domain: 'example.com', source: {}, recipients, ttl: HOUR },
+      now + i,
+    );
+    await http.store.write(unit);
+    ids.push(id);
+  }
+  return ids;
+}
+
+const local = (http: TestHttp, path: string, request: TestRequest = {}) =>
+  http.request(path, { ...request, local: true });
+const states = async (http: TestHttp) =>
+  (await http.store.read.selectFrom('deliveries').select(['recipient', 'state']).orderBy('id').execute()).map(
+    ({ recipient, state }) => [recipient, state],
+  );
+
+describe('GET /admin/queue', () => {
+  test('lists newest first, in pages, by state and domain', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock });
+    await fill(http, clock.now(), ['a@one.example'], ['b@two.example'], ['c@one.example']);
+    const all = (await local(http, '/v1/admin/queue?limit=2')).json();
+    expect(all).toMatchObject({
+      count: 3,
+      deliveries: [
+        {
+          recipient: 'c@one.example',
+          destination: 'one.example',
+          state: 'queued',
+          attempts: 0,
+          next_attempt_at: '2026-01-01T00:00:00.002Z',
+          created_at: '2026-01-01T00:00:00.002Z',
+          expires_at: '2026-01-01T01:00:00.002Z',
+          settled_at: null,
+        },
+        { recipient: 'b@two.example' },
+      ],
+    });
+    const rest = (await local(http, `/api/admin/queue?limit=2&cursor=${String(all['next_cursor'])}`)).json();
+    expect(rest).toMatchObject({ count: 3, deliveries: [{ recipient: 'a@one.example' }], next_cursor: null });
+    const one = (await local(http, '/admin/queue?domain=ONE.example&state=queued')).json();
+    expect(one).toMatchObject({
+      count: 2,
+      deliveries: [{ recipient: 'c@one.example' }, { recipient: 'a@one.example' }],
+    });
+    expect((await local(http, '/admin/queue?state=bounced')).json()).toEqual({
+      deliveries: [],
+      count: 0,
+      next_cursor: null,
+    });
+  });
+
+  test.each(['limit=0', 'limit=201', 'limit=x', 'cursor=x', 'state=lost', 'domain=x%20y'])(
+    '?%s is refused by name',
+    async (query) => {
+      const http = await startHttp();
+      const answer = await local(http, `/admin/queue?${query}`);
+      expect([answer.status, answer.json()]).toEqual([
+        400,
+        expect.objectContaining({
+          code: 'VALIDATION_FAILED',
+          details: [{ path: query.split('=')[0], message: expect.any(String) }],
+        }),
+      ]);
+    },
+  );
+});
+
+test('a message is shown with every delivery and attempt, by its own id or a delivery’s', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const [id = ''] = await fill(http, clock.now(), ['a@one.example', 'b@two.example']);
+  const shown = (await local(http, `/admin/queue/${id}`)).json();
+  expect(shown).toMatchObject({
+    message: { id, kind: 'system', domain: 'example.com', created_at: '2026-01-01T00:00:00.000Z' },
+    deliveries: [
+      { recipient: 'a@one.example', tries: [] },
+      { recipient: 'b@two.example', tries: [] },
+    ],
+  });
+  const [row] = await http.store.read.selectFrom('deliveries').select('id').orderBy('id').execute();
+  expect((await local(http, `/admin/queue/${row?.id}`)).json()).toEqual(shown);
+  const unknown = await local(http, '/admin/queue/msg_nope');
+  expect([unknown.status, unknown.json()['code']]).toEqual([404, 'NOT_FOUND']);
+});
+
+test('retry and cancel act on what waits and wake the queue; what is over is a conflict', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const [id = ''] = await fill(http, clock.now(), ['a@one.example', 'b@two.example']);
+  const retried = await local(http, `/admin/queue/${id}/retry`, { method: 'POST' });
+  expect([retried.status, retried.json()]).toEqual([
+    200,
+    { deliveries: [expect.stringMatching(/^dlv_/), expect.stringMatching(/^dlv_/)] },
+  ]);
+  expect(http.wakes()).toBe(1);
+  expect((await local(http, `/admin/queue/${id}/cancel`, { method: 'POST' })).status).toBe(200);
+  expect(await states(http)).toEqual([
+    ['a@one.example', 'cancelled'],
+    ['b@two.example', 'cancelled'],
+  ]);
+  for (const verb of ['retry', 'cancel']) {
+    const again = await local(http, `/admin/queue/${id}/${verb}`, { method: 'POST' });
+    expect([again.status, again.json()]).toEqual([
+      409,
+      expect.objectContaining({ code: 'CONFLICT', error: 'Nothing of it waits: cancelled.' }),
+    ]);
+    expect((await local(http, `/admin/queue/dlv_nope/${verb}`, { method: 'POST' })).status).toBe(404);
+  }
+});
+
+test('a destination is held and released by its domain', async () => {
+  const http = await startHttp();
+  const held = () => http.store.read.selectFrom('destinations').select(['name', 'held']).execute();
+  const hold = await local(http, '/admin/queue/hold', { body: { domain: 'ONE.example' } });
+  expect([hold.status, hold.json()]).toEqual([200, { destination: 'one.example', held: true }]);
+  expect(await held()).toEqual([{ name: 'one.example', held: 1 }]);
+  expect((await local(http, '/v1/admin/queue/release', { body: { domain: 'one.example' } })).json()).toEqual({
+    destination: 'one.example',
+    held: false,
+  });
+  expect(await held()).toEqual([{ name: 'one.example', held: 0 }]);
+  const refused = [
+    await local(http, '/admin/queue/hold', { body: {} }),
+    await local(http, '/admin/queue/hold', { body: { domain: 'not a domain' } }),
+    await local(http, '/admin/queue/hold', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: '{"domain":',
+    }),
+    await local(http, '/admin/queue/hold', { method: 'POST', body: new URLSearchParams({ domain: 'one.example' }) }),
+  ];
+  expect(refused.map((answer) => [answer.status, answer.json()['code']])).toEqual([
+    [400, 'VALIDATION_FAILED'],
+    [400, 'VALIDATION_FAILED'],
+    [400, 'BODY_MALFORMED'],
+    [415, 'UNSUPPORTED_MEDIA_TYPE'],
+  ]);
+});

@@ -1,0 +1,235 @@
+import { describe, expect, test } from 'vitest';
+import { startHttp, type TestHttp } from '../harness/http.ts';
+
+const ADDRESS = '/example.com/contact';
+const BODY = new URLSearchParams({ message: 'Hello' });
+const FORMS = {
+  contact: { allowed_origins: ['https://partner.example:8443/'] },
+  strict: { spam_protection: { level: 'strict' } },
+};
+
+function post(http: TestHttp, headers: Record<string, string>, path = ADDRESS) {
+  return http.request(path, { body: BODY, headers: { Accept: 'application/json', ...headers } });
+}
+
+function preflight(http: TestHttp, origin: string, path = ADDRESS) {
+  return http.request(path, {
+    method: 'OPTIONS',
+    headers: {
+      Origin: origin,
+      'Access-Control-Request-Method': 'POST',
+      'Access-Control-Request-Headers': 'content-type',
+    },
+  });
+}
+
+const FRIENDS = [
+  'https://example.com',
+  'http://example.com:3000',
+  'https://www.example.com',
+  'https://a.b.example.com',
+  'https://partner.example:8443',
+  'https://mail.example.net',
+];
+const STRANGERS = [
+  'https://evil.example',
+  'https://example.com.evil.example',
+  'https://notexample.com',
+  'https://partner.example',
+  'http://partner.example:8443',
+  'https://evil.example/example.com',
+  'https://example.com@evil.example',
+  'https://evil.example\\example.com',
+  'chrome-extension://abcdef',
+  'file://',
+];
+
+describe('pages that may use the form', () => {
+  test.each(FRIENDS)('%s posts, reads the answer and gets its preflight answered', async (origin) => {
+    const http = await startHttp({ forms: FORMS });
+    const answer = await post(http, { Origin: origin });
+    expect(answer.status).toBe(200);
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      vary: 'Origin',
+      'access-control-expose-headers': expect.stringContaining('X-RateLimit-Remaining'),
+    });
+    const asked = await preflight(http, origin);
+    expect(asked.status).toBe(204);
+    expect(asked.headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-allow-methods': 'POST',
+      'access-control-allow-headers': expect.stringContaining('idempotency-key'),
+      'access-control-max-age': '86400',
+      'x-ratelimit-limit': expect.stringMatching(/^\d+$/),
+    });
+  });
+
+  test.each(STRANGERS)('%s does not, by Origin, by Referer or by preflight', async (origin) => {
+    const http = await startHttp({ forms: FORMS });
+    const answers = [
+      await post(http, { Origin: origin }),
+      await post(http, { Referer: `${origin}/page` }),
+      await preflight(http, origin),
+    ];
+    for (const answer of answers) {
+      expect(answer.status).toBe(403);
+      expect(answer.json()).toMatchObject({ errors: [{ code: 'ORIGIN_NOT_ALLOWED' }] });
+      expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+      expect(answer.headers.vary).toBe('Origin');
+    }
+    expect(await http.submissions()).toEqual([]);
+  });
+
+  test('without Origin and Referer, or with Origin: null, a post passes at level normal and not at strict', async () => {
+    const http = await startHttp({ forms: FORMS });
+    for (const headers of [{}, { Origin: 'null' }]) {
+      expect((await post(http, headers)).status).toBe(200);
+      expect((await post(http, headers, '/example.com/strict')).status).toBe(403);
+    }
+    expect((await post(http, { Referer: 'https://example.com/x' }, '/example.com/strict')).status).toBe(200);
+    expect((await post(http, { Origin: 'https://example.com' }, '/example.com/strict')).status).toBe(200);
+  });
+
+  test('this server’s own pages may: base_url, and on a bare machine the address that was called', async () => {
+    const http = await startHttp({
+      server: { http: { listen: ['127.0.0.1:0'], base_url: 'https://forms.example.net/' } },
+    });
+    expect((await post(http, { Origin: 'https://forms.example.net' })).status).toBe(200);
+    expect((await post(http, { Origin: http.base })).status).toBe(200);
+    expect((await post(http, { Origin: 'http://127.0.0.1:1' })).status).toBe(403);
+    // DNS rebinding: the attacker's own name leads here.
+    expect((await post(http, { Origin: 'http://evil.example', Host: 'evil.example' })).status).toBe(403);
+  });
+});
+
+test('every answer of a form’s address is readable for its pages', async () => {
+  const origin = 'https://example.com';
+  const http = await startHttp({
+    forms: { contact: { rateLimit: 1, required: ['name'] } },
+    limits: { body: '1KiB' },
+    options: { accept: () => Promise.reject(new Error('secret trouble')) },
+  });
+  const send = (path: string, init: Parameters<TestHttp['request']>[1] = {}) =>
+    http.request(path, { ...init, headers: { Accept: 'application/json', Origin: origin, ...init.headers } });
+  const answers = [
+    await send('/example.com/nope', { body: BODY }),
+    await send('/example.com/contact', { method: 'PUT' }),
+    await send('/example.com/contact', { body: 'x', headers: { 'Content-Type': 'text/plain' } }),
+    await send('/example.com/contact', { body: new URLSearchParams({ name: 'x'.repeat(2000) }) }),
+    await send('/example.com/contact', { body: BODY }),
+    await send('/example.com/contact', { body: new URLSearchParams({ name: 'x' }) }),
+    await send('/example.com/contact', { body: BODY }),
+    await send('/example.com/contact', { body: BODY }),
+    await send('/example.com/contact', { body: BODY }),
+  ];
+  expect(answers.map(({ status }) => status)).toEqual([404, 405, 415, 413, 400, 500, 400, 429, 429]);
+  for (const answer of answers) {
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      vary: 'Origin',
+      'x-request-id': expect.stringMatching(/^req_/),
+    });
+  }
+  expect(answers[1]?.headers.allow).toBe('GET, HEAD, POST, OPTIONS');
+  expect(answers[5]?.text).not.toContain('secret');
+});
+
+test('a pending domain’s own pages can read what is missing; other paths are nobody’s to read', async () => {
+  const http = await startHttp();
+  const pending = await post(http, { Origin: 'https://pending.example' }, '/pending.example/contact');
+  expect([pending.status, pending.headers['access-control-allow-origin']]).toEqual([403, 'https://pending.example']);
+  for (const path of ['/healthz', '/admin/queue', '/nope', '/unknown.example/contact']) {
+    const answer = await http.request(path, { headers: { Origin: 'https://example.com' } });
+    expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+  }
+});
+
+describe('what a browser gets', () => {
+  const cases: [string, Record<string, string>, 'page' | 'json'][] = [
+    ['a navigation', { 'Sec-Fetch-Mode': 'navigate', Accept: 'application/json' }, 'page'],
+    ['a bare fetch()', { 'Sec-Fetch-Mode': 'cors', Accept: '*/*' }, 'json'],
+    ['fetch() without CORS', { 'Sec-Fetch-Mode': 'no-cors', Accept: 'text/html' }, 'json'],
+    ['an old browser', { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' }, 'page'],
+    ['curl', { Accept: '*/*' }, 'page'],
+    ['no Accept', {}, 'page'],
+    ['a script that asks for JSON', { Accept: 'application/json' }, 'json'],
+    ['axios', { Accept: 'application/json, text/plain, */*' }, 'json'],
+    ['JSON at less quality', { Accept: 'text/html, application/json;q=0.5' }, 'page'],
+    ['jQuery', { Accept: '*/*', 'X-Requested-With': 'XMLHttpRequest' }, 'json'],
+  ];
+  test.each(cases)('%s', async (_, headers, expected) => {
+    const http = await startHttp({ forms: { contact: { required: ['message'] } } });
+    for (const body of [BODY, new URLSearchParams({ name: 'x' })]) {
+      const answer = await http.request(ADDRESS, { body, headers });
+      expect(answer.headers['content-type']).toBe(
+        expected === 'page' ? 'text/html; charset=utf-8' : 'application/json',
+      );
+    }
+  });
+
+  test('a JSON body gets JSON, unless it is a navigation', async () => {
+    const http = await startHttp();
+    const answer = await http.request(ADDRESS, { body: { message: 'x' } });
+    expect(answer.json()).toMatchObject({ ok: true });
+    expect(answer.json()).not.toHaveProperty('errors');
+  });
+});
+
+describe('where a browser goes on', () => {
+  const next = async (forms: object, fields: Record<string, string>, headers: Record<string, string> = {}) => {
+    const http = await startHttp({ forms: { contact: forms } });
+    const body = new URLSearchParams({ message: 'x', ...fields });
+    const page = await http.request(ADDRESS, { body, headers });
+    const json = await http.request(ADDRESS, { body, headers: { ...headers, Accept: 'application/json' } });
+    return { status: page.status, location: page.headers.location, next: json.json()['next'], base: http.base };
+  };
+
+  test('to the form’s page', async () => {
+    const redirect = 'https://shop.example/thanks?a=1#top';
+    expect(await next({ redirect }, {})).toMatchObject({ status: 303, location: redirect, next: redirect });
+  });
+
+  test('to _next where its host may use the form; it goes before the form’s own', async () => {
+    const forms = { redirect: 'https://example.com/default', allowed_origins: ['https://partner.example'] };
+    const target = (url: string, headers?: Record<string, string>) =>
+      next(forms, { _next: url }, headers).then(({ location }) => location);
+    expect(await target('https://www.example.com/thanks?x=1')).toBe('https://www.example.com/thanks?x=1');
+    expect(await target('https://partner.example/')).toBe('https://partner.example/');
+    expect(await target('/thanks', { Referer: 'https://www.example.com/contact/form' })).toBe(
+      'https://www.example.com/thanks',
+    );
+    expect(await target('thanks.html')).toBe('https://example.com/thanks.html');
+    for (const foreign of [
+      'https://evil.example/',
+      '//evil.example',
+      'https:evil.example',
+      'javascript:alert(1)',
+      'https://example.com@evil.example/',
+      'https://example.com.evil.example',
+      'data:text/html,x',
+      '\\\\evil.example',
+      'https://user@example.com/',
+    ]) {
+      const location = await target(foreign);
+      expect(location === 'https://example.com/default' || new URL(location ?? '').host === 'example.com').toBe(true);
+    }
+  });
+
+  test('else to a page of ours; next is always an address that thanks', async () => {
+    const { status, next: address, base } = await next({}, {});
+    expect(status).toBe(200);
+    expect(address).toBe(`${base}${ADDRESS}?thanks`);
+    const http = await startHttp({ forms: { contact: { thank_you: 'We <3 you' } } });
+    const page = await http.request(`${ADDRESS}?thanks`);
+    expect([page.status, page.text]).toEqual([200, expect.stringContaining('We &lt;3 you')]);
+  });
+
+  test('a mistake leads to error_redirect; our own trouble does not', async () => {
+    const http = await startHttp({ forms: { contact: { error_redirect: 'https://example.com/oops' } } });
+    const answer = await http.request(ADDRESS, { body: new URLSearchParams({ email: 'x' }) });
+    expect([answer.status, answer.headers.location]).toEqual([303, 'https://example.com/oops']);
+    const foreign = await http.request(ADDRESS, { body: BODY, headers: { Origin: 'https://evil.example' } });
+    expect(foreign.status).toBe(403);
+  });
+});
