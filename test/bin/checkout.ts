@@ -9,12 +9,13 @@ import { join } from 'node:path';
 const TOOLS = ['cat', 'cmp', 'cp', 'dirname', 'kill', 'ln', 'mkdir', 'readlink', 'rm', 'sh', 'sleep'];
 
 const MAIN = `
-console.log(JSON.stringify({ args: process.argv.slice(2), cwd: process.cwd(), node: process.execPath, pid: process.pid,
-  cache: process.env.NODE_COMPILE_CACHE, home: process.env.HOME }));
 if (process.argv[2] === 'wait') {
   process.on('SIGTERM', () => { console.log('stopped'); process.exit(3); });
   setInterval(() => {}, 1000);
-}`;
+}
+console.log(JSON.stringify({ args: process.argv.slice(2), cwd: process.cwd(), node: process.execPath, pid: process.pid,
+  cache: process.env.NODE_COMPILE_CACHE, home: process.env.HOME }));
+`;
 
 /** What npm ci leaves: the pinned Node and npm's own record, written last. Its arguments are kept for the test to see. */
 const NPM = `#!/bin/sh
