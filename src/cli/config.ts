@@ -11,7 +11,7 @@ import { jsonSchemaText, type SchemaKind } from '../config/json-schema.ts';
 import { loadProjects, loadServer, type Reading } from '../config/load.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
-import { maskPasswords } from '../config/secrets.ts';
+import { machineSecrets, maskPasswords } from '../config/secrets.ts';
 import { UserError } from '../lib/errors.ts';
 
 /** Exit code of a configuration that cannot be used (EX_CONFIG of sysexits.h). */
@@ -85,6 +85,16 @@ export async function configShow(
 export function configSchema(kind: SchemaKind, write: (text: string) => void): number {
   write(jsonSchemaText(kind));
   return 0;
+}
+
+/** Where the daemon of this configuration is administered. Throws UserError where that cannot be told. */
+export async function adminSocket(path: string | undefined, env: ConfigOptions['env']): Promise<string> {
+  const file = await findServerFile(path, env);
+  const loaded = await loadServer(file, machineSecrets(env));
+  if ('ok' in loaded) return loaded.ok.server.admin_socket;
+  throw new UserError(
+    `${loaded.errors.map(formatProblem).join('\n')}\n(--socket names the daemon's socket without it)`,
+  );
 }
 
 async function withUserErrors(write: (text: string) => void, work: () => Promise<number>): Promise<number> {

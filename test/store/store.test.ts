@@ -53,6 +53,14 @@ test('a thousand units at once are all written', async () => {
   expect((await store.select(buckets({}))).length).toBe(1000);
 });
 
+test('units that lock the same rows in opposite order all go through', async () => {
+  const store = await openTestStore();
+  await store.write([insert({ bucket: 'a', count: 0 }), insert({ bucket: 'b', count: 0 })]);
+  const units = Array.from({ length: 4 }, (_, i) => (i % 2 === 0 ? ['a', 'b'] : ['b', 'a']));
+  await Promise.all(units.map((names) => store.write(names.map((bucket) => bump({ bucket })))));
+  expect(await store.select(buckets({}))).toMatchObject([{ count: 4 }, { count: 4 }]);
+});
+
 test('a forgotten value is an error, not a null', async () => {
   const store = await openTestStore();
   // @ts-expect-error -- the type already forbids it

@@ -1,0 +1,174 @@
+/** `postern queue …`: what waits, why, and what to do about it. */
+import { z } from 'zod';
+import { messageOf } from '../lib/errors.ts';
+import { DaemonUnreachable, RequestRefused, type Client } from './client.ts';
+import { printable, table } from './table.ts';
+
+export interface QueueOptions {
+  readonly client: Client;
+  /** Takes the output, line breaks included. */
+  readonly write: (text: string) => void;
+  /** Takes what went wrong. */
+  readonly complain: (text: string) => void;
+  /** The daemon's JSON instead of a table. */
+  readonly json: boolean;
+  /** Columns of the terminal. */
+  readonly width?: number | undefined;
+}
+
+/** Exit codes: 0 done, 1 the daemon refused, 3 it cannot be reached. */
+const EXIT = { done: 0, refused: 1, unreachable: 3 } as const;
+
+const delivery = z.object({
+  id: z.string(),
+  message: z.string(),
+  recipient: z.string(),
+  destination: z.string(),
+  state: z.string(),
+  attempts: z.number(),
+  next_attempt_at: z.string().nullable(),
+  last_reply: z.string().nullable(),
+});
+const listing = z.object({ deliveries: z.array(delivery), count: z.number(), next_cursor: z.string().nullable() });
+const shown = z.object({
+  message: z.object({
+    id: z.string(),
+    kind: z.string(),
+    domain: z.string(),
+    submission: z.string().nullable(),
+    size: z.number(),
+    created_at: z.string(),
+    expires_at: z.string(),
+  }),
+  deliveries: z.array(
+    delivery.extend({
+      tries: z.array(
+        z.object({
+          number: z.number(),
+          at: z.string(),
+          host: z.string().nullable(),
+          address: z.string().nullable(),
+          tls: z.string().nullable(),
+          outcome: z.string(),
+          reply: z.string(),
+        }),
+      ),
+    }),
+  ),
+});
+const operated = z.object({ deliveries: z.array(z.string()) });
+const steered = z.object({ destination: z.string(), held: z.boolean() });
+
+export interface ListFilter {
+  readonly state?: string | undefined;
+  readonly domain?: string | undefined;
+  readonly limit?: string | undefined;
+  /** The `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
+}
+
+/** Lists deliveries, newest first. Answers the exit code, as all of these do. */
+export function queueList(options: QueueOptions, filter: ListFilter): Promise<number> {
+  return run(options, async ({ client, write, json, width }) => {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
+    const data = await client.get(`/admin/queue?${query.toString()}`);
+    if (json) return writeJson(write, data);
+    const { deliveries, count, next_cursor: next } = listing.parse(data);
+    if (deliveries.length === 0) return write('Nothing is in the queue that matches.\n');
+    const rows = deliveries.map((row) => [
+      row.id,
+      row.state,
+      String(row.attempts),
+      shortTime(row.next_attempt_at),
+      row.recipient,
+      row.last_reply ?? '',
+    ]);
+    write(table(['DELIVERY', 'STATE', 'TRIES', 'NEXT TRY', 'RECIPIENT', 'LAST REPLY'], rows, width));
+    write(`${deliveries.length} of ${count}${next === null ? '' : `; more with --cursor ${next}`}\n`);
+  });
+}
+
+/** Shows a message, by its id or a delivery's, with every attempt. */
+export function queueShow(options: QueueOptions, id: string): Promise<number> {
+  return run(options, async ({ client, write, json, width }) => {
+    const data = await client.get(`/admin/queue/${encodeURIComponent(id)}`);
+    if (json) return writeJson(write, data);
+    const { message, deliveries } = shown.parse(data);
+    write(`${message.id}  ${message.kind} of ${message.domain}\n`);
+    if (message.submission !== null) write(`submission  ${message.submission}\n`);
+    write(`accepted    ${shortTime(message.created_at)}, given up ${shortTime(message.expires_at)}\n`);
+    if (message.size > 0) write(`size        ${message.size} bytes\n`);
+    for (const { tries, ...row } of deliveries) {
+      const next = row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
+      write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${next}\n`);
+      if (tries.length === 0 && row.last_reply !== null) write(`  ${printable(row.last_reply)}\n`);
+      const rows = tries.map((attempt) => [
+        `  ${attempt.number}`,
+        shortTime(attempt.at),
+        attempt.outcome,
+        [attempt.host, attempt.address].filter((part) => part !== null).join(' '),
+        attempt.tls ?? 'clear',
+        attempt.reply,
+      ]);
+      if (rows.length > 0) write(table(['  TRY', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, width));
+    }
+  });
+}
+
+/** Tries what waits of a message or delivery now. */
+export function queueRetry(options: QueueOptions, id: string): Promise<number> {
+  return operate(options, { id, verb: 'retry', done: 'will be tried now' });
+}
+
+/** Ends what waits of a message or delivery for good. */
+export function queueCancel(options: QueueOptions, id: string): Promise<number> {
+  return operate(options, { id, verb: 'cancel', done: 'cancelled' });
+}
+
+/** Lets no mail to a domain leave until it is released. */
+export function queueHold(options: QueueOptions, domain: string): Promise<number> {
+  return steer(options, domain, 'hold');
+}
+
+/** Ends a hold. */
+export function queueRelease(options: QueueOptions, domain: string): Promise<number> {
+  return steer(options, domain, 'release');
+}
+
+function operate(options: QueueOptions, what: { id: string; verb: 'retry' | 'cancel'; done: string }): Promise<number> {
+  return run(options, async ({ client, write, json }) => {
+    const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
+    if (json) return writeJson(write, data);
+    for (const id of operated.parse(data).deliveries) write(`${id} ${what.done}\n`);
+  });
+}
+
+function steer(options: QueueOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
+  return run(options, async ({ client, write, json }) => {
+    const data = await client.post(`/admin/queue/${verb}`, { domain });
+    if (json) return writeJson(write, data);
+    const { destination, held } = steered.parse(data);
+    write(held ? `mail to ${destination} is held\n` : `mail to ${destination} goes on\n`);
+  });
+}
+
+async function run(options: QueueOptions, work: (options: QueueOptions) => Promise<void>): Promise<number> {
+  try {
+    await work(options);
+    return EXIT.done;
+  } catch (error) {
+    if (!(error instanceof DaemonUnreachable) && !(error instanceof RequestRefused)) throw error;
+    options.complain(`${printable(messageOf(error))}\n`);
+    return error instanceof DaemonUnreachable ? EXIT.unreachable : EXIT.refused;
+  }
+}
+
+function writeJson(write: QueueOptions['write'], data: unknown): void {
+  write(`${JSON.stringify(data, null, 2)}\n`);
+}
+
+/** ISO 8601 without milliseconds. */
+function shortTime(time: string | null): string {
+  return time === null ? '-' : time.replace(/\.\d+Z$/, 'Z');
+}

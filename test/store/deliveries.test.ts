@@ -1,0 +1,350 @@
+/** Claims, leases and destinations as rows: what is due is claimed once, and nothing that waits is forgotten. */
+import { describe, expect, test } from 'vitest';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import { attemptsOfMessage } from '../../src/store/attempts.ts';
+import {
+  claimDeliveries,
+  claimDeliveriesOfTenant,
+  leasedTo,
+  renewLeases,
+  takeBackLeases,
+  tenantsWaiting,
+} from '../../src/store/claims.ts';
+import {
+  deferDelivery,
+  deliveriesOfMessage,
+  endWaiting,
+  findDelivery,
+  giveBack,
+  makeDue,
+  overdueDeliveries,
+  selectDeliveries,
+  settleDelivery,
+} from '../../src/store/deliveries.ts';
+import {
+  clearFailures,
+  dueDestinations,
+  dueDestinationsAmong,
+  findDestination,
+  nextDueAt,
+  noteDue,
+  pauseDestination,
+  recomputeDue,
+  repairDue,
+  setHeld,
+} from '../../src/store/destinations.ts';
+import type { Statement } from '../../src/store/statement.ts';
+import { UnmetError, type Store } from '../../src/store/store.ts';
+import { suppress } from '../../src/store/suppressions.ts';
+import type { NewMessage } from '../../src/queue/enqueue.ts';
+import { newMessage } from '../harness/queue.ts';
+import { openTestStore } from '../harness/store.ts';
+
+const NOW = 1_000_000;
+const CLAIM = {
+  destination: 'example.test',
+  now: NOW,
+  owner: 'me',
+  until: NOW + 60_000,
+  delays: '[100,200,300]',
+  last_delay: 2,
+  limit: 100,
+};
+
+async function add(
+  store: Store,
+  recipients: string | readonly string[],
+  more: Partial<NewMessage> & { at?: number } = {},
+) {
+  const { id, unit } = enqueue(newMessage(recipients, more), more.at ?? NOW);
+  await store.write(unit);
+  return id;
+}
+
+async function claim(store: Store, more: Partial<typeof CLAIM> = {}) {
+  const [{ rows }] = await store.write([claimDeliveries({ ...CLAIM, ...more })]);
+  return rows;
+}
+
+describe('a claim', () => {
+  test('takes what is due, longest due first, and writes the next try ahead', async () => {
+    const store = await openTestStore();
+    const second = await add(store, 'b@example.test', { at: NOW - 1 });
+    const first = await add(store, 'a@example.test', { at: NOW - 2 });
+    await add(store, 'late@example.test', { at: NOW + 1 });
+    await add(store, 'elsewhere@other.test');
+    const [one] = await claim(store, { limit: 1 });
+    expect(one).toMatchObject({ message: first, recipient: 'a@example.test', attempts: 1, suppressed: 0 });
+    expect(await claim(store)).toMatchObject([{ message: second }]);
+    expect(await claim(store)).toEqual([]);
+    expect(await findDelivery(store, one?.id ?? '')).toMatchObject({
+      state: 'sending',
+      attempts: 1,
+      next_attempt_at: NOW + 100,
+      lease_owner: 'me',
+      lease_until: NOW + 60_000,
+    });
+  });
+
+  test('counts the tries, and repeats the last delay', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    const delays: (number | null | undefined)[] = [];
+    for (let i = 1; i <= 4; i++) {
+      const [row] = await claim(store);
+      expect(row?.attempts).toBe(i);
+      delays.push((await findDelivery(store, row?.id ?? ''))?.next_attempt_at);
+      await store.write([deferDelivery({ id: row?.id ?? '', owner: 'me', attempts: i, reply: '451', due: NOW }, 1)]);
+    }
+    expect(delays).toEqual([NOW + 100, NOW + 200, NOW + 300, NOW + 300]);
+  });
+
+  test('by two owners at the same time gives each delivery to one', async () => {
+    const store = await openTestStore();
+    for (let i = 0; i < 20; i++) await add(store, `u${i}@example.test`);
+    const claims = await Promise.all(Array.from({ length: 10 }, (_, i) => claim(store, { owner: `o${i}`, limit: 3 })));
+    const ids = claims.flat().map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const rest = await claim(store);
+    expect(ids.length + rest.length).toBe(20);
+  });
+
+  test('knows who is suppressed, whatever the case, for this tenant alone', async () => {
+    const store = await openTestStore();
+    await store.write([suppress({ tenant: 'ten_a', address: 'No@example.test', reason: 'bounce', created_at: NOW })]);
+    await add(store, ['nO@example.test', 'yes@example.test']);
+    await add(store, 'no@example.test', { tenant: 'ten_b' });
+    const rows = await claim(store);
+    expect(new Set(rows.map(({ tenant, recipient, suppressed }) => `${tenant} ${recipient} ${suppressed}`))).toEqual(
+      new Set(['ten_a nO@example.test 1', 'ten_a yes@example.test 0', 'ten_b no@example.test 0']),
+    );
+  });
+
+  test('can be for one tenant, and tenants are found in turn', async () => {
+    const store = await openTestStore();
+    for (const tenant of ['ten_a', 'ten_b', 'ten_c']) {
+      await add(store, ['one@example.test', 'two@example.test'], { tenant });
+    }
+    await add(store, 'a@other.test', { tenant: 'ten_d' });
+    const turns = (after: string, limit = 10) => tenantsWaiting(store, 'example.test', { after, limit });
+    expect(await turns('')).toEqual(['ten_a', 'ten_b', 'ten_c']);
+    expect(await turns('', 2)).toEqual(['ten_a', 'ten_b']);
+    expect(await turns('ten_a')).toEqual(['ten_b', 'ten_c']);
+    expect(await turns('ten_c')).toEqual([]);
+    const [{ rows }] = await store.write([claimDeliveriesOfTenant({ ...CLAIM, tenant: 'ten_b' })]);
+    expect(rows.map(({ tenant }) => tenant)).toEqual(['ten_b', 'ten_b']);
+    expect(await turns('')).toEqual(['ten_a', 'ten_c']);
+  });
+});
+
+describe('the end of a try', () => {
+  test.each<[string, (lease: { id: string; owner: string; attempts: number }) => Statement]>([
+    ['settled', (lease) => settleDelivery({ ...lease, state: 'delivered', reply: '250 ok', at: NOW + 1 }, 1)],
+    ['deferred', (lease) => deferDelivery({ ...lease, reply: '451 later', due: NOW + 1 }, 1)],
+    ['given back', (lease) => giveBack({ ...lease, due: NOW + 1 }, 1)],
+  ])('%s: only for the one who holds the lease of this try', async (_, statement) => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    const [row] = await claim(store);
+    const lease = { id: row?.id ?? '', owner: 'me', attempts: 1 };
+    await expect(store.write([statement({ ...lease, owner: 'somebody else' })])).rejects.toThrow(UnmetError);
+    await expect(store.write([statement({ ...lease, attempts: 2 })])).rejects.toThrow(UnmetError);
+    await store.write([statement(lease)]);
+    await expect(store.write([statement(lease)])).rejects.toThrow(UnmetError);
+    expect(await findDelivery(store, lease.id)).toMatchObject({ lease_owner: null, lease_until: null });
+  });
+
+  test('a claim that is given back never was', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    const [row] = await claim(store);
+    const id = row?.id ?? '';
+    await store.write([giveBack({ id, owner: 'me', attempts: 1, due: NOW }, 1)]);
+    expect(await findDelivery(store, id)).toMatchObject({ state: 'queued', attempts: 0, next_attempt_at: NOW });
+    await claim(store);
+    await store.write([deferDelivery({ id, owner: 'me', attempts: 1, reply: '451', due: NOW }, 1)]);
+    await claim(store);
+    await store.write([giveBack({ id, owner: 'me', attempts: 2, due: NOW }, 1)]);
+    expect(await findDelivery(store, id)).toMatchObject({ state: 'deferred', attempts: 1, last_reply: '451' });
+  });
+});
+
+describe('leases', () => {
+  test('that ran out are taken back: the try counts, its end is written down, the next is when the claim said', async () => {
+    const store = await openTestStore();
+    const message = await add(store, 'a@example.test');
+    await claim(store);
+    await store.write([recomputeDue({ name: 'example.test' })]);
+    expect(await takeBackLeases(store, NOW + 60_000, NOW + 60_000)).toBe(0);
+    expect(await takeBackLeases(store, NOW + 60_001, NOW + 60_001)).toBe(1);
+    expect(await deliveriesOfMessage(store, message)).toMatchObject([
+      { state: 'deferred', attempts: 1, next_attempt_at: NOW + 100, lease_owner: null, lease_until: null },
+    ]);
+    expect(await attemptsOfMessage(store, message)).toMatchObject([
+      { number: 1, outcome: 'interrupted', at: NOW + 60_001 },
+    ]);
+    expect(await findDestination(store, 'example.test')).toMatchObject({ next_due_at: NOW + 100 });
+  });
+
+  test('that are renewed are not', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    const [row] = await claim(store);
+    await store.write([renewLeases({ owner: 'me', until: NOW + 100_000 })]);
+    expect(await takeBackLeases(store, NOW + 60_001, NOW)).toBe(0);
+    expect(await leasedTo(store, 'me')).toEqual([{ id: row?.id, attempts: 1, destination: 'example.test' }]);
+    expect(await leasedTo(store, 'you')).toEqual([]);
+  });
+});
+
+describe('a destination', () => {
+  const name = 'example.test';
+  const due = async (store: Store) => (await findDestination(store, name))?.next_due_at;
+
+  test('is due when its earliest delivery is', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test', { at: NOW + 5 });
+    expect(await due(store)).toBe(NOW + 5);
+    await add(store, 'b@example.test', { at: NOW + 2 });
+    expect(await due(store)).toBe(NOW + 2);
+    await add(store, 'c@example.test', { at: NOW + 9 });
+    expect(await due(store)).toBe(NOW + 2);
+    await claim(store, { now: NOW + 2 });
+    await store.write([recomputeDue({ name })]);
+    expect(await due(store)).toBe(NOW + 5);
+    await claim(store, { now: NOW + 10 });
+    await store.write([recomputeDue({ name })]);
+    expect(await due(store)).toBe(null);
+    await store.write([noteDue({ name, due: NOW + 50 })]);
+    expect(await due(store)).toBe(NOW + 50);
+  });
+
+  test('in a pause is due at its end; until five failures new mail may probe before', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    const pause = { name, pauses: 1, paused_until: NOW + 1000, last_error: 'refused' };
+    await store.write([pauseDestination({ ...pause, failures: 4 })]);
+    expect(await due(store)).toBe(NOW + 1000);
+    await add(store, 'b@example.test', { at: NOW + 1 });
+    expect(await due(store)).toBe(NOW + 1);
+
+    await store.write([pauseDestination({ ...pause, failures: 5 })]);
+    await add(store, 'c@example.test', { at: NOW + 2 });
+    await store.write([recomputeDue({ name })]);
+    expect(await due(store)).toBe(NOW + 1000);
+    await store.write([noteDue({ name, due: NOW + 5000 })]);
+    expect(await due(store)).toBe(NOW + 1000);
+
+    await store.write([clearFailures({ name }), recomputeDue({ name })]);
+    expect(await findDestination(store, name)).toMatchObject({
+      next_due_at: NOW,
+      failures: 0,
+      pauses: 0,
+      paused_until: null,
+      last_error: null,
+    });
+  });
+
+  test('that fails leaves all that waits for it as it is', async () => {
+    const store = await openTestStore();
+    for (let i = 0; i < 20; i++) await add(store, `u${i}@example.test`);
+    const before = await selectDeliveries(store, { limit: 100 });
+    const pause = { name, failures: 1, pauses: 1, paused_until: NOW + 1000, last_error: 'refused' };
+    await store.write([pauseDestination(pause)]);
+    expect(await selectDeliveries(store, { limit: 100 })).toEqual(before);
+    expect(await dueDestinations(store, NOW + 999, 10)).toEqual([]);
+    expect(await dueDestinations(store, NOW + 1000, 10)).toMatchObject([{ name, last_error: 'refused' }]);
+  });
+
+  test('is found when it is due and not held, longest overdue first', async () => {
+    const store = await openTestStore();
+    for (const [i, domain] of ['c.test', 'a.test', 'b.test', 'later.test'].entries()) {
+      await add(store, `x@${domain}`, { at: NOW + i });
+    }
+    await store.write([setHeld({ name: 'a.test', held: 1 }), setHeld({ name: 'unknown.test', held: 1 })]);
+    const names = async (rows: Promise<{ name: string }[]>) => (await rows).map((row) => row.name);
+    expect(await names(dueDestinations(store, NOW + 2, 10))).toEqual(['c.test', 'b.test']);
+    expect(await names(dueDestinations(store, NOW + 2, 1))).toEqual(['c.test']);
+    expect(await names(dueDestinationsAmong(store, NOW + 9, ['later.test', 'a.test', 'none.test']))).toEqual([
+      'later.test',
+    ]);
+    expect(await nextDueAt(store)).toBe(NOW);
+    await store.write([setHeld({ name: 'a.test', held: 0 })]);
+    expect(await names(dueDestinations(store, NOW + 2, 10))).toEqual(['c.test', 'a.test', 'b.test']);
+  });
+
+  test('that was forgotten is found again', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    await add(store, 'b@other.test');
+    await store.write([claimDeliveries({ ...CLAIM, destination: 'other.test' }), recomputeDue({ name: 'other.test' })]);
+    const [row] = await claim(store);
+    await store.write([recomputeDue({ name })]);
+    // The race of two daemons: the delivery is there, the destination does not know.
+    await store.write([giveBack({ id: row?.id ?? '', owner: 'me', attempts: 1, due: NOW + 7 }, 1)]);
+    expect(await due(store)).toBe(null);
+    const [{ changes }] = await store.write([repairDue({})]);
+    expect(changes).toBe(1);
+    expect(await due(store)).toBe(NOW + 7);
+  });
+});
+
+describe('deliveries that waited too long', () => {
+  test('are found unless they are about to be tried or held', async () => {
+    const store = await openTestStore();
+    const ttl = 1000;
+    const late = NOW + ttl;
+    await add(store, 'due@due.test', { ttl });
+    await add(store, 'paused@paused.test', { ttl });
+    await add(store, 'held@held.test', { ttl });
+    await add(store, 'young@paused.test', { ttl: ttl + 1 });
+    const pause = { failures: 1, pauses: 1, paused_until: late + 1, last_error: 'refused' };
+    await store.write([
+      pauseDestination({ ...pause, name: 'paused.test' }),
+      pauseDestination({ ...pause, name: 'held.test' }),
+      setHeld({ name: 'held.test', held: 1 }),
+    ]);
+    const found = async () => (await overdueDeliveries(store, late, 10)).map(({ recipient }) => recipient);
+    expect(await found()).toEqual(['paused@paused.test']);
+    const [row] = await selectDeliveries(store, { destination: 'due.test', limit: 1 });
+    await store.write([makeDue({ id: row?.id ?? '', due: late + 1 })]);
+    expect((await found()).toSorted()).toEqual(['due@due.test', 'paused@paused.test']);
+  });
+
+  test('and are ended once, unless somebody claimed them', async () => {
+    const store = await openTestStore();
+    const message = await add(store, ['a@example.test', 'b@other.test']);
+    const [a, b] = (await deliveriesOfMessage(store, message)).toSorted((x, y) =>
+      x.recipient.localeCompare(y.recipient),
+    );
+    const end = (id: string | undefined) => endWaiting({ id: id ?? '', state: 'expired', reply: 'too late', at: NOW });
+    await claim(store);
+    const results = await store.write([end(a?.id), end(b?.id), end(b?.id)]);
+    expect(results.map(({ changes }) => changes)).toEqual([0, 1, 0]);
+    expect(await findDelivery(store, b?.id ?? '')).toMatchObject({
+      state: 'expired',
+      next_attempt_at: null,
+      settled_at: NOW,
+    });
+  });
+});
+
+test('deliveries are listed by state and destination, page by page, newest first', async () => {
+  const store = await openTestStore();
+  for (let i = 0; i < 5; i++) await add(store, [`u${i}@example.test`, `u${i}@other.test`], { at: NOW + i });
+  await claim(store, { now: NOW + 1 });
+  const all = await selectDeliveries(store, { destination: 'example.test', limit: 10 });
+  expect(all.map(({ recipient }) => recipient)).toEqual(
+    ['u4', 'u3', 'u2', 'u1', 'u0'].map((user) => `${user}@example.test`),
+  );
+  const queued = await selectDeliveries(store, { destination: 'example.test', state: 'queued', limit: 2 });
+  expect(queued.map(({ recipient }) => recipient)).toEqual(['u4@example.test', 'u3@example.test']);
+  const next = await selectDeliveries(store, {
+    destination: 'example.test',
+    state: 'queued',
+    limit: 2,
+    before: queued[1]?.id ?? '',
+  });
+  expect(next.map(({ recipient }) => recipient)).toEqual(['u2@example.test']);
+  expect((await selectDeliveries(store, { state: 'sending', limit: 10 })).length).toBe(2);
+});
