@@ -28,7 +28,7 @@ export interface MultipartLimits extends FieldLimits {
 
 export interface Parts {
   readonly entries: readonly Entry[];
-  /** Every file that was chosen, also those that were not kept. */
+  /** Every file that was chosen, also those not kept; without a name where a field for files was left empty. */
   readonly chosen: readonly { readonly field: string; readonly filename: string }[];
   readonly refusal: Refusal | undefined;
 }
@@ -133,15 +133,16 @@ export class PartCollector implements PartSink {
     const decoder = this.#decoder(declared);
     if (decoder === undefined) return { entries: [], chosen: [], refusal: unknownCharset(declared ?? '') };
     const entries = new Entries(this.#options.limits);
+    const chosen: { field: string; filename: string }[] = [];
     for (const piece of this.#pieces) {
       const field = decodeName(piece.name, decoder);
       if (field === undefined) this.#refusal ??= malformed(`The name of a field is not valid ${decoder.charset}.`);
       else if (piece.filename === undefined) this.#addField(entries, { field, piece, decoder });
       else if (piece.filename !== '' || piece.size > 0) {
         piece.names = { field, filename: plainFilename(decodeName(piece.filename, decoder) ?? '') };
-      }
+        chosen.push(piece.names);
+      } else chosen.push({ field, filename: '' });
     }
-    const chosen = this.#pieces.flatMap(({ names }) => names ?? []);
     return { entries: entries.list, chosen, refusal: this.#refusal ?? entries.refusal };
   }
 

@@ -4,6 +4,7 @@
  * finishes the requests that are in progress and takes no new ones.
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import Koa from 'koa';
 import { clientBucket, type Limits } from '../access/limits.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -183,9 +184,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   async function close(graceMs: number): Promise<void> {
     closing = true;
+    // Not http.Server's own close: it hangs up on idle connections at once, on which the next request may be on its way.
     const closed = servers
       .filter(({ listening }) => listening)
-      .map((server) => new Promise((resolve) => server.close(resolve)));
+      .map((server) => new Promise((resolve) => NetServer.prototype.close.call(server, resolve)));
     const until = clock.monotonic() + graceMs;
     do await clock.sleep(Math.min(SETTLE_MS, graceMs));
     while (busy() && clock.monotonic() < until);

@@ -37,19 +37,19 @@ export function errorPage({ refusal, requestId, form, typed, wait, formAction, a
     ...(again === undefined || formAction === undefined ? {} : { formAction }),
     ...(ancestors === undefined ? {} : { ancestors }),
     content: html`${mark('bad')}
-      <h1>${heading}</h1>
-      ${form !== undefined && html`<p class="soft">${form.name}</p> `}
-      <div class="alert" role="alert" tabindex="-1" autofocus>
-        <p>${wordsOf(refusal)}</p>
-        ${
-          faults.length > 0 &&
-          html`<ul>
-            ${faults.map((fault) => faultLine(fault, again?.ids))}
-          </ul> `
-        }
-      </div>
-      ${advice({ code: refusal.code, givenBack: again !== undefined, wait })} ${again?.html}`,
+<h1>${heading}</h1>
+${form !== undefined && html`<p class="soft">${form.name}</p>\n`}<div class="alert" role="alert" tabindex="-1" autofocus>
+<p>${wordsOf(refusal)}</p>
+${faults.length > 0 && html`<ul>${inOrder(faults, again?.ids).map((fault) => faultLine(fault, again?.ids))}</ul>\n`}</div>
+${advice({ code: refusal.code, givenBack: again !== undefined, wait })}
+${again?.html}`,
   });
+}
+
+/** As the fields stand on the page; faults of the whole form first. */
+function inOrder(faults: readonly FieldError[], ids: ReadonlyMap<string, string> = new Map()): readonly FieldError[] {
+  const names = [...ids.keys()].map((name) => name.replace(/\[\]$/, ''));
+  return faults.toSorted((a, b) => names.indexOf(a.field ?? '') - names.indexOf(b.field ?? ''));
 }
 
 function faultLine({ field = '', message }: FieldError, ids: ReadonlyMap<string, string> | undefined): Content {
@@ -61,9 +61,7 @@ function advice({ code, givenBack, wait }: { code: ErrorCode; givenBack: boolean
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
   const when = wait === undefined ? '' : ` Please try again in ${waitWords(wait)}.`;
   if (!givenBack) {
-    return html`<p>
-      Nothing was sent.${when} Your browser’s Back button leads to the form; most browsers still know what you typed.
-    </p>`;
+    return html`<p>Nothing was sent.${when} Your browser’s Back button leads to the form; most browsers still know what you typed.</p>`;
   }
   return code === 'UNAVAILABLE' || code === 'INTERNAL'
     ? html`<p>Nothing is lost: what you typed is below. Please wait a minute and send it again.</p>`

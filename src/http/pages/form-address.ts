@@ -18,13 +18,11 @@ export function formAddressPage({ form, endpoint }: FormAddressPage): Page {
   return layout({
     title: `${form.name} – a form's address`,
     content: html`<h1>${form.name}</h1>
-      <p>
-        This is the address that a form of <a href="https://${form.domain}/">${form.domain}</a> is sent to. There is
-        nothing to read here: fill in the form on that site.
-      </p>
-      <h2>If you are building the site</h2>
-      <p>Send a form here with <code>method="post"</code>:</p>
-      <pre><code>${example}</code></pre>
-      <p>A script may <code>fetch()</code> it with JSON or <code>FormData</code> and gets JSON back.</p>`,
+<p>This is the address that a form of <a href="https://${form.domain}/">${form.domain}</a> is sent to. There is nothing to
+read here: fill in the form on that site.</p>
+<h2>If you are building the site</h2>
+<p>Send a form here with <code>method="post"</code>:</p>
+<pre><code>${example}</code></pre>
+<p>A script may <code>fetch()</code> it with JSON or <code>FormData</code> and gets JSON back.</p>`,
   });
 }

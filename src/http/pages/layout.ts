@@ -22,19 +22,21 @@ export interface Layout {
 
 export function layout({ title, content, requestId, formAction, ancestors }: Layout): Page {
   const page = html`<!doctype html>
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
-        <title>${title}</title>
-        ${new Html(`<style>${STYLE}</style>`)}
-      </head>
-      <body>
-        <main>${content}</main>
-        ${requestId !== undefined && html`<footer>Reference ${requestId}</footer> `}
-      </body>
-    </html> `;
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<style>${new Html(STYLE)}</style>
+</head>
+<body>
+<main>
+${content}
+</main>
+${requestId !== undefined && html`<footer>Reference ${requestId}</footer>\n`}</body>
+</html>
+`;
   const hash = createHash('sha256').update(STYLE).digest('base64');
   const policy = [
     "default-src 'none'",
@@ -53,17 +55,5 @@ function sources(list: readonly string[] = []): string {
 /** The sign at the head of a page: done, or not. */
 export function mark(kind: 'good' | 'bad'): Html {
   const sign = kind === 'good' ? 'M15 25l7 7 13-15' : 'M24 14v13M24 33.5v.5';
-  return html`<svg
-    class="mark ${kind}"
-    viewBox="0 0 48 48"
-    fill="none"
-    stroke="currentColor"
-    stroke-width="3"
-    stroke-linecap="round"
-    stroke-linejoin="round"
-    aria-hidden="true"
-  >
-    <circle cx="24" cy="24" r="21.5" stroke-opacity=".3" />
-    <path d="${sign}" />
-  </svg>`;
+  return html`<svg class="mark ${kind}" viewBox="0 0 48 48" fill="none" stroke="currentColor" stroke-width="3" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><circle cx="24" cy="24" r="21.5" stroke-opacity=".3"/><path d="${sign}"/></svg>`;
 }

@@ -14,27 +14,20 @@ export interface NotFound {
 export function formNotFoundPage({ name, domain, requestId, ancestors = [] }: NotFound): Page {
   const what =
     domain === undefined
-      ? html`<p>
-          This server has no forms of the domain <code>${name}</code>. If you came from a form, nothing was sent.
-        </p>`
-      : html`<p>
-          The domain <code>${domain.name}</code> has no form <code>${name}</code> here. If you came from a form, nothing
-          was sent.
-        </p>`;
+      ? html`This server has no forms of the domain <code>${name}</code>.`
+      : html`The domain <code>${domain.name}</code> has no form <code>${name}</code> here.`;
   return layout({
     title: 'No form here',
     requestId,
     ancestors,
     content: html`${mark('bad')}
-      <h1>There is no form at this address</h1>
-      ${what}
-      <details>
-        <summary>Is this your site?</summary>
-        <p>
-          The <code>action</code> of a form is this server’s address, then the domain, then the form’s key in the
-          project file: <code>/example.com/contact</code>. Check both for typing mistakes;
-          <code>postern config check</code> lists what this server knows.
-        </p>
-      </details>`,
+<h1>There is no form at this address</h1>
+<p>${what} If you came from a form, nothing was sent.</p>
+<details>
+<summary>Is this your site?</summary>
+<p>The <code>action</code> of a form is this server’s address, then the domain, then the form’s key in the project file:
+<code>/example.com/contact</code>. Check both for typing mistakes; <code>postern config check</code> reads what this
+server knows.</p>
+</details>`,
   });
 }

@@ -20,38 +20,32 @@ export function pendingPage({ domain, records, requestId, ancestors }: Pending):
     requestId,
     ancestors,
     content: html`${mark('bad')}
-      <h1>This form is not active yet</h1>
-      <div class="alert" role="alert" tabindex="-1" autofocus>
-        <p>Nothing was sent.</p>
-      </div>
-      <p>
-        The owner of ${domain} has still to finish setting it up. Please reach them in another way; your browser’s Back
-        button leads to what you typed.
-      </p>
-      <details>
-        <summary>Is ${domain} yours?</summary>
-        <p>The form works as soon as ${domain} publishes these DNS records:</p>
-        ${required.map(recordHtml)}
-        <p class="soft">They are looked up again by themselves; nothing else is to be done.</p>
-      </details>`,
+<h1>This form is not active yet</h1>
+<div class="alert" role="alert" tabindex="-1" autofocus>
+<p>Nothing was sent.</p>
+</div>
+<p>The owner of ${domain} has still to finish setting it up. Please reach them in another way; your browser’s Back button
+leads to what you typed.</p>
+<details>
+<summary>Is ${domain} yours?</summary>
+<p>The form works as soon as ${domain} publishes these DNS records:</p>
+${required.map(recordHtml)}<p class="soft">They are looked up again by themselves; nothing else is to be done.</p>
+</details>`,
   });
 }
 
 function recordHtml(record: CheckedRecord): Content {
   return html`<dl class="record">
-    <dt>Name</dt>
-    <dd><code>${record.name}</code></dd>
-    <dt>Type</dt>
-    <dd><code>${record.type}</code></dd>
-    <dt>Value</dt>
-    <dd><code>${record.value}</code></dd>
-    <dt>Found</dt>
-    <dd>${foundWords(record)}</dd>
-  </dl> `;
+<dt>Name</dt><dd><code>${record.name}</code></dd>
+<dt>Type</dt><dd><code>${record.type}</code></dd>
+<dt>Value</dt><dd><code>${record.value}</code></dd>
+<dt>Found</dt><dd>${foundWords(record)}</dd>
+</dl>
+`;
 }
 
 function foundWords({ status, found, problem }: CheckedRecord): Content {
   if (status === 'ok') return html`<span class="good">right</span>`;
   const words = html`<span class="${status !== 'unknown' && 'bad'}">${problem ?? 'not looked up yet'}</span>`;
-  return found.length === 0 ? words : html`${words} ${found.map((value) => html`<br /><code>${value}</code>`)}`;
+  return found.length === 0 ? words : html`${words}${found.map((value) => html`<br><code>${value}</code>`)}`;
 }

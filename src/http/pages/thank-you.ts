@@ -16,8 +16,8 @@ export function thankYouPage({ form, back, ancestors }: ThankYou): Page {
     title: 'Thank you',
     ancestors,
     content: html`${mark('good')}
-      <h1>Thank you</h1>
-      <div role="status">${words.split(/\n+/).map((line) => html`<p>${line}</p>`)}</div>
-      <p class="actions"><a class="button" href="${back}">Back to ${form.domain}</a></p>`,
+<h1>Thank you</h1>
+<div role="status">${words.split(/\n+/).map((line) => html`<p>${line}</p>`)}</div>
+<p class="actions"><a class="button" href="${back}">Back to ${form.domain}</a></p>`,
   });
 }

@@ -10,6 +10,7 @@ import { fieldLabel, ruleOf } from './labels.ts';
 export interface Typed {
   /** Names and values in the order sent. */
   readonly entries: readonly (readonly [name: string, value: string])[];
+  /** Those that were chosen; without a name where none was. */
   readonly files: readonly { readonly field: string; readonly filename: string }[];
 }
 
@@ -45,10 +46,9 @@ export function typedForm({
   const fields = fieldsOf(shown, typed.files, errors);
   const uploads = fields.some((field) => isFile(form, field));
   return {
-    html: html`<form method="post" ${uploads && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
-      ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" /> `)}${fields.map((field) => fieldHtml(form, field))}
-      <p class="actions"><button type="submit">Send</button></p>
-    </form>`,
+    html: html`<form method="post"${uploads && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
+${hidden.map(hiddenField)}${fields.map((field) => fieldHtml(form, field))}<p class="actions"><button type="submit">Send</button></p>
+</form>`,
     ids: new Map(fields.map(({ name, id }) => [name, id])),
   };
 }
@@ -80,42 +80,54 @@ function isFile(form: Form, { name, values, files }: Field): boolean {
   return values.length === 0 && (files.length > 0 || ruleOf(form, name)?.type === 'file');
 }
 
+function hiddenField([name, value]: Typed['entries'][number]): Html {
+  return html`<input type="hidden" name="${name}" value="${value}">\n`;
+}
+
 function fieldHtml(form: Form, field: Field): Html {
-  const { name, id, faults } = field;
+  const { name, id, faults, values } = field;
   const wrong = faults.length > 0;
   const described = html`${wrong && html` aria-invalid="true" aria-describedby="${id}-fault"`}`;
-  const fault = html`${wrong && html`<p class="fault" id="${id}-fault">${faults.join(' ')}</p> `}`;
+  const fault = html`${wrong && html`<p class="fault" id="${id}-fault">${faults.join(' ')}</p>\n`}`;
   const label = fieldLabel(form, name);
-  const rule = ruleOf(form, name);
-  const options = rule?.options;
-  if (options !== undefined && rule?.type === 'list') {
-    return html`<fieldset class="field${wrong && ' wrong'}" id="${id}" ${described}>
-      <legend>${label}</legend>
-      ${options.map((option) => html`<label class="choice"><input type="checkbox" name="${name}" value="${option}" ${field.values.includes(option) && html` checked`} /> ${option}</label> `)}${fault}
-    </fieldset> `;
+  const { type, options } = ruleOf(form, name) ?? {};
+  if (options !== undefined && type === 'list') {
+    return html`<fieldset class="field${wrong && ' wrong'}" id="${id}"${described}>
+<legend>${label}</legend>
+${options.map((option) => choice({ name, option, chosen: values.includes(option) }))}${fault}</fieldset>
+`;
   }
   return html`<div class="field${wrong && ' wrong'}">
-    <label for="${id}">${label}</label>
-    ${controls(form, field, { described, options })} ${fault}
-  </div> `;
+<label for="${id}">${label}</label>
+${controls(form, field, { described, options })}
+${fault}</div>
+`;
+}
+
+function choice({ name, option, chosen }: { name: string; option: string; chosen: boolean }): Html {
+  const checked = chosen && html` checked`;
+  return html`<label class="choice"><input type="checkbox" name="${name}" value="${option}"${checked}> ${option}</label>\n`;
 }
 
 function controls(form: Form, field: Field, more: { described: Html; options: readonly string[] | undefined }): Html {
   const { name, id, values } = field;
   const { described, options } = more;
   if (isFile(form, field)) {
-    const again = field.files.length > 0 && html` <p class="hint">Please choose again: ${field.files.join(', ')}</p>`;
-    return html`<input type="file" id="${id}" name="${name}" multiple${described} />${again}`;
+    const names = field.files.filter((filename) => filename !== '');
+    const again = names.length > 0 && html`\n<p class="hint">Please choose again: ${names.join(', ')}</p>`;
+    return html`<input type="file" id="${id}" name="${name}" multiple${described}>${again}`;
   }
   if (options !== undefined && values.length < 2) {
     const chosen = values[0] ?? '';
     const all = options.includes(chosen) ? options : [chosen, ...options];
-    return html`<select id="${id}" name="${name}" ${described}>
-      ${all.map((option) => html`<option${option === chosen && html` selected`}>${option}</option>`)}
-    </select>`;
+    const list = all.map((option) => html`<option${option === chosen && html` selected`}>${option}</option>`);
+    return html`<select id="${id}" name="${name}"${described}>${list}</select>`;
   }
   const shown = values.length === 0 ? [''] : values;
-  return html`${shown.map((value, i) => textControl(form, { name, value, attributes: html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}"${described}` }))}`;
+  return html`${shown.map((value, i) => {
+    const attributes = html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}"${described}`;
+    return textControl(form, { name, value, attributes });
+  })}`;
 }
 
 /** Types whose input would drop what it cannot read (number, date) stay text, or the visitor's words would be lost. */
@@ -124,9 +136,9 @@ function textControl(form: Form, field: { name: string; value: string; attribute
   const type = ruleOf(form, name)?.type ?? (name === 'email' ? 'email' : 'text');
   if (value.includes('\n') || value.length > 80 || /message|comment|text|body/i.test(name)) {
     // The parser drops the first line end in it: without ours it would be the visitor's.
-    return html`<textarea rows="6" ${attributes}>${'\n'}${value}</textarea>`;
+    return html`<textarea rows="6"${attributes}>\n${value}</textarea>`;
   }
-  if (type === 'number') return html`<input type="text" inputmode="decimal" value="${value}" ${attributes} />`;
+  if (type === 'number') return html`<input type="text" inputmode="decimal" value="${value}"${attributes}>`;
   const native = type === 'email' || type === 'tel' || type === 'url' ? type : 'text';
-  return html`<input type="${native}" value="${value}" ${attributes} />`;
+  return html`<input type="${native}" value="${value}"${attributes}>`;
 }

@@ -54,12 +54,19 @@ export function refusedForm(visit: Visit, refusal: Refusal, { form, typed, recor
     return page(formNotFoundPage({ name, domain, requestId, ancestors }), status);
   }
   const retry = refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined;
-  const formAction = domain !== undefined && form !== undefined ? formTargets({ domain, form }) : [];
-  return page(
-    errorPage({ refusal, requestId, form, typed, wait: retry, formAction, ancestors }),
-    status,
-    refusal.headers,
+  const more =
+    domain === undefined || form === undefined
+      ? { typed }
+      : { typed: typed && sentFromHere(typed, { visit, domain, form }), formAction: formTargets({ domain, form }) };
+  return page(errorPage({ refusal, requestId, form, wait: retry, ancestors, ...more }), status, refusal.headers);
+}
+
+/** What was typed, to be sent again from our page: `_next` may be relative to the one where it began. */
+function sentFromHere(typed: Typed, place: Place): Typed {
+  const entries = typed.entries.map(
+    ([name, value]) => [name, name === '_next' ? (nextPage(value, place) ?? value) : value] as const,
   );
+  return { ...typed, entries };
 }
 
 export interface AcceptedPost {
@@ -102,11 +109,10 @@ function nextPage(next: string | undefined, { visit, domain, form }: Place): str
   return mayUse(url.origin, { exchange: visit.exchange, domain, form }) ? url.href : undefined;
 }
 
-/** The page that the post came from, else the domain's first one. */
+/** The page that the post came from, else the domain's first one; our own, which sent it again, leads nowhere. */
 function cameFrom({ visit, domain, form }: Place): string {
   const { exchange } = visit;
   const from = header(exchange.request, 'referer') ?? header(exchange.request, 'origin') ?? '';
-  const known =
-    originOf(from) !== undefined && mayUse(originOf(from), { exchange, domain, form }) && URL.canParse(from);
-  return known ? from : `https://${domain.name}/`;
+  const url = mayUse(originOf(from), { exchange, domain, form }) ? URL.parse(from) : null;
+  return url === null || url.pathname.endsWith(exchange.path) ? `https://${domain.name}/` : from;
 }

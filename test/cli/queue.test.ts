@@ -1,0 +1,142 @@
+import { expect, test } from 'vitest';
+import { createClient } from '../../src/cli/client.ts';
+import {
+  queueCancel,
+  queueHold,
+  queueList,
+  queueRelease,
+  queueRetry,
+  queueShow,
+  type QueueOptions,
+} from '../../src/cli/queue.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import { insertAttempt } from '../../src/store/attempts.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
+import { testClock } from '../harness/clock.ts';
+import { startHttp, type TestHttp } from '../harness/http.ts';
+
+interface Said {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs a command against the daemon behind the socket. */
+async function say(socket: string, command: (options: QueueOptions) => Promise<number>, json = false): Promise<Said> {
+  let out = '';
+  let err = '';
+  const write = (text: string) => void (out += text);
+  const complain = (text: string) => void (err += text);
+  const code = await command({ client: createClient(socket), write, complain, json });
+  return { code, out, err };
+}
+
+async function queued(
+  http: TestHttp,
+  now: number,
+  recipients: string[],
+): Promise<{ message: string; deliveries: string[] }> {
+  const { id, unit } = enqueue(
+    {
+      tenant: OPERATOR,
+      kind: 'system',
+      submission: null,
+      domain: 'example.com',
+      source: {},
+      recipients,
+      ttl: 3_600_000,
+    },
+    now,
+  );
+  await http.store.write(unit);
+  const rows = await http.store.read
+    .selectFrom('deliveries')
+    .select('id')
+    .where('message', '=', id)
+    .orderBy('id')
+    .execute();
+  return { message: id, deliveries: rows.map((row) => row.id) };
+}
+
+test('list shows a line per delivery, how many there are, and how to see more', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const { deliveries } = await queued(http, clock.now(), ['a@one.example', 'b@two.example']);
+  const { code, out, err } = await say(http.socket, (options) => queueList(options, { limit: '1' }));
+  expect([code, err]).toEqual([0, '']);
+  expect(out.split('\n')).toEqual([
+    expect.stringMatching(/^DELIVERY +STATE +TRIES +NEXT TRY +RECIPIENT +LAST REPLY$/),
+    `${deliveries[1]}  queued  0      2026-01-01T00:00:00Z  b@two.example`,
+    `1 of 2; more with --cursor ${deliveries[1]}`,
+    '',
+  ]);
+  const filtered = await say(http.socket, (options) => queueList(options, { state: 'bounced', domain: 'one.example' }));
+  expect(filtered.out).toBe('Nothing is in the queue that matches.\n');
+});
+
+test('show tells every attempt; a foreign server’s words do nothing to the terminal', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const { message, deliveries } = await queued(http, clock.now(), ['a@one.example']);
+  const attempt = {
+    delivery: deliveries[0] ?? '',
+    number: 1,
+    at: clock.now(),
+    host: 'mx.one.example',
+    address: '192.0.2.1',
+    tls: 'TLSv1.3',
+  };
+  await http.store.write([
+    insertAttempt({ ...attempt, outcome: 'deferred', reply: '451 4.3.0 \u001b[2J later\nplease' }),
+  ]);
+  const { code, out } = await say(http.socket, (options) => queueShow(options, message));
+  expect(code).toBe(0);
+  expect(out).toContain(`${message}  system of example.com\n`);
+  expect(out).toContain(`${deliveries[0]}  a@one.example  queued, next try 2026-01-01T00:00:00Z\n`);
+  expect(out).toContain('mx.one.example 192.0.2.1  TLSv1.3  451 4.3.0 \u{fffd}[2J later please\n');
+  const json = await say(http.socket, (options) => queueShow(options, deliveries[0] ?? ''), true);
+  expect(JSON.parse(json.out)).toMatchObject({
+    message: { id: message },
+    deliveries: [{ tries: [{ outcome: 'deferred' }] }],
+  });
+});
+
+test('retry, cancel, hold and release say what they did; what cannot be done has exit code 1 and the reason', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const { message, deliveries } = await queued(http, clock.now(), ['a@one.example']);
+  const done = [
+    await say(http.socket, (options) => queueHold(options, 'one.example')),
+    await say(http.socket, (options) => queueRelease(options, 'one.example')),
+    await say(http.socket, (options) => queueRetry(options, message)),
+    await say(http.socket, (options) => queueCancel(options, message)),
+  ];
+  expect(done.map(({ code, out }) => [code, out])).toEqual([
+    [0, 'mail to one.example is held\n'],
+    [0, 'mail to one.example goes on\n'],
+    [0, `${deliveries[0]} will be tried now\n`],
+    [0, `${deliveries[0]} cancelled\n`],
+  ]);
+  const refused = [
+    await say(http.socket, (options) => queueRetry(options, message)),
+    await say(http.socket, (options) => queueShow(options, '../../x')),
+    await say(http.socket, (options) => queueHold(options, 'no domain')),
+  ];
+  expect(refused.map(({ code, err }) => [code, err])).toEqual([
+    [1, 'Nothing of it waits: cancelled.\n'],
+    [1, 'There is no message or delivery ../../x.\n'],
+    [1, 'domain must be a domain name such as example.com.\n'],
+  ]);
+});
+
+test('without a daemon the exit code is 3, with a question that helps', async () => {
+  const http = await startHttp();
+  const missing = await say('/nowhere/admin.sock', (options) => queueList(options, {}));
+  expect(missing).toEqual({
+    code: 3,
+    out: '',
+    err: 'is the daemon running? There is no socket /nowhere/admin.sock (server.admin_socket)\n',
+  });
+  await http.close();
+  expect((await say(http.socket, (options) => queueList(options, {}))).code).toBe(3);
+});

@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { MultipartParser, type Fault, type PartHead } from '../../src/http/multipart-parser.ts';
+
+interface Parsed {
+  readonly parts: { readonly head: PartHead; readonly data: string }[];
+  readonly fault: Fault | undefined;
+}
+
+/** Parses a body that comes in chunks of these sizes, over and over. */
+function parse(boundary: string, body: string, sizes: readonly number[] = [body.length + 1]): Parsed {
+  const parts: { head: PartHead; data: string }[] = [];
+  const parser = new MultipartParser(boundary, {
+    hopeless: false,
+    part: (head) => void parts.push({ head, data: '' }),
+    data(chunk) {
+      const part = parts.at(-1);
+      if (part !== undefined) part.data += chunk.toString('latin1');
+    },
+  });
+  const bytes = Buffer.from(body, 'latin1');
+  for (let at = 0, i = 0; at < bytes.length; i++) {
+    const size = sizes[i % sizes.length] ?? 1;
+    const fault = parser.write(bytes.subarray(at, at + size));
+    if (fault !== undefined) return { parts, fault };
+    at += size;
+  }
+  return { parts, fault: parser.end() };
+}
+
+const part = (data: string, headers = 'Content-Disposition: form-data; name="a"') =>
+  `--B\r\n${headers}\r\n\r\n${data}\r\n`;
+const headOf = (headers: string) => parse('B', `${part('x', headers)}--B--`).parts[0]?.head;
+
+test('gives back what was put in, however the bytes are cut and whatever they look like', () => {
+  const tricky = fc
+    .stringMatching(/^[\r\n\-Bx]*$/, { maxLength: 60 })
+    .filter((data) => !`\r\n${data}`.includes('\r\n--B'));
+  const cuts = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 });
+  fc.assert(
+    fc.property(fc.array(tricky, { minLength: 1, maxLength: 4 }), cuts, (datas, sizes) => {
+      const body = `${datas.map((data) => part(data)).join('')}--B--\r\n`;
+      const { parts, fault } = parse('B', body, sizes);
+      expect(fault).toBeUndefined();
+      expect(parts.map(({ data }) => data)).toEqual(datas);
+    }),
+    { numRuns: 400 },
+  );
+});
+
+test('whatever comes in, it ends with parts or a fault, the same for every way to cut it', () => {
+  const noise = fc.array(
+    fc.constantFrom('--B', '\r\n', '--', 'Content-Disposition: form-data; name="a"', 'x', ' ', ':', '\r', '\n'),
+    { maxLength: 25 },
+  );
+  fc.assert(
+    fc.property(noise, fc.integer({ min: 1, max: 7 }), (pieces, size) => {
+      const body = pieces.join('');
+      expect(parse('B', body, [size])).toEqual(parse('B', body));
+    }),
+    { numRuns: 400 },
+  );
+});
+
+describe('what the standards allow', () => {
+  test.each([
+    ['a preamble and an epilogue', `before\r\n${part('x')}--B--\r\nafter --B\r\n`, ['x']],
+    ['blanks after the boundary', `--B \t\r\n\r\nx\r\n--B--`, ['x']],
+    ['a part without headers', '--B\r\n\r\nx\r\n--B--', ['x']],
+    ['an empty part', '--B\r\n\r\n\r\n--B--', ['']],
+    ['no parts', '--B--\r\n', []],
+    ['a longer boundary in the data', `${part('1\r\n--Bx\r\n2')}--B--`, ['1\r\n--Bx\r\n2']],
+    ['a boundary in the middle of a line', `${part('1--B\r2')}--B--`, ['1--B\r2']],
+  ])('%s', (_, body, datas) => {
+    for (const sizes of [[body.length], [1], [3]]) {
+      const { parts, fault } = parse('B', body, sizes);
+      expect([fault, parts.map(({ data }) => data)]).toEqual([undefined, datas]);
+    }
+  });
+
+  test.each([
+    ['form-data; name="a b"; filename="c;d.txt"', { name: 'a b', filename: 'c;d.txt' }],
+    ['form-data; name=a; filename=b.txt', { name: 'a', filename: 'b.txt' }],
+    ['form-data; filename="x"; name="y"', { name: 'y', filename: 'x' }],
+    ['form-data; name="q\\"uote"; filename="C:\\dir\\f.txt"', { name: 'q"uote', filename: 'C:\\dir\\f.txt' }],
+    ["form-data; name=a; filename*=UTF-8'en'%c3%a9.txt", { name: 'a', filename: '\xc3\xa9.txt' }],
+    ["form-data; name=a; filename=x; filename*=UTF-8''y", { name: 'a', filename: 'x' }],
+    ['form-data; NAME="a"; FileName=""', { name: 'a', filename: '' }],
+    ['form-data', { name: undefined, filename: undefined }],
+    ['form-data; name="never closed', { name: 'never closed', filename: undefined }],
+  ])('Content-Disposition: %s', (value, expected) => {
+    expect(headOf(`content-disposition: ${value}`)).toEqual({ ...expected, type: '' });
+  });
+});
+
+test.each([
+  ['no end', part('x'), 'malformed'],
+  ['nothing', '', 'malformed'],
+  ['a line that is no header', part('x', 'nonsense'), 'malformed'],
+  ['a transfer encoding', part('x', 'Content-Transfer-Encoding: base64'), 'transfer encoding'],
+  ['headers without end', `--B\r\nX: ${'x'.repeat(20_000)}`, 'long headers'],
+  ['too many headers', part('x', `X: ${'x'.repeat(20_000)}`), 'long headers'],
+])('%s is a fault', (_, body, fault) => {
+  for (const sizes of [[body.length + 1], [1000]]) expect(parse('B', body, sizes).fault).toBe(fault);
+});
+
+test('hostile bytes cost no more than others', () => {
+  const boundary = '-'.repeat(70);
+  const MiB = 1024 ** 2;
+  for (const bytes of ['\r', '\r\n', '\r\n-', '-', `\r\n--${'-'.repeat(69)}x`]) {
+    const body = `--${boundary}\r\nContent-Disposition: form-data; name="a"\r\n\r\n${bytes.repeat((4 * MiB) / bytes.length)}x\r\n--${boundary}--`;
+    const began = performance.now();
+    expect(parse(boundary, body, [65_536]).fault).toBeUndefined();
+    expect(performance.now() - began).toBeLessThan(1000);
+  }
+});
