@@ -189,8 +189,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       .filter(({ listening }) => listening)
       .map((server) => new Promise((resolve) => NetServer.prototype.close.call(server, resolve)));
     const until = clock.monotonic() + graceMs;
-    do await clock.sleep(Math.min(SETTLE_MS, graceMs));
-    while (busy() && clock.monotonic() < until);
+    do {
+      await clock.sleep(Math.min(SETTLE_MS, graceMs));
+      for (const server of servers) server.closeIdleConnections();
+    } while (busy() && clock.monotonic() < until);
     for (const server of servers) server.closeAllConnections();
     await Promise.all(closed);
   }
