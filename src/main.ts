@@ -65,11 +65,11 @@ async function run(argv: readonly string[]): Promise<number> {
 
 /** Runs until a signal ends it. A second signal ends at once; nothing is lost either way. */
 async function serve(start: () => Promise<Running>): Promise<void> {
-  let running: Running | undefined;
+  const running: { daemon?: Running } = {};
   // From the beginning: a reload that comes too early must not end the process.
-  process.on('SIGHUP', () => void running?.reload?.().catch(complain));
+  process.on('SIGHUP', () => void running.daemon?.reload?.().catch(complain));
   const daemon = await start();
-  running = daemon;
+  running.daemon = daemon;
   await new Promise<void>((resolve, reject) => {
     let ending = false;
     process.on('SIGINT', end);
