@@ -14,7 +14,7 @@ import { claimDelays, type RetryOptions } from './retry.ts';
 
 export interface ClaimerOptions {
   readonly store: Store;
-  readonly courier: Pick<Courier, 'appetite' | 'isProven'>;
+  readonly courier: Pick<Courier, 'appetite' | 'isProven' | 'proven'>;
   /** Of this daemon's leases. */
   readonly owner: string;
   readonly retry: () => RetryOptions;
@@ -76,16 +76,12 @@ export class Claimer {
 
   async #due(now: number): Promise<DestinationRow[]> {
     const { store, courier } = this.#options;
-    const names = [...this.#destinations.keys()];
-    const unproven = this.#unproven();
-    if (unproven < MOST_UNPROVEN) return dueDestinations(store, now, MOST_DESTINATIONS + names.length);
+    if (this.#unproven() < MOST_UNPROVEN) {
+      return dueDestinations(store, now, MOST_DESTINATIONS + this.#destinations.size);
+    }
     // However long the line of those that do not answer is, those that do are not in it.
     this.#hungry = true;
-    return dueDestinationsAmong(
-      store,
-      now,
-      names.filter((name) => courier.isProven(name)),
-    );
+    return dueDestinationsAmong(store, now, courier.proven());
   }
 
   #plan(due: readonly DestinationRow[]): Plan[] {

@@ -101,6 +101,8 @@ export interface Courier {
   appetite(destination: string): number;
   /** Whether mail went there lately: such destinations are served whatever hangs elsewhere. */
   isProven(destination: string): boolean;
+  /** The destinations of which that is true, as far as they are remembered. */
+  proven(): readonly string[];
   /** Open connections, and those of them that carry a message. */
   connections(): { readonly open: number; readonly busy: number };
   /** Starts nothing more, lets what is on its way end for `graceMs`, then hangs up. */

@@ -16,7 +16,7 @@ export class Lane {
   #wire: Wire | undefined;
   /** The end of the parcel before. */
   #settled: Promise<void> = Promise.resolve();
-  #wake: () => void = () => undefined;
+  #wake: (item?: Waiting) => void = () => undefined;
   #busy = false;
   #cut = false;
 
@@ -48,9 +48,9 @@ export class Lane {
     }
   }
 
-  /** Ends the sleep of a lane without work. */
-  wake(): void {
-    this.#wake();
+  /** Ends the sleep of a lane without work, with some or for good. */
+  wake(item?: Waiting): void {
+    this.#wake(item);
   }
 
   /** Hangs up in the middle of whatever it does. */
@@ -63,20 +63,18 @@ export class Lane {
   async #nextItem(): Promise<Waiting | undefined> {
     if (this.#site.hasTooMany) return undefined;
     const now = this.#site.next();
-    if (now !== undefined || this.#session === undefined) return now;
-    await this.#sleep();
-    return this.#site.hasTooMany ? undefined : this.#site.next();
+    return now !== undefined || this.#session === undefined ? now : this.#sleep();
   }
 
-  #sleep(): Promise<void> {
+  #sleep(): Promise<Waiting | undefined> {
     return new Promise((resolve) => {
       const awake = this.#site.sleep(this);
       const timer = setTimeout(() => this.#wake(), this.#site.options.timeouts.idle);
-      this.#wake = () => {
+      this.#wake = (item) => {
         clearTimeout(timer);
         awake();
         this.#wake = () => undefined;
-        resolve();
+        resolve(item);
       };
     });
   }

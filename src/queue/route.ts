@@ -113,12 +113,25 @@ function splitHostPort(text: string): { host: string; port: number } {
   return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
 }
 
-/** Whether the way to this address can be listened to or led astray by strangers. */
-export function crossesPublicNetwork(address: string): boolean {
-  return isPublicAddress(address);
+export interface TlsPolicy {
+  /** Nothing is said in clear text beyond EHLO. */
+  readonly required: boolean;
+  /** The certificate must be the host's, from somebody whom Node trusts. */
+  readonly verified: boolean;
 }
 
-/** Whether the address is this machine. */
-export function isLoopback(address: string): boolean {
+/**
+ * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
+ * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
+ */
+export function tlsPolicy({ tls, credentials }: Pick<Way, 'tls' | 'credentials'>, address: string): TlsPolicy {
+  const isSmarthost = credentials !== undefined || tls === 'implicit';
+  return {
+    required: tls === 'implicit' || (credentials !== undefined && !isLoopback(address)),
+    verified: isSmarthost && isPublicAddress(address),
+  };
+}
+
+function isLoopback(address: string): boolean {
   return address === '::1' || /^(::ffff:)?127\./i.test(address);
 }

@@ -10,7 +10,7 @@ import { classify, happeningText, type Happening, type Step, type Verdict } from
 import { sayHello, type Features } from './hello.ts';
 import type { Peer } from './interfaces.ts';
 import { replyText, type Reply } from './reply.ts';
-import { crossesPublicNetwork, isLoopback, type Way } from './route.ts';
+import { tlsPolicy, type Way } from './route.ts';
 import type { Timeouts } from './timeouts.ts';
 import { Wire, WireFault, type Limit } from './wire.ts';
 
@@ -137,13 +137,12 @@ function commandLimit({ timeouts }: SessionOptions): Limit {
 }
 
 function wantsTls({ target, options }: Stage): boolean {
-  return options.way.credentials !== undefined || !options.brokenTls.has(target.address);
+  return tlsPolicy(options.way, target.address).required || !options.brokenTls.has(target.address);
 }
 
 async function upgrade(stage: Stage): Promise<void> {
-  const { wire, options } = stage;
-  // Where a password is to be said, there is no way round TLS.
-  const mustHave = options.way.credentials !== undefined;
+  const { wire, target, options } = stage;
+  const mustHave = tlsPolicy(options.way, target.address).required;
   wire.send('STARTTLS\r\n');
   try {
     const reply = await wire.read('starttls', commandLimit(options));
@@ -156,11 +155,10 @@ async function upgrade(stage: Stage): Promise<void> {
 
 async function startTls({ wire, target, options }: Stage): Promise<void> {
   const { way, timeouts, ca } = options;
-  const mustVerify = (way.credentials !== undefined || way.tls === 'implicit') && crossesPublicNetwork(target.address);
   const tls = {
     host: target.host,
     ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
-    rejectUnauthorized: mustVerify,
+    rejectUnauthorized: tlsPolicy(way, target.address).verified,
     ...(ca === undefined ? {} : { ca }),
   };
   await wire.startTls(tls, { ms: timeouts.tls, pressedMs: timeouts.pressed });
@@ -169,7 +167,7 @@ async function startTls({ wire, target, options }: Stage): Promise<void> {
 async function logIn({ wire, target, options }: Stage, features: Features): Promise<void> {
   const { credentials } = options.way;
   if (credentials === undefined) return;
-  if (wire.tls === null && !isLoopback(target.address)) {
+  if (wire.tls === null && tlsPolicy(options.way, target.address).required) {
     throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
   }
   const mechanisms = features.auth;

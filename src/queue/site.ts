@@ -85,7 +85,7 @@ export class Site implements Claimant {
     for (const parcel of parcels) this.#put({ parcel, returns: 0 });
     for (const lane of this.#idle) {
       if (this.#waiting.size === 0) break;
-      lane.wake();
+      lane.wake(this.hasTooMany ? undefined : this.next());
     }
     this.#grow();
   }

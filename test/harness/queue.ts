@@ -57,12 +57,14 @@ export interface TestQueue {
   reaches(message: string, state: DeliveryRow['state']): Promise<DeliveryRow & { tries: readonly AttemptRow[] }>;
   /** Types of the message's events, sorted. */
   events(message: string): Promise<string[]>;
-  /** Moves the clock to just before, then to when the message's delivery is due. */
+  /** Lets time pass, and the worker look at the queue after it. */
+  pass(ms: number): void;
+  /** Lets time pass until the message is due. */
   whenDue(message: string): Promise<void>;
 }
 
 /** Short enough for a test, long enough for a busy machine. */
-export const SHORT: Partial<Timeouts> = { idle: 50 };
+export const SHORT: Partial<Timeouts> = { idle: 1000 };
 
 export async function startQueue(options: QueueOptions = {}): Promise<TestQueue> {
   const clock = options.clock ?? testClock();
@@ -99,10 +101,17 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     return Object.fromEntries((shown?.deliveries ?? []).map((row) => [row.recipient, row]));
   }
 
+  /** A worker that is just looking would else sleep on from the new time. */
+  function pass(ms: number): void {
+    clock.advance(ms);
+    worker.wake();
+  }
+
   return {
     store,
     clock,
     worker,
+    pass,
     dns,
     log,
     deliveries,
@@ -129,7 +138,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     },
     async whenDue(message) {
       const due = Object.values(await deliveries(message)).map((row) => row.next_attempt_at ?? 0);
-      clock.advance(Math.min(...due) - clock.now());
+      pass(Math.min(...due) - clock.now());
     },
   };
 }

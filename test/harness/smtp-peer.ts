@@ -25,6 +25,10 @@ export type PeerAction =
   | { readonly drip: string; readonly everyMs: number }
   | { readonly reply: string; readonly afterMs: number }
   | { readonly reply: string; readonly thenClose: true }
+  /** A second reply, to nothing that was asked. */
+  | { readonly reply: string; readonly thenReply: string; readonly afterMs: number }
+  /** Reads nothing more. */
+  | { readonly reply: string; readonly thenStall: true }
   /** Bytes as they are, such as garbage or more than was asked for. */
   | { readonly raw: string };
 
@@ -279,6 +283,14 @@ class Conversation {
     } else if ('drip' in action) {
       this.#busy = true;
       this.#drip(`${action.drip}\r\n`, action.everyMs);
+    } else if ('thenReply' in action) {
+      this.#reply(action.reply);
+      this.#then(step, action.reply);
+      setTimeout(() => this.#reply(action.thenReply), action.afterMs);
+    } else if ('thenStall' in action) {
+      this.#busy = true;
+      this.#reply(action.reply);
+      this.#socket.pause();
     } else if ('thenClose' in action) {
       this.#busy = true;
       this.#socket.end(`${action.reply}\r\n`);

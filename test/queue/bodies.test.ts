@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest';
+import { createBodies } from '../../src/queue/bodies.ts';
+import { Budget } from '../../src/queue/budget.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import type { Opened, Prepared } from '../../src/queue/interfaces.ts';
+import { findMessage } from '../../src/store/messages.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { MessageRow } from '../../src/store/tables.ts';
+import { newMessage, plainSource } from '../harness/queue.ts';
+import { openTestStore } from '../harness/store.ts';
+
+async function add(store: Store, recipients: string | string[] = 'a@example.test'): Promise<string> {
+  const { id, unit } = enqueue(newMessage(recipients), 1);
+  await store.write(unit);
+  return id;
+}
+
+async function textOf(opened: Opened): Promise<string> {
+  if (opened.kind !== 'ready') return opened.kind;
+  const pieces: Uint8Array[] = [];
+  for await (const piece of opened.pieces()) pieces.push(piece);
+  return Buffer.concat(pieces).toString();
+}
+
+describe('a message', () => {
+  test('that is kept is the same at the next try, and without that is made anew', async () => {
+    const store = await openTestStore();
+    const source = plainSource();
+    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const id = await add(store);
+    const texts: string[] = [];
+    for (const keep of [false, true, false, true]) {
+      const held = bodies.hold(id);
+      texts.push(await textOf(await held.open()));
+      if (keep) await held.keep();
+      held.release();
+    }
+    expect(source.made).toBe(2);
+    expect(texts[1]).not.toBe(texts[0]);
+    expect(texts.slice(2)).toEqual([texts[1], texts[1]]);
+  });
+
+  test('that two daemons make at the same time is what the first one stored', async () => {
+    const store = await openTestStore();
+    const id = await add(store, ['a@one.test', 'b@two.test']);
+    const daemons = [plainSource(), plainSource({ content: [Buffer.from('other')] })].map((source) =>
+      createBodies({ store, source, onFault: () => undefined }).hold(id),
+    );
+    const [one, two] = await Promise.all(daemons.map(async (held) => textOf(await held.open())));
+    expect(one).toBe(two);
+  });
+
+  test('knows what it needs of the way', async () => {
+    const store = await openTestStore();
+    const cases: [Partial<Extract<Prepared, { kind: 'ready' }>>, string][] = [
+      [{ content: [Buffer.from('plain')] }, '7bit'],
+      [{ content: [Buffer.from('plain'), Buffer.from('größer')] }, '8bit'],
+      [{ content: [Buffer.from('plain')], smtpUtf8: true }, 'smtputf8'],
+    ];
+    for (const [prepared, encoding] of cases) {
+      const id = await add(store);
+      const held = createBodies({ store, source: plainSource(prepared), onFault: () => undefined }).hold(id);
+      expect(await held.open()).toMatchObject({ encoding });
+      await held.keep();
+      expect(await findMessage(store, id)).toMatchObject({ encoding });
+    }
+  });
+
+  test('that could not be made is asked for again', async () => {
+    const store = await openTestStore();
+    const faults: unknown[] = [];
+    const plain = plainSource();
+    let isBroken = true;
+    const source = {
+      prepare: (message: MessageRow) => (isBroken ? Promise.reject(new Error('no key')) : plain.prepare(message)),
+    };
+    const bodies = createBodies({ store, source, onFault: (_, error) => faults.push(error) });
+    const held = bodies.hold(await add(store));
+    expect(await held.open()).toMatchObject({ kind: 'unavailable' });
+    isBroken = false;
+    expect(await held.open()).toMatchObject({ kind: 'ready' });
+    expect(faults).toEqual([new Error('no key')]);
+    expect(await bodies.hold('msg_none').open()).toMatchObject({ kind: 'unrenderable' });
+  });
+
+  test('waits while others fill the memory', async () => {
+    const store = await openTestStore();
+    let running = 0;
+    let most = 0;
+    const plain = plainSource();
+    const source = {
+      async prepare(message: MessageRow) {
+        most = Math.max(most, ++running);
+        await new Promise((resolve) => {
+          setTimeout(resolve, 5);
+        });
+        running -= 1;
+        return plain.prepare(message);
+      },
+    };
+    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const ids = await Promise.all(Array.from({ length: 40 }, () => add(store)));
+    const held = ids.map((id) => bodies.hold(id));
+    const opened = await Promise.all(held.map((each) => each.open()));
+    expect(new Set(opened.map(({ kind }) => kind))).toEqual(new Set(['ready']));
+    expect(most).toBeLessThanOrEqual(16);
+    expect(most).toBeGreaterThan(4);
+  });
+});
+
+describe('a budget', () => {
+  test('is first come, first served, and what is too large waits until nobody else has any', async () => {
+    const budget = new Budget(10);
+    const order: string[] = [];
+    const take = async (name: string, amount: number) => {
+      await budget.take(amount);
+      order.push(name);
+    };
+    await take('a', 6);
+    const waiting = [take('b', 6), take('c', 100), take('d', 1)];
+    await Promise.resolve();
+    expect(order).toEqual(['a']);
+    budget.give(6);
+    await waiting[0];
+    expect(order).toEqual(['a', 'b']);
+    budget.give(6);
+    await waiting[1];
+    expect(order).toEqual(['a', 'b', 'c']);
+    budget.give(100);
+    await waiting[2];
+    expect(order).toEqual(['a', 'b', 'c', 'd']);
+  });
+});

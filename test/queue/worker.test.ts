@@ -1,0 +1,333 @@
+/** What survives: crashes, stops, stores that fail, leases that are lost. Runs on both databases. */
+import { describe, expect, test } from 'vitest';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import type { Courier, Parcel, Source } from '../../src/queue/interfaces.ts';
+import { claimDeliveries, takeBackLeases } from '../../src/store/claims.ts';
+import { recomputeDue } from '../../src/store/destinations.ts';
+import { CHUNK_BYTES, findMessage } from '../../src/store/messages.ts';
+import { StoreError, type Store } from '../../src/store/store.ts';
+import { suppress } from '../../src/store/suppressions.ts';
+import { testClock } from '../harness/clock.ts';
+import { mailDomain, newMessage, plainSource, startQueue } from '../harness/queue.ts';
+import { HANG, startSmtpPeer } from '../harness/smtp-peer.ts';
+import { openTestStore } from '../harness/store.ts';
+
+const MINUTE = 60_000;
+
+/** A courier that keeps what it is given until the test says what became of it. */
+function heldCourier(appetite = 10): { courier: Courier; parcels: Parcel[]; stopped: Promise<void>; end: () => void } {
+  const parcels: Parcel[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return {
+    parcels,
+    stopped: promise,
+    end: resolve,
+    courier: {
+      take: (_, more) => void parcels.push(...more),
+      appetite: () => appetite,
+      isProven: () => true,
+      proven: () => [],
+      connections: () => ({ open: 0, busy: 0 }),
+      stop: () => Promise.resolve(resolve()),
+    },
+  };
+}
+
+function delivered(parcel: Parcel | undefined): Promise<void> | undefined {
+  const peer = { host: 'mx.test', address: '127.0.0.1', tls: null };
+  return parcel?.done({
+    kind: 'decided',
+    recipients: parcel.recipients.map((recipient) => ({
+      recipient,
+      outcome: 'delivered',
+      cause: 'reply',
+      reply: '250 ok',
+      ...peer,
+    })),
+  });
+}
+
+/** Lets what is pending go on for a while. */
+function aWhile(): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, 50);
+  });
+}
+
+test('a try that a crash ended is taken back, counted, and made again when its claim said', async () => {
+  const peer = await startSmtpPeer();
+  const store = await openTestStore();
+  const clock = testClock();
+  const now = clock.now();
+  const { id, unit } = enqueue(newMessage('you@example.test'), now);
+  await store.write(unit);
+  const claim = { destination: 'example.test', now, owner: 'the one before', until: now + MINUTE, limit: 1 };
+  await store.write([
+    claimDeliveries({ ...claim, delays: `[${5 * MINUTE}]`, last_delay: 0 }),
+    recomputeDue({ name: 'example.test' }),
+  ]);
+
+  const queue = await startQueue({ store, clock, records: mailDomain('example.test'), port: peer.port });
+  // Of several daemons on one database this one cannot know that the lease is nobody's before it has run out.
+  if (store.dialect === 'postgres') {
+    await expect.poll(() => queue.worker.progress().lookedAt).toBe(now);
+    await aWhile();
+    queue.pass(2 * MINUTE);
+  }
+  expect(await queue.reaches(id, 'deferred')).toMatchObject({ attempts: 1, next_attempt_at: now + 5 * MINUTE });
+  expect(peer.connections().total).toBe(0);
+  await queue.whenDue(id);
+  const { tries } = await queue.reaches(id, 'delivered');
+  expect(tries.map(({ number, outcome }) => [number, outcome])).toEqual([
+    [1, 'interrupted'],
+    [2, 'delivered'],
+  ]);
+  expect(peer.messages.length).toBe(1);
+});
+
+describe('a stop', () => {
+  test('gives back what was not tried, and the next start delivers it at once', async () => {
+    const peer = await startSmtpPeer({ script: { rcpt: HANG } });
+    const first = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+    const messages = [];
+    for (let i = 0; i < 6; i++) messages.push(await first.send(`u${i}@example.test`));
+    await expect.poll(() => first.worker.progress().connections.busy).toBe(2);
+    await first.worker.stop(20);
+    expect(first.worker.progress()).toMatchObject({ claimed: 0, connections: { open: 0, busy: 0 } });
+    for (const message of messages) await first.reaches(message, 'queued');
+
+    peer.script({});
+    const { store, clock } = first;
+    const second = await startQueue({
+      store,
+      clock,
+      records: mailDomain('example.test'),
+      port: peer.port,
+      owner: 'second',
+    });
+    for (const message of messages) {
+      const { tries, attempts } = await second.reaches(message, 'delivered');
+      expect([attempts, tries.length]).toEqual([1, 1]);
+    }
+    expect(peer.messages.length).toBe(6);
+  });
+
+  test('after the message has left counts the try, because it may have arrived', async () => {
+    const peer = await startSmtpPeer({ script: { final: HANG } });
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+    const start = queue.clock.now();
+    const message = await queue.send('you@example.test');
+    await expect.poll(() => peer.lines.includes('DATA')).toBe(true);
+    await aWhile();
+    await queue.worker.stop(20);
+    const { tries } = await queue.reaches(message, 'deferred');
+    expect(tries).toMatchObject([{ number: 1, outcome: 'interrupted' }]);
+    expect((await queue.deliveries(message))['you@example.test']).toMatchObject({
+      next_attempt_at: start + 5 * MINUTE,
+    });
+  });
+
+  test('waits for what is on its way', async () => {
+    const peer = await startSmtpPeer({ script: { final: { reply: '250 2.0.0 taken', afterMs: 100 } } });
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+    const message = await queue.send('you@example.test');
+    await expect.poll(() => peer.lines.includes('DATA')).toBe(true);
+    await queue.worker.stop(5000);
+    await queue.reaches(message, 'delivered');
+  });
+});
+
+describe('a store that cannot write', () => {
+  /** Fails as a full disk does while `isFull`. */
+  function filling(store: Store): { store: Store; disk: { isFull: boolean; refused: number } } {
+    const disk = { isFull: false, refused: 0 };
+    const write: Store['write'] = (unit) => {
+      if (!disk.isFull) return store.write(unit);
+      disk.refused += 1;
+      return Promise.reject(new StoreError('database or disk is full', 'SQLITE_FULL'));
+    };
+    return { store: { ...store, write }, disk };
+  }
+
+  test('gets the end of a delivery as soon as it can, and the message is sent once', async () => {
+    const { store, disk } = filling(await openTestStore());
+    const peer = await startSmtpPeer({ script: { final: () => void (disk.isFull = true) } });
+    const queue = await startQueue({ store, records: mailDomain('example.test'), port: peer.port });
+    const message = await queue.send('you@example.test');
+    await expect.poll(() => disk.refused).toBeGreaterThan(0);
+    await queue.reaches(message, 'sending');
+    disk.isFull = false;
+    for (let i = 0; i < 3; i++) {
+      queue.pass(1000);
+      await aWhile();
+    }
+    await queue.reaches(message, 'delivered');
+    expect(peer.messages.length).toBe(1);
+    expect(queue.log.filter(({ event }) => event === 'delivery.unwritten').length).toBe(1);
+  });
+
+  test('claims nothing, says why, and goes on by itself', async () => {
+    const { store, disk } = filling(await openTestStore());
+    const peer = await startSmtpPeer();
+    const queue = await startQueue({ store, records: mailDomain('example.test'), port: peer.port });
+    await expect.poll(() => queue.worker.progress().lookedAt).toBe(queue.clock.now());
+    const { id, unit } = enqueue(newMessage('you@example.test'), queue.clock.now());
+    await store.write(unit);
+    disk.isFull = true;
+    queue.worker.wake();
+    await expect.poll(() => queue.worker.progress().fault).toBe('database or disk is full');
+    expect(peer.connections().total).toBe(0);
+    disk.isFull = false;
+    queue.pass(1000);
+    await queue.reaches(id, 'delivered');
+    expect(queue.worker.progress().fault).toBeUndefined();
+  });
+});
+
+test('a lease that somebody else took over decides nothing any more', async () => {
+  const held = heldCourier();
+  const queue = await startQueue({ courier: held.courier });
+  const message = await queue.send('you@example.test');
+  await expect.poll(() => held.parcels.length).toBe(1);
+  await queue.store.write([recomputeDue({ name: 'example.test' })]);
+  await takeBackLeases(queue.store, Number.MAX_SAFE_INTEGER, queue.clock.now());
+  await delivered(held.parcels[0]);
+  await queue.reaches(message, 'deferred');
+  expect(queue.log.map(({ event }) => event)).toContain('delivery.lease_lost');
+  expect(queue.worker.progress().claimed).toBe(0);
+});
+
+test('a claim whose commit only seemed to fail is found and given back', async () => {
+  const store = await openTestStore();
+  let lie = true;
+  const write: Store['write'] = async (unit) => {
+    const results = await store.write(unit);
+    if (lie && unit.length === 2) {
+      lie = false;
+      throw new StoreError('connection lost', 'ECONNRESET');
+    }
+    return results;
+  };
+  const peer = await startSmtpPeer();
+  const { id, unit } = enqueue(newMessage('you@example.test'), testClock().now());
+  await store.write(unit);
+  const records = mailDomain('example.test');
+  const queue = await startQueue({ store: { ...store, write }, records, port: peer.port });
+  await expect.poll(() => queue.worker.progress().fault).toBe('connection lost');
+  await queue.reaches(id, 'sending');
+  for (let i = 0; i < 3; i++) {
+    queue.pass(30_000);
+    await aWhile();
+  }
+  expect(await queue.reaches(id, 'delivered')).toMatchObject({ attempts: 1 });
+});
+
+describe('the bytes of a message', () => {
+  test('are rendered once for several destinations, and all get the same', async () => {
+    const peer = await startSmtpPeer();
+    const source = plainSource();
+    const records = ['a.test', 'b.test', 'c.test'].flatMap((name) => mailDomain(name));
+    const queue = await startQueue({ records, port: peer.port, source });
+    const message = await queue.send(['x@a.test', 'x@b.test', 'x@c.test', 'y@c.test']);
+    await queue.reaches(message, 'delivered');
+    expect(peer.messages.length).toBe(3);
+    expect(new Set(peer.messages.map(({ data }) => data)).size).toBe(1);
+    expect(source.made).toBe(1);
+    expect(await findMessage(queue.store, message)).toMatchObject({ body: 'stored', sender: 'b+1@mail.example.net' });
+  });
+
+  test('that are many pass through the store in pieces', async () => {
+    const line = `${'x'.repeat(70)}\r\n`;
+    const text = `Subject: large\r\n\r\n${line.repeat(Math.ceil((3 * CHUNK_BYTES) / line.length))}`;
+    const peer = await startSmtpPeer();
+    const source = plainSource({ content: [Buffer.from(text)] });
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port, source });
+    const message = await queue.send('you@example.test');
+    await queue.reaches(message, 'delivered');
+    expect(`${peer.messages[0]?.data}\r\n` === text).toBe(true);
+    expect(await findMessage(queue.store, message)).toMatchObject({ body: 'stored', size: text.length });
+  });
+
+  test('that were never shown to anybody are not stored', async () => {
+    const peer = await startSmtpPeer({ script: { greeting: '450 4.3.2 not now' } });
+    const source = plainSource();
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port, source });
+    const message = await queue.send('you@example.test');
+    await queue.reaches(message, 'deferred');
+    expect(await findMessage(queue.store, message)).toMatchObject({ body: 'none' });
+    expect(source.made).toBe(0);
+  });
+
+  test.each<[string, Source['prepare'], string, RegExp]>([
+    [
+      'cannot be made',
+      () => Promise.resolve({ kind: 'unrenderable', reason: 'nothing there' }),
+      'bounced',
+      /^550 5\.6\.0 nothing there$/,
+    ],
+    ['cannot be made now', () => Promise.reject(new Error('no key')), 'deferred', /^451 4\.3\.0 /],
+  ])('that %s', async (_, prepare, state, reply) => {
+    const peer = await startSmtpPeer();
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port, source: { prepare } });
+    const message = await queue.send('you@example.test');
+    await expect.poll(async () => (await queue.deliveries(message))['you@example.test']?.state).toBe(state);
+    expect((await queue.deliveries(message))['you@example.test']?.last_reply).toMatch(reply);
+    expect(peer.messages).toEqual([]);
+  });
+});
+
+test('a suppressed address gets nothing, the others do', async () => {
+  const peer = await startSmtpPeer();
+  const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+  await queue.store.write([suppress({ tenant: 'ten_a', address: 'no@example.test', reason: 'bounce', created_at: 1 })]);
+  const message = await queue.send(['No@example.test', 'yes@example.test']);
+  await expect
+    .poll(async () =>
+      Object.values(await queue.deliveries(message))
+        .map(({ state }) => state)
+        .toSorted(),
+    )
+    .toEqual(['delivered', 'suppressed']);
+  expect(peer.messages.map(({ to }) => to)).toEqual([['yes@example.test']]);
+  expect(await queue.events(message)).toEqual(['email.delivered', 'email.queued', 'email.suppressed']);
+});
+
+test('from a long queue tenants are served in turn', async () => {
+  const held = heldCourier(12);
+  const store = await openTestStore();
+  const clock = testClock();
+  for (let i = 0; i < 60; i++)
+    await store.write(enqueue(newMessage(`a${i}@example.test`, { tenant: 'ten_a' }), clock.now()).unit);
+  for (const tenant of ['ten_b', 'ten_c']) {
+    await store.write(enqueue(newMessage(`${tenant}@example.test`, { tenant }), clock.now() + 1).unit);
+  }
+  clock.advance(1);
+  await startQueue({ store, clock, courier: held.courier });
+  const served: string[] = [];
+  for (let i = 0; i < 24; i++) {
+    await expect.poll(() => held.parcels.length).toBeGreaterThan(0);
+    const parcel = held.parcels.shift();
+    served.push(parcel?.recipients[0]?.address ?? '');
+    await delivered(parcel);
+  }
+  expect(served).toContain('ten_b@example.test');
+  expect(served).toContain('ten_c@example.test');
+});
+
+test('what is claimed is bounded, and what does not answer holds half of it at most', async () => {
+  const held = heldCourier(100);
+  const { courier } = held;
+  const hungry: Courier = {
+    ...courier,
+    isProven: (name) => name === 'healthy.test',
+    proven: () => ['healthy.test'],
+  };
+  const store = await openTestStore();
+  const clock = testClock();
+  const units = Array.from({ length: 3000 }, (_, i) => enqueue(newMessage(`u${i}@h${i % 30}.test`), clock.now()).unit);
+  await Promise.all(units.map((unit) => store.write(unit)));
+  const queue = await startQueue({ store, clock, courier: hungry });
+  await expect.poll(() => queue.worker.progress().claimed).toBe(1000);
+  await queue.send('you@healthy.test');
+  await expect.poll(() => held.parcels.some(({ destination }) => destination === 'healthy.test')).toBe(true);
+});
