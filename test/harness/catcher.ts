@@ -1,0 +1,80 @@
+/** A mail server on loopback that takes everything and remembers only what a count needs, so that a long test stays small. */
+import { once } from 'node:events';
+import type { SMTPServerDataStream, SMTPServerSession } from 'smtp-server';
+import { onTestFinished } from 'vitest';
+import { PromptServer } from '../../src/dev/prompt-server.ts';
+import { referenceIn } from './load.ts';
+
+export interface Caught {
+  /** Of the submission (load.ts). */
+  readonly reference: string;
+  readonly messageId: string;
+  /** Names the connection on which it came. */
+  readonly connection: string;
+}
+
+export interface Catcher {
+  readonly port: number;
+  /** In the order in which they came. */
+  readonly mails: readonly Caught[];
+  /** How many different submissions there are among them. */
+  count(): number;
+  /** From now on mails are read to their end and get no answer (true), or are taken again (false). */
+  hang(on: boolean): void;
+  /** How many mails got no answer so far. */
+  hung(): number;
+  /** Connections that are open now. */
+  connections(): number;
+}
+
+type Reply = (error?: Error | null) => void;
+
+/** Starts on a free port of 127.0.0.1; ends with the test. */
+export async function startCatcher(): Promise<Catcher> {
+  const mails: Caught[] = [];
+  const references = new Set<string>();
+  let hanging = false;
+  let hung = 0;
+  const server = new PromptServer({
+    name: 'mx.inbox.test',
+    logger: false,
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    disableReverseLookup: true,
+    closeTimeout: 1000,
+    onData: take,
+  });
+  server.on('error', () => undefined); // a client that was killed
+  server.listen(0, '127.0.0.1');
+  await once(server.server, 'listening');
+  const bound = server.server.address();
+  if (bound === null || typeof bound === 'string') throw new Error('the mail server has no port');
+  onTestFinished(async () => {
+    const closed = new Promise<void>((resolve) => server.close(resolve));
+    server.cut();
+    await closed;
+  });
+  return {
+    port: bound.port,
+    mails,
+    count: () => references.size,
+    hang(on) {
+      hanging = on;
+    },
+    hung: () => hung,
+    connections: () => server.connections.size,
+  };
+
+  function take(stream: SMTPServerDataStream, session: SMTPServerSession, reply: Reply): void {
+    const chunks: Buffer[] = [];
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    stream.on('end', () => {
+      if (hanging) return void hung++;
+      const text = Buffer.concat(chunks).toString('latin1');
+      const reference = referenceIn(text) ?? 'none';
+      const messageId = /^Message-ID: *(\S+)/im.exec(text)?.[1] ?? '';
+      mails.push({ reference, messageId, connection: session.id });
+      references.add(reference);
+      reply();
+    });
+  }
+}

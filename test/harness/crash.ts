@@ -1,0 +1,95 @@
+/** The promise that a crash loses nothing, kept or not: the real program, killed again and again in the middle of its work. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { openForReading } from '../../src/store/sqlite-connection.ts';
+import { openAppliance, type Appliance } from './binary.ts';
+import { startCatcher, type Catcher } from './catcher.ts';
+import { until } from './child.ts';
+import { startLoad, type Kind, type Tally } from './load.ts';
+
+const CONNECTIONS = 8;
+/** Of the kills, in a hundred: before the daemon is ready. */
+const EARLY = 25;
+/** The span from which moments are taken, ms. */
+const MOMENTS = 500;
+
+/**
+ * kill -9 at `crashes` moments that `seed` chooses, while visitors send forms all the time. Then every submission that was
+ * answered with 200 has arrived, none that was refused has, and what came twice is what the RFC allows: the one message
+ * that was in flight on each connection when the daemon died, the same to the letter of its id.
+ */
+export async function expectToSurvive({ crashes, seed }: { crashes: number; seed: number }): Promise<void> {
+  const catcher = await startCatcher();
+  const appliance = await openAppliance({ deliverTo: catcher.port });
+  await (await appliance.startVerified()).end('SIGKILL');
+  const random = randomFrom(seed);
+  const load = startLoad({ url: appliance.formUrl, connections: CONNECTIONS, kind: kindOf });
+  for (let i = 0; i < crashes; i++) {
+    const run = await appliance.launch();
+    if (random() * 100 >= EARLY) await run.ready();
+    await sleep(random() * MOMENTS); // the moment is the point
+    expect(await run.end('SIGKILL'), `run ${i} of seed ${seed} ended by itself: ${run.output()}`).toBe(null);
+  }
+  await load.stop();
+  await drain(appliance, { catcher, load });
+  expect(loss(catcher, load), `seed ${seed}`).toEqual({ lost: [], refusedYetSent: [], otherRefusals: [] });
+  expect(doubles(catcher), `seed ${seed}`).toEqual({ tooMany: [], changed: [] });
+  expect(integrity(appliance)).toBe('ok');
+  // Else the test has shown nothing.
+  expect(load.accepted.size).toBeGreaterThan(crashes);
+  expect(load.refused.size).toBeGreaterThan(0);
+}
+
+function kindOf(n: number): Kind {
+  if (n % 40 === 7) return 'file';
+  if (n % 40 === 17) return 'without message';
+  return n % 160 === 27 ? 'file too big' : 'plain';
+}
+
+/** One more start, undisturbed, until there is nothing more to do. */
+async function drain(appliance: Appliance, { catcher, load }: { catcher: Catcher; load: Tally }): Promise<void> {
+  const run = await appliance.start();
+  await until('the queue is empty', async () => (await appliance.waiting()) === 0, 120_000).catch((error: unknown) => {
+    throw new Error(`${catcher.count()} of ${load.accepted.size} have arrived; ${run.output()}`, { cause: error });
+  });
+  expect(await run.end('SIGTERM')).toBe(0);
+}
+
+function loss(catcher: Catcher, { accepted, refused }: Tally) {
+  const arrived = new Set(catcher.mails.map(({ reference }) => reference));
+  return {
+    lost: [...accepted].filter((reference) => !arrived.has(reference)),
+    refusedYetSent: [...refused.keys()].filter((reference) => arrived.has(reference)),
+    otherRefusals: [...refused].filter(([, status]) => status !== 400 && status !== 413),
+  };
+}
+
+/** Connections on which more than one message went out that went out again, and messages that came back as others. */
+function doubles({ mails }: Catcher) {
+  const again = [...Map.groupBy(mails, ({ reference }) => reference).values()].filter((copies) => copies.length > 1);
+  const repeated = again.flatMap((copies) => copies.slice(0, -1));
+  return {
+    tooMany: [...Map.groupBy(repeated, ({ connection }) => connection).values()].filter(({ length }) => length > 1),
+    changed: again.filter((copies) => new Set(copies.map(({ messageId }) => messageId)).size > 1),
+  };
+}
+
+function integrity({ database }: Appliance): unknown {
+  const reader = openForReading(database.slice('sqlite:'.length));
+  try {
+    return reader.pragma('integrity_check', { simple: true });
+  } finally {
+    reader.close();
+  }
+}
+
+/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
