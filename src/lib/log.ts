@@ -2,6 +2,7 @@
  * One line per event, with a stable name: `log.info('delivery.delivered', { message, recipient, reply })`. Lines never
  * hold a body, a key or a secret; addresses are masked where the operator asks for it.
  */
+import { isatty } from 'node:tty';
 import pino from 'pino';
 import pretty from 'pino-pretty';
 
@@ -29,13 +30,13 @@ export interface AdjustableLog extends Log {
   adjust(options: Pick<LogOptions, 'level' | 'redact_addresses'>): void;
 }
 
-/** A log that writes synchronously to a file descriptor, so that no line is lost in a crash and every thread may have one. */
+/** A log that writes synchronously to a file descriptor, within the turn of the event loop; every thread may have one. */
 export function createLog(options: LogOptions): AdjustableLog {
   const fd = options.fd ?? 1;
-  const human = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY);
+  const human = options.format === 'pretty' || (options.format === 'auto' && isatty(fd));
   const stream = human
     ? pretty({ destination: fd, sync: true, colorize: process.env['NO_COLOR'] === undefined, ignore: 'pid,hostname' })
-    : pino.destination({ dest: fd, sync: true });
+    : turnByTurn(pino.destination({ dest: fd, sync: true }));
   const out = pino(
     {
       level: options.level,
@@ -61,6 +62,28 @@ export function createLog(options: LogOptions): AdjustableLog {
   function shown(fields: Fields): Fields {
     return redacting ? redact(fields) : fields;
   }
+}
+
+/** One write for all lines of a turn of the event loop; what waits at the end of the process is written then. */
+function turnByTurn(destination: { write(text: string): void }): { write(line: string): void } {
+  let lines = '';
+
+  function flush(): void {
+    process.off('exit', flush);
+    const text = lines;
+    lines = '';
+    if (text !== '') destination.write(text);
+  }
+
+  return {
+    write(line) {
+      if (lines === '') {
+        setImmediate(flush);
+        process.on('exit', flush);
+      }
+      lines += line;
+    },
+  };
 }
 
 /** A log that says nothing. */

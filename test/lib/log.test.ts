@@ -1,5 +1,7 @@
+import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { createLog } from '../../src/lib/log.ts';
 import { temporaryFolder } from '../harness/store.ts';
@@ -14,6 +16,7 @@ async function lines(options: { redact_addresses: boolean; level: 'info' | 'debu
     recipient: 'owner@example.com',
     reply: '250 <owner@example.com>\r\nok',
   });
+  await turn();
   closeSync(fd);
   return readFileSync(path, 'utf8')
     .trim()
@@ -47,6 +50,17 @@ test('level and redaction can change while it runs', async () => {
   log.info('unsaid');
   log.adjust({ level: 'info', redact_addresses: true });
   log.info('said', { to: ['you@example.com'] });
+  await turn();
   closeSync(fd);
   expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ event: 'said', to: ['y***@example.com'] });
+});
+
+test('what was said right before the end of the process is written', async () => {
+  const module = new URL('../../src/lib/log.ts', import.meta.url).href;
+  const script = `import { createLog } from '${module}';
+    createLog({ level: 'info', format: 'json', redact_addresses: false }).info('last.words');
+    process.exit(3);`;
+  const ended = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  expect(ended.status).toBe(3);
+  expect(ended.stdout).toContain('"event":"last.words"');
 });
