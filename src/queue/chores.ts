@@ -2,7 +2,7 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { leasedTo, renewLeases, takeBackLeases } from '../store/claims.ts';
-import { giveBack, overdueDeliveries } from '../store/deliveries.ts';
+import { giveBack, walkWaiting } from '../store/deliveries.ts';
 import { noteDue, repairDue } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
 import { UnmetError, type Store } from '../store/store.ts';
@@ -23,15 +23,19 @@ const RENEW_EVERY = LEASE / 3;
 const SWEEP_EVERY = 60_000;
 /** From this age on a lease may run out before what is sent under it has arrived. */
 const SAFE = (LEASE * 3) / 4;
-const AT_ONCE = 500;
-const MOST_AT_A_TIME = 20;
+/** Between two parts of a long walk. */
+const WALK_EVERY = 1000;
+const STRETCH = 500;
+const STRETCHES = 4;
 
 export class Chores {
   readonly #options: ChoresOptions;
   #started = false;
   /** On the monotonic clock. */
   #renewedAt: number;
-  #sweptAt = -Infinity;
+  #sweepAt = -Infinity;
+  #walkAt = -Infinity;
+  #walk: { state: 'queued' | 'deferred'; after: string } = { state: 'queued', after: '' };
 
   constructor(options: ChoresOptions) {
     this.#options = options;
@@ -60,13 +64,14 @@ export class Chores {
       await store.write([renewLeases({ owner, until: clock.now() + LEASE })]);
       this.#renewedAt = monotonic;
     }
-    if (monotonic - this.#sweptAt < SWEEP_EVERY) return;
+    if (monotonic >= this.#walkAt) await this.#expire(monotonic);
+    if (monotonic < this.#sweepAt) return;
     await this.#returnOrphans();
     if (store.dialect === 'postgres') {
       await this.#takeBack(clock.now());
       await store.write([repairDue({})]);
     }
-    if (await this.#expire(clock.now())) this.#sweptAt = monotonic;
+    this.#sweepAt = monotonic + SWEEP_EVERY;
   }
 
   async #takeBack(before: number): Promise<void> {
@@ -85,15 +90,22 @@ export class Chores {
     }
   }
 
-  /** Answers whether nothing is left to do. */
-  async #expire(now: number): Promise<boolean> {
-    const { store } = this.#options;
-    for (let i = 0; i < MOST_AT_A_TIME; i++) {
-      const rows = await overdueDeliveries(store, now, AT_ONCE);
-      await Promise.all(rows.map((row) => this.#giveUp(row, now)));
-      if (rows.length < AT_ONCE) return true;
+  /** Goes some stretches further through what waits; that is all of it where it is not very much. */
+  async #expire(monotonic: number): Promise<void> {
+    const { store, clock } = this.#options;
+    const now = clock.now();
+    for (let i = 0; i < STRETCHES; i++) {
+      const { state, after } = this.#walk;
+      const { overdue, next } = await walkWaiting(store, state, { after, limit: STRETCH, now });
+      await Promise.all(overdue.map((row) => this.#giveUp(row, now)));
+      this.#walk =
+        next === '' ? { state: state === 'queued' ? 'deferred' : 'queued', after: '' } : { state, after: next };
+      if (next === '' && state === 'deferred') {
+        this.#walkAt = monotonic + SWEEP_EVERY;
+        return;
+      }
     }
-    return false;
+    this.#walkAt = monotonic + WALK_EVERY;
   }
 
   async #giveUp(row: DeliveryRow, now: number): Promise<void> {

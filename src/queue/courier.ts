@@ -53,13 +53,7 @@ export function createCourier(options: CourierOptions): Courier {
 
   async function send(destination: string, parcels: readonly Parcel[]): Promise<void> {
     const began = clock.monotonic();
-    const { resolver, random, ownAddresses = () => false } = options;
-    const route = await findRoute(destination, { resolver, config: config(), random, ownAddresses }).catch(
-      (error: unknown): Route => {
-        log.error('delivery.fault', { destination, ...errorFields(error) });
-        return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };
-      },
-    );
+    const route = await routeTo(destination);
     if (stopped) return end(parcels, untouched);
     switch (route.kind) {
       case 'way':
@@ -80,6 +74,16 @@ export function createCourier(options: CourierOptions): Courier {
         end(parcels.slice(0, 1), () => result);
         return end(parcels.slice(1), untouched);
       }
+    }
+  }
+
+  async function routeTo(destination: string): Promise<Route> {
+    const { resolver, random, ownAddresses = () => false } = options;
+    try {
+      return await findRoute(destination, { resolver, config: config(), random, ownAddresses });
+    } catch (error) {
+      log.error('delivery.fault', { destination, ...errorFields(error) });
+      return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };
     }
   }
 

@@ -180,7 +180,8 @@ class Transaction {
     const block = { ms: timeouts.block };
     const stuffer = new DotStuffer();
     const pieces = this.#body.pieces();
-    if (this.#wire.hasReply) throw tooEarly();
+    await this.#wire.taken('data', block);
+    if (this.#wire.hasReply) return this.#refusedEarly(block);
     if (Symbol.iterator in pieces) {
       this.#wire.send(...Array.from(pieces, (piece) => stuffer.push(piece)), stuffer.end());
       await this.#wire.taken('final', block);
@@ -188,16 +189,20 @@ class Transaction {
       for await (const piece of pieces) {
         this.#wire.send(stuffer.push(piece));
         await this.#wire.taken('data', block);
-        if (!this.#wire.hasReply) continue;
-        const reply = await this.#read('data', block);
-        if (reply.code < 400) throw tooEarly();
-        return { reply, early: true };
+        if (this.#wire.hasReply) return this.#refusedEarly(block);
       }
       this.#wire.send(stuffer.end());
     }
     const reply = await this.#read('final', { ms: timeouts.final });
     this.#session.dirty = reply.code >= 300;
     return { reply, early: false };
+  }
+
+  /** The server speaks before it has the message: "accepted" must not pass for a delivery. */
+  async #refusedEarly(limit: Limit): Promise<{ reply: Reply; early: boolean }> {
+    const reply = await this.#read('data', limit);
+    if (reply.code >= 400) return { reply, early: true };
+    throw new WireFault('data', { fault: 'protocol', words: 'the server answered before it had the message' });
   }
 
   #mailLine(recipients: readonly Recipient[]): string {
@@ -226,11 +231,6 @@ class Transaction {
     const reply = happeningText(happening);
     for (const recipient of recipients) this.#spoken.push({ recipient, verdict, reply });
   }
-}
-
-/** "Accepted", said before there was a message, must not pass for a delivery. */
-function tooEarly(): WireFault {
-  return new WireFault('data', { fault: 'protocol', words: 'the server answered before it had the message' });
 }
 
 function isLost(verdict: Verdict): boolean {

@@ -66,6 +66,8 @@ class QueueWorker implements Worker {
   readonly #running: Promise<void>;
   /** Ids of claimed deliveries. */
   readonly #claimed = new Set<string>();
+  /** What is being written that no courier waits for. */
+  readonly #pending = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   /** Aborted when nothing is written again any more. */
   readonly #over = new AbortController();
@@ -101,6 +103,7 @@ class QueueWorker implements Worker {
     await this.#running;
     await this.#options.courier.stop(graceMs);
     this.#over.abort();
+    await Promise.all(this.#pending);
   }
 
   progress(): Progress {
@@ -160,7 +163,7 @@ class QueueWorker implements Worker {
     const parcels: Parcel[] = [];
     for (const [message, all] of Map.groupBy(rows, (row) => row.message)) {
       const suppressed = all.filter((row) => row.suppressed === 1);
-      if (suppressed.length > 0) void this.#suppress(this.#batch(destination, message, suppressed));
+      if (suppressed.length > 0) this.#suppress(this.#batch(destination, message, suppressed));
       const open = all.filter((row) => row.suppressed === 0);
       if (open.length > 0) parcels.push(this.#parcel(this.#batch(destination, message, open)));
     }
@@ -171,9 +174,12 @@ class QueueWorker implements Worker {
     return { destination, rows, body: this.#bodies.hold(message) };
   }
 
-  async #suppress(batch: Batch): Promise<void> {
-    await this.#ledger.suppressed(batch);
-    this.#release(batch);
+  #suppress(batch: Batch): void {
+    const written = this.#ledger.suppressed(batch).then(() => {
+      this.#release(batch);
+      this.#pending.delete(written);
+    });
+    this.#pending.add(written);
   }
 
   #parcel(batch: Batch): Parcel {

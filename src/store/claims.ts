@@ -3,7 +3,7 @@
  * the claim, before anybody dials, so that a crash in the middle never becomes a storm of retries.
  */
 import { sql, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
-import { waiting } from './deliveries.ts';
+import { unsettled, waiting } from './deliveries.ts';
 import { recomputeDue } from './destinations.ts';
 import { define, type Dialect, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
@@ -142,6 +142,7 @@ const lapsed = define<{ before: number }>()((db, value) =>
     .select('destination')
     .distinct()
     .where('state', '=', 'sending')
+    .where(unsettled)
     .where('lease_until', '<', value('before')),
 );
 const recordInterrupted = define<{ before: number; at: number; reply: string }>()((db, value, dialect) => {
@@ -158,6 +159,7 @@ const recordInterrupted = define<{ before: number; at: number; reply: string }>(
       eb.cast<string>(eb.val(value('reply')), 'text').as('reply'),
     ])
     .where('state', '=', 'sending')
+    .where(unsettled)
     .where('lease_until', '<', value('before'));
   return (
     db
@@ -173,6 +175,7 @@ const takeBack = define<{ before: number }>()((db, value) =>
     .updateTable('deliveries')
     .set({ state: 'deferred', lease_owner: null, lease_until: null })
     .where('state', '=', 'sending')
+    .where(unsettled)
     .where('lease_until', '<', value('before')),
 );
 
@@ -197,6 +200,7 @@ export const renewLeases = define<{ owner: string; until: number }>()((db, value
     .updateTable('deliveries')
     .set({ lease_until: value('until') })
     .where('state', '=', 'sending')
+    .where(unsettled)
     .where('lease_owner', '=', value('owner')),
 );
 
@@ -205,6 +209,7 @@ const leased = define<{ owner: string }>()((db, value) =>
     .selectFrom('deliveries')
     .select(['id', 'attempts', 'destination'])
     .where('state', '=', 'sending')
+    .where(unsettled)
     .where('lease_owner', '=', value('owner')),
 );
 

@@ -14,6 +14,9 @@ import type { DeliveryRow, DeliveryState } from './tables.ts';
  */
 export const waiting = sql<boolean>`state in ('queued', 'deferred')`;
 
+/** As `waiting`, for the index by state. */
+export const unsettled = sql<boolean>`deliveries.state <> 'delivered'`;
+
 export type SettledState = Extract<DeliveryState, 'delivered' | 'bounced' | 'expired' | 'suppressed'>;
 
 /** The statement that enqueues a delivery, due at once. */
@@ -104,30 +107,61 @@ export const giveBack = define<Try & { due: number }>()((db, value) =>
     .where('attempts', '=', value('attempts')),
 );
 
-const overdue = define<{ now: number; limit: number }>()((db, value) =>
+const stretchEnd = define<{ state: DeliveryState; after: string; offset: number }>()((db, value) =>
+  db
+    .selectFrom('deliveries')
+    .select('id')
+    .where('state', '=', value('state'))
+    .where(unsettled)
+    .where('id', '>', value('after'))
+    .orderBy('id')
+    .limit(sql.lit(1))
+    .offset(value('offset')),
+);
+const overdueBetween = define<{ state: DeliveryState; after: string; until: string; now: number }>()((db, value) =>
   db
     .selectFrom('deliveries')
     .innerJoin('destinations', 'destinations.name', 'deliveries.destination')
     .selectAll('deliveries')
-    .where(waiting)
-    .where('expires_at', '<=', value('now'))
+    .where('deliveries.state', '=', value('state'))
+    .where(unsettled)
+    .where('deliveries.id', '>', value('after'))
+    .where('deliveries.id', '<=', value('until'))
+    .where('deliveries.expires_at', '<=', value('now'))
     // What the operator holds waits for the operator.
     .where('destinations.held', '=', 0)
     // A try that is due is made, also after a long sleep of the machine.
     .where((eb) =>
       eb.or([
-        eb('next_attempt_at', '>', value('now')),
+        eb('deliveries.next_attempt_at', '>', value('now')),
         eb('destinations.next_due_at', '>', value('now')),
         eb('destinations.next_due_at', 'is', null),
       ]),
-    )
-    .orderBy('expires_at')
-    .limit(value('limit')),
+    ),
 );
 
-/** Up to `limit` waiting deliveries whose time is over and that are not about to be tried. */
-export function overdueDeliveries(store: Store, now: number, limit: number): Promise<DeliveryRow[]> {
-  return store.select(overdue({ now, limit }));
+/** After every id. */
+const LAST = '~';
+
+export interface Walked {
+  /** Deliveries whose time is over and that are not about to be tried. */
+  readonly overdue: readonly DeliveryRow[];
+  /** Where to go on; empty at the end. */
+  readonly next: string;
+}
+
+/**
+ * Walks a stretch of what waits in this state, in order of age. There is no index by time of expiry: it would cost every
+ * message, and nothing hurries here.
+ */
+export async function walkWaiting(
+  store: Store,
+  state: 'queued' | 'deferred',
+  { after, limit, now }: { after: string; limit: number; now: number },
+): Promise<Walked> {
+  const [end] = await store.select(stretchEnd({ state, after, offset: limit - 1 }));
+  const overdue = await store.select(overdueBetween({ state, after, until: end?.id ?? LAST, now }));
+  return { overdue, next: end?.id ?? '' };
 }
 
 /** The statement that ends a waiting delivery; touches no row where it is no longer waiting. */
@@ -182,6 +216,7 @@ export function selectDeliveries(
 ): Promise<DeliveryRow[]> {
   let query = store.read.selectFrom('deliveries').selectAll();
   if (state !== undefined) query = query.where('state', '=', state);
+  if (state !== undefined && state !== 'delivered') query = query.where(unsettled);
   if (destination !== undefined) query = query.where('destination', '=', destination);
   if (before !== undefined) query = query.where('id', '<', before);
   return query.orderBy('id', 'desc').limit(limit).execute();
@@ -194,6 +229,7 @@ export async function countDeliveries(
 ): Promise<number> {
   let query = store.read.selectFrom('deliveries').select((eb) => eb.fn.countAll().as('count'));
   if (state !== undefined) query = query.where('state', '=', state);
+  if (state !== undefined && state !== 'delivered') query = query.where(unsettled);
   if (destination !== undefined) query = query.where('destination', '=', destination);
   const { count } = await query.executeTakeFirstOrThrow();
   return Number(count);

@@ -17,9 +17,9 @@ import {
   findDelivery,
   giveBack,
   makeDue,
-  overdueDeliveries,
   selectDeliveries,
   settleDelivery,
+  walkWaiting,
 } from '../../src/store/deliveries.ts';
 import {
   clearFailures,
@@ -304,11 +304,29 @@ describe('deliveries that waited too long', () => {
       pauseDestination({ ...pause, name: 'held.test' }),
       setHeld({ name: 'held.test', held: 1 }),
     ]);
-    const found = async () => (await overdueDeliveries(store, late, 10)).map(({ recipient }) => recipient);
+    const found = async () => {
+      const { overdue } = await walkWaiting(store, 'queued', { after: '', limit: 10, now: late });
+      return overdue.map(({ recipient }) => recipient);
+    };
     expect(await found()).toEqual(['paused@paused.test']);
     const [row] = await selectDeliveries(store, { destination: 'due.test', limit: 1 });
     await store.write([makeDue({ id: row?.id ?? '', due: late + 1 })]);
     expect((await found()).toSorted()).toEqual(['due@due.test', 'paused@paused.test']);
+  });
+
+  test('are found stretch by stretch', async () => {
+    const store = await openTestStore();
+    for (let i = 0; i < 5; i++) await add(store, `u${i}@example.test`, { at: NOW + i, ttl: 1000 - i });
+    const pause = { name: 'example.test', failures: 1, pauses: 1, paused_until: NOW + 9000, last_error: 'refused' };
+    await store.write([pauseDestination(pause)]);
+    const stretches: string[][] = [];
+    let after = '';
+    do {
+      const { overdue, next } = await walkWaiting(store, 'queued', { after, limit: 2, now: NOW + 1000 });
+      stretches.push(overdue.map(({ recipient }) => recipient.slice(0, 2)));
+      after = next;
+    } while (after !== '');
+    expect(stretches.map((each) => each.toSorted())).toEqual([['u0', 'u1'], ['u2', 'u3'], ['u4']]);
   });
 
   test('and are ended once, unless somebody claimed them', async () => {
