@@ -17,17 +17,14 @@ export async function collect(request: IncomingMessage, most: number): Promise<B
   const chunks: Buffer[] = [];
   let size = 0;
   return new Promise((resolve, reject) => {
-    function settle(body: Buffer | undefined): void {
-      request.off('data', take).off('end', end).off('close', gone).off('error', gone);
-      resolve(body);
-    }
+    // After the first of these nothing that the others do has an effect.
     function take(chunk: Buffer): void {
       size += chunk.length;
-      chunks.push(chunk);
-      if (size > most) settle(undefined);
+      if (size <= most) chunks.push(chunk);
+      else resolve(undefined);
     }
     function end(): void {
-      settle(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+      resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
     }
     function gone(): void {
       reject(new ClientGone('gone'));

@@ -2,6 +2,7 @@
  * Which pages may use a form: those of its domain and of the domain's subdomains, those of the form's `allowed_origins`,
  * and this server's own, because our error page sends the form again. Scheme and port of the domain's pages are free.
  */
+import type { ServerResponse } from 'node:http';
 import cors from '@koa/cors';
 import type Koa from 'koa';
 import type { Domain, Form } from '../config/snapshot.ts';
@@ -13,15 +14,22 @@ const EXPOSED_HEADERS =
   'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
 const DAY = '86400';
 
-/** Answers preflights of the origin in the state's `readableFor` and puts its headers on every answer; `Vary: Origin` on all. */
-export function corsHeaders(): Koa.Middleware {
+/** Answers preflights for the origin in the state's `readableFor`. */
+export function preflights(): Koa.Middleware {
   return cors({
     origin: (ctx) => String(ctx.state['readableFor']),
     allowMethods: 'POST',
     allowHeaders: ALLOWED_HEADERS,
-    exposeHeaders: EXPOSED_HEADERS,
     maxAge: DAY,
   });
+}
+
+/** Lets pages of this origin read the answer; nobody's where it is empty. */
+export function setReadable(response: ServerResponse, origin: string): void {
+  response.setHeader('Vary', 'Origin');
+  if (origin === '') return;
+  response.setHeader('Access-Control-Allow-Origin', origin);
+  response.setHeader('Access-Control-Expose-Headers', EXPOSED_HEADERS);
 }
 
 /** The origin (`https://www.example.com`) of an `Origin` header or of a URL; undefined where it has none that we take. */

@@ -13,7 +13,7 @@ import { send, type Answer } from './answer.ts';
 import { LOCAL, clientAddress } from './client-address.ts';
 import { ClientGone } from './collect.ts';
 import { Connections } from './connections.ts';
-import { corsHeaders } from './cors.ts';
+import { preflights, setReadable } from './cors.ts';
 import { refuse } from './errors.ts';
 import { splitTarget, type Context, type Exchange, type State } from './exchange.ts';
 import { faultRefusal } from './faults.ts';
@@ -205,7 +205,7 @@ const SETTLE_MS = 25;
 
 /** Requests to forms' addresses, whose every answer says which page may read it. */
 function forms(handle: (visit: Visit) => Promise<Answer>): Koa.Middleware<State> {
-  const cors = corsHeaders();
+  const preflight = preflights();
   return async (ctx, next) => {
     const { exchange } = ctx.state;
     const path = parseFormPath(exchange.path);
@@ -214,8 +214,12 @@ function forms(handle: (visit: Visit) => Promise<Answer>): Koa.Middleware<State>
       return;
     }
     const visit = visitOf(exchange, path);
-    ctx.state.readableFor = readableFor(visit);
-    await cors(ctx, async () => send(ctx, await handle(visit)));
+    const origin = readableFor(visit);
+    setReadable(ctx.res, origin);
+    if (exchange.method === 'OPTIONS') {
+      ctx.state.readableFor = origin;
+      await preflight(ctx, async () => send(ctx, await handle(visit)));
+    } else send(ctx, await handle(visit));
   };
 }
 

@@ -61,13 +61,14 @@ async function queued(
 test('list shows a line per delivery, how many there are, and how to see more', async () => {
   const clock = testClock();
   const http = await startHttp({ clock });
-  const { deliveries } = await queued(http, clock.now(), ['a@one.example', 'b@two.example']);
+  await queued(http, clock.now(), ['a@one.example']);
+  const { deliveries } = await queued(http, clock.now() + 1, ['b@two.example']);
   const { code, out, err } = await say(http.socket, (options) => queueList(options, { limit: '1' }));
   expect([code, err]).toEqual([0, '']);
   expect(out.split('\n')).toEqual([
     expect.stringMatching(/^DELIVERY +STATE +TRIES +NEXT TRY +RECIPIENT +LAST REPLY$/),
-    `${deliveries[1]}  queued  0      2026-01-01T00:00:00Z  b@two.example`,
-    `1 of 2; more with --cursor ${deliveries[1]}`,
+    `${deliveries[0]}  queued  0      2026-01-01T00:00:00Z  b@two.example`,
+    `1 of 2; more with --cursor ${deliveries[0]}`,
     '',
   ]);
   const filtered = await say(http.socket, (options) => queueList(options, { state: 'bounced', domain: 'one.example' }));

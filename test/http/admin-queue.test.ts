@@ -23,7 +23,7 @@ async function fill(http: TestHttp, now: number, ...lists: string[][]): Promise<
 const local = (http: TestHttp, path: string, request: TestRequest = {}) =>
   http.request(path, { ...request, local: true });
 const states = async (http: TestHttp) =>
-  (await http.store.read.selectFrom('deliveries').select(['recipient', 'state']).orderBy('id').execute()).map(
+  (await http.store.read.selectFrom('deliveries').select(['recipient', 'state']).orderBy('recipient').execute()).map(
     ({ recipient, state }) => [recipient, state],
   );
 
@@ -86,10 +86,10 @@ test('a message is shown with every delivery and attempt, by its own id or a del
   const shown = (await local(http, `/admin/queue/${id}`)).json();
   expect(shown).toMatchObject({
     message: { id, kind: 'system', domain: 'example.com', created_at: '2026-01-01T00:00:00.000Z' },
-    deliveries: [
-      { recipient: 'a@one.example', tries: [] },
-      { recipient: 'b@two.example', tries: [] },
-    ],
+    deliveries: expect.arrayContaining([
+      expect.objectContaining({ recipient: 'a@one.example', tries: [] }),
+      expect.objectContaining({ recipient: 'b@two.example', tries: [] }),
+    ]),
   });
   const [row] = await http.store.read.selectFrom('deliveries').select('id').orderBy('id').execute();
   expect((await local(http, `/admin/queue/${row?.id}`)).json()).toEqual(shown);
