@@ -11,8 +11,8 @@ import { Budget } from './budget.ts';
 import type { Body, Opened, Prepared, Source } from './interfaces.ts';
 
 export interface Bodies {
-  /** A holder of the message's bytes; `release` it when its try has ended. */
-  hold(id: string): HeldBody;
+  /** A holder of the message's bytes; `release` it when its try has ended. `row` is the message, where it was just read. */
+  hold(id: string, row?: MessageRow): HeldBody;
 }
 
 export interface HeldBody {
@@ -121,7 +121,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
   }
 
   return {
-    hold(id) {
+    hold(id, row) {
       const entry = entries.get(id) ?? {
         holders: 0,
         message: undefined,
@@ -130,6 +130,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
         charged: 0,
       };
       entry.holders += 1;
+      if (row !== undefined) entry.message ??= Promise.resolve(row);
       entries.set(id, entry);
       return {
         message: () => messageOf(id, entry),

@@ -7,13 +7,13 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { ClaimedRow } from '../store/claims.ts';
 import { nextDueAt } from '../store/destinations.ts';
+import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
+import type { MessageRow } from '../store/tables.ts';
 import { createBodies, type Bodies } from './bodies.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Destination } from './destination.ts';
 import type { Courier, Parcel, Random, Source } from './interfaces.ts';
 import { Ledger, type Batch } from './ledger.ts';
 import type { RetryOptions } from './retry.ts';
@@ -51,6 +51,9 @@ export interface Worker {
 /** The longest time between two looks at the queue, ms. */
 const POLL = 5000;
 const AFTER_FAULT = 1000;
+
+/** With a reason of our own, an abort makes no error with a stack, which costs more than the rest of a wake. */
+const AWAKE = 'awake';
 
 /** A worker that has begun. */
 export function createWorker(options: WorkerOptions): Worker {
@@ -93,8 +96,9 @@ class QueueWorker implements Worker {
   }
 
   wake(): void {
+    if (this.#awake) return;
     this.#awake = true;
-    this.#rest.abort();
+    this.#rest.abort(AWAKE);
   }
 
   async stop(graceMs: number): Promise<void> {
@@ -133,7 +137,7 @@ class QueueWorker implements Worker {
     await this.#chores.start();
     const now = clock.now();
     const claimed = await this.#claimer.claim(now);
-    for (const each of claimed) this.#dispatch(each);
+    if (claimed.length > 0) await this.#dispatch(claimed);
     await this.#chores.run();
     this.#lookedAt = clock.now();
     this.#fault = undefined;
@@ -158,20 +162,22 @@ class QueueWorker implements Worker {
     return { table: this.#options.config().delivery.retry, random: this.#options.random };
   }
 
-  #dispatch({ destination, rows }: Claimed): void {
-    for (const { id } of rows) this.#claimed.add(id);
-    const parcels: Parcel[] = [];
-    for (const [message, all] of Map.groupBy(rows, (row) => row.message)) {
-      const suppressed = all.filter((row) => row.suppressed === 1);
-      if (suppressed.length > 0) this.#suppress(this.#batch(destination, message, suppressed));
-      const open = all.filter((row) => row.suppressed === 0);
-      if (open.length > 0) parcels.push(this.#parcel(this.#batch(destination, message, open)));
+  async #dispatch(claimed: readonly Claimed[]): Promise<void> {
+    const all = claimed.flatMap(({ rows }) => rows);
+    for (const { id } of all) this.#claimed.add(id);
+    const ids = [...new Set(all.map(({ message }) => message))];
+    // Where they cannot be read now, each try asks for its own.
+    const messages = await findMessages(this.#options.store, ids).catch(() => new Map<string, MessageRow>());
+    for (const { destination, rows } of claimed) {
+      const parcels: Parcel[] = [];
+      for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
+        const message = messages.get(id);
+        const [suppressed, open] = [1, 0].map((flag) => group.filter((row) => row.suppressed === flag));
+        if (isSome(suppressed)) this.#suppress({ destination, rows: suppressed, body: this.#bodies.hold(id, message) });
+        if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, message) }));
+      }
+      if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
     }
-    if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
-  }
-
-  #batch(destination: Destination, message: string, rows: readonly ClaimedRow[]): Batch {
-    return { destination, rows, body: this.#bodies.hold(message) };
   }
 
   #suppress(batch: Batch): void {
@@ -201,4 +207,8 @@ class QueueWorker implements Worker {
     for (const { id } of rows) this.#claimed.delete(id);
     if (this.#claimer.settle(destination, rows.length)) this.wake();
   }
+}
+
+function isSome<T>(list: readonly T[] | undefined): list is readonly T[] {
+  return list !== undefined && list.length > 0;
 }

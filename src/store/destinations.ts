@@ -5,7 +5,8 @@
  */
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { waiting } from './deliveries.ts';
-import { define, type Dialect, type Placeholders } from './statement.ts';
+import { listed } from './listed.ts';
+import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DestinationRow, Tables } from './tables.ts';
 
@@ -146,7 +147,7 @@ const dueAmong = define<{ now: number; names: string }>()((db, value, dialect) =
   db
     .selectFrom('destinations')
     .selectAll()
-    .where('name', 'in', listed({ value, dialect }))
+    .where('name', 'in', listed(value('names'), dialect))
     .where('held', '=', sql.lit(0))
     .where('next_due_at', 'is not', null)
     .where('next_due_at', '<=', value('now'))
@@ -164,13 +165,6 @@ const nextDue = define<object>()((db) =>
 const byName = define<{ name: string }>()((db, value) =>
   db.selectFrom('destinations').selectAll().where('name', '=', value('name')),
 );
-
-/** A JSON array as rows: the two databases call it differently. */
-function listed({ value, dialect }: { value: Placeholders<{ names: string }>; dialect: Dialect }): RawBuilder<string> {
-  return dialect === 'sqlite'
-    ? sql`(select value from json_each(${value('names')}))`
-    : sql`(select value from json_array_elements_text(${value('names')}::json) as list(value))`;
-}
 
 /** Up to `limit` destinations that are due and not held, longest overdue first. */
 export function dueDestinations(store: Store, now: number, limit: number): Promise<DestinationRow[]> {

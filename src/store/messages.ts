@@ -2,6 +2,7 @@
  * Messages and their finished bytes. A message is enqueued as data for its renderer; what was rendered is kept in chunks
  * once it must be sent again, so that every retry sends the same bytes.
  */
+import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { MessageRow } from './tables.ts';
@@ -29,6 +30,12 @@ const insert = define<Omit<MessageRow, 'body' | 'size' | 'sender' | 'encoding'>>
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('messages').selectAll().where('id', '=', value('id')),
 );
+const byIds = define<{ ids: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('messages')
+    .selectAll()
+    .where('id', 'in', listed(value('ids'), dialect)),
+);
 const markStored = define<Pick<MessageRow, 'id' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
   db
     .updateTable('messages')
@@ -54,6 +61,12 @@ export const insertMessage = insert;
 export async function findMessage(store: Store, id: string): Promise<MessageRow | undefined> {
   const [row] = await store.select(byId({ id }));
   return row;
+}
+
+/** Those of these messages that there are, by id. */
+export async function findMessages(store: Store, ids: readonly string[]): Promise<Map<string, MessageRow>> {
+  const rows = await store.select(byIds({ ids: JSON.stringify(ids) }));
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 export interface FinishedMessage {
