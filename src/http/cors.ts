@@ -49,7 +49,7 @@ function hostOf(origin: string): string {
 }
 
 /** Whether a page of this origin may use the form; without a form, whether it may use any of the domain's. */
-export function originAllowed(origin: string, domain: Domain, form: Form | undefined): boolean {
+export function originAllowed(origin: string, domain: Pick<Domain, 'name' | 'forms'>, form: Form | undefined): boolean {
   const host = hostOf(origin);
   if (host === domain.name || host.endsWith(`.${domain.name}`)) return true;
   const forms = form === undefined ? domain.forms.values() : [form];

@@ -95,7 +95,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       send(ctx, refused(exchange, faultRefusal(error, exchange, log)));
     }
     setRateHeaders(res, exchange.limit);
+    if (res.statusCode >= 400) tellRefused(exchange, res.statusCode);
     if (closing || holdsBack(ctx)) res.setHeader('Connection', 'close');
+  }
+
+  function tellRefused({ id, method, path, ip }: Exchange, status: number): void {
+    log.debug('http.refused', { request: id, method, path, status, ip });
   }
 
   function ended(): void {

@@ -139,6 +139,9 @@ test('a pending domain’s own pages can read what is missing; other paths are n
   const http = await startHttp();
   const pending = await post(http, { Origin: 'https://pending.example' }, '/pending.example/contact');
   expect([pending.status, pending.headers['access-control-allow-origin']]).toEqual([403, 'https://pending.example']);
+  const broken = await startHttp({ unavailable: new Map([['broken.example', 'broken.yml']]) });
+  const down = await post(broken, { Origin: 'https://www.broken.example' }, '/broken.example/contact');
+  expect([down.status, down.headers['access-control-allow-origin']]).toEqual([503, 'https://www.broken.example']);
   for (const path of ['/healthz', '/admin/queue', '/nope', '/unknown.example/contact']) {
     const answer = await http.request(path, { headers: { Origin: 'https://example.com' } });
     expect(answer.headers['access-control-allow-origin']).toBeUndefined();

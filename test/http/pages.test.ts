@@ -164,6 +164,13 @@ test('a pending domain’s page tells the visitor plainly and keeps the records 
   );
 });
 
+test('a pending domain’s form opened in a browser shows its owner what to publish, and claims no loss', async () => {
+  const http = await startHttp();
+  const { status, text } = await http.request('/pending.example/contact');
+  expect([status, text]).toEqual([403, expect.stringContaining('postern-verification=0123456789abcdef')]);
+  expect(text).not.toContain('Nothing was sent');
+});
+
 test('a form’s address opened in a browser explains itself; a script is told to POST', async () => {
   const http = await startHttp({
     server: { http: { listen: ['127.0.0.1:0'], base_url: 'https://forms.example.net/' } },

@@ -9,11 +9,13 @@ import { layout, mark, type Page } from './layout.ts';
 export interface Pending {
   readonly domain: string;
   readonly records: readonly CheckedRecord[];
+  /** Whether something was posted, and is now not sent. */
+  readonly posted: boolean;
   readonly requestId: string;
   readonly ancestors: readonly string[];
 }
 
-export function pendingPage({ domain, records, requestId, ancestors }: Pending): Page {
+export function pendingPage({ domain, records, posted, requestId, ancestors }: Pending): Page {
   const required = records.filter((record) => record.required);
   return layout({
     title: 'This form is not active yet',
@@ -21,11 +23,9 @@ export function pendingPage({ domain, records, requestId, ancestors }: Pending):
     ancestors,
     content: html`${mark('bad')}
 <h1>This form is not active yet</h1>
-<div class="alert" role="alert" tabindex="-1" autofocus>
-<p>Nothing was sent.</p>
-</div>
-<p>The owner of ${domain} has still to finish setting it up. Please reach them in another way; your browser’s Back button
-leads to what you typed.</p>
+${posted && html`<div class="alert" role="alert" tabindex="-1" autofocus>\n<p>Nothing was sent.</p>\n</div>\n`}<p>The owner of ${domain} has still to finish setting it up.${
+      posted && ' Please reach them in another way; your browser’s Back button leads to what you typed.'
+    }</p>
 <details>
 <summary>Is ${domain} yours?</summary>
 <p>The form works as soon as ${domain} publishes these DNS records:</p>

@@ -29,7 +29,7 @@ textarea{min-height:8.5rem;resize:vertical}
 button,.button{display:inline-block;padding:.7rem 1.5rem;border:0;border-radius:8px;background:var(--accent);color:var(--accent-text);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
 button:hover,.button:hover{filter:brightness(1.08)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-.alert:focus{outline:3px solid var(--bad);outline-offset:2px}
+.alert:focus{outline:2px solid var(--bad);outline-offset:0}
 .actions{margin:1.6rem 0 0}
 code,pre{font:.88em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 code{padding:.1em .35em;border-radius:5px;background:var(--code)}

@@ -1,11 +1,12 @@
 /** A form's address, whatever the method: posts are submissions, and a browser that opens it learns what it is. */
 import type { Answer } from '../answer.ts';
 import { json, page } from '../answer.ts';
-import { refuse, shapeB, statusOf } from '../errors.ts';
+import { refuse, shapeB, statusOf, type Refusal } from '../errors.ts';
 import { wantsPage } from '../negotiate.ts';
 import { formAddressPage } from '../pages/form-address.ts';
 import { rateLimited } from '../rate.ts';
-import { refusedForm, thankYou } from './outcome.ts';
+import { refusedForm, thankYou, type Seen } from './outcome.ts';
+import { servedDomain } from './served.ts';
 import { createSubmit, type SubmitParts } from './submit.ts';
 import { endpointOf, readableFor, type Visit } from './visit.ts';
 
@@ -29,10 +30,12 @@ export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise
   };
 
   async function look(visit: Visit): Promise<Answer> {
-    const { exchange, domain, form } = visit;
+    const { exchange, form, path } = visit;
     if (!exchange.limit.allowed && !exchange.local) return refused(visit, rateLimited(exchange.limit, exchange.at));
-    if (domain === undefined) return refused(visit, refuse('DOMAIN_NOT_FOUND'));
-    if (form === undefined && visit.path.form !== undefined) return refused(visit, refuse('FORM_NOT_FOUND'));
+    const seen: Seen = { form };
+    const domain = await servedDomain(visit, parts.domains, seen);
+    if ('kind' in domain) return refusedForm(visit, domain, seen);
+    if (form === undefined && path.form !== undefined) return refused(visit, refuse('FORM_NOT_FOUND'));
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(visit);
     return exchange.query === 'thanks'
       ? thankYou(visit, domain, form)
@@ -56,7 +59,7 @@ export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise
     );
   }
 
-  function refused(visit: Visit, refusal: Parameters<typeof refusedForm>[1]): Answer {
+  function refused(visit: Visit, refusal: Refusal): Answer {
     return refusedForm(visit, refusal, { form: visit.form });
   }
 }

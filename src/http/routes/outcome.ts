@@ -47,7 +47,8 @@ export function refusedForm(visit: Visit, refusal: Refusal, { form, typed, recor
   const requestId = exchange.id;
   const ancestors = framers({ domain, form });
   if (records !== undefined && domain !== undefined) {
-    return page(pendingPage({ domain: domain.name, records, requestId, ancestors }), status);
+    const posted = exchange.method === 'POST';
+    return page(pendingPage({ domain: domain.name, records, posted, requestId, ancestors }), status);
   }
   if (refusal.code === 'FORM_NOT_FOUND' || refusal.code === 'DOMAIN_NOT_FOUND') {
     const name = domain === undefined ? visit.path.domain : (visit.path.form ?? 'send');

@@ -21,6 +21,7 @@ import type { FreeSpace } from '../free-space.ts';
 import { rateLimited } from '../rate.ts';
 import { faultRefusal } from '../faults.ts';
 import { acceptedForm, refusedForm, type Seen } from './outcome.ts';
+import { servedDomain } from './served.ts';
 import { createTake, type Posted } from './take.ts';
 import { refuseOrigin, type Visit } from './visit.ts';
 
@@ -42,7 +43,7 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
   async function attempt(visit: Visit, seen: Seen): Promise<Answer | Refusal> {
     const { exchange } = visit;
     if (!exchange.limit.allowed && !exchange.local) return rateLimited(exchange.limit, exchange.at);
-    const domain = await servedDomain(visit, seen);
+    const domain = await servedDomain(visit, domains, seen);
     if ('kind' in domain) return domain;
     let form = visit.form;
     let read: ReadBody | undefined;
@@ -51,13 +52,13 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
       if (read.refusal !== undefined) return read.refusal;
       ({ form, read } = formOfBody(domain, read));
     }
-    if (form === undefined) return refuse('FORM_NOT_FOUND');
+    if (form === undefined) return drop(refuse('FORM_NOT_FOUND'), read);
     seen.form = form;
     const stranger = refuseKey(exchange.request) ?? refuseOrigin({ exchange, domain, form });
     if (stranger !== undefined) return drop(stranger, read);
     const admission = await limits.takeSubmission(form, exchange.ip);
     exchange.limit = tighter(exchange.limit, admission.verdict);
-    if (!admission.verdict.allowed) return drop(rateLimited(admission.verdict, exchange.at), read);
+    if (!admission.verdict.allowed && !exchange.local) return drop(rateLimited(admission.verdict, exchange.at), read);
     let counts = false;
     try {
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
@@ -69,17 +70,6 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
     } finally {
       if (!counts) await admission.refused();
     }
-  }
-
-  /** The domain, if its forms are served. */
-  async function servedDomain({ exchange, path, domain }: Visit, seen: Seen): Promise<Domain | Refusal> {
-    if (domain === undefined) {
-      return exchange.snapshot.unavailable.has(path.domain.toLowerCase()) ? unavailable() : refuse('DOMAIN_NOT_FOUND');
-    }
-    const status = domains.status(domain.name);
-    if (status !== undefined && status !== 'pending') return domain;
-    seen.records = (await domains.report(domain.name))?.records ?? [];
-    return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: seen.records } });
   }
 
   async function receive(visit: Visit, form: Form | undefined, seen: Seen): Promise<ReadBody> {

@@ -1,6 +1,7 @@
 /** A request to a form's address: which form, and whether the page that it comes from may use it. */
 import type { Domain, Form } from '../../config/snapshot.ts';
 import { findDomain } from '../../forms/find.ts';
+import { parseDomain } from '../../lib/addresses.ts';
 import { isOwnOrigin, originAllowed, originOf, pageSources } from '../cors.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
@@ -20,10 +21,17 @@ export function visitOf(exchange: Exchange, path: FormPath): Visit {
 }
 
 /** The `Origin` that the answer is readable for, or nothing. */
-export function readableFor({ exchange, domain, form }: Visit): string {
+export function readableFor({ exchange, path, domain, form }: Visit): string {
   const { origin } = exchange.request.headers;
-  if (origin === undefined || domain === undefined) return '';
-  return mayUse(originOf(origin), { exchange, domain, form }) ? origin : '';
+  if (origin === undefined) return '';
+  const known = domain ?? brokenDomain(exchange, path);
+  return known !== undefined && mayUse(originOf(origin), { exchange, domain: known, form }) ? origin : '';
+}
+
+/** A domain whose configuration cannot be read: its pages shall at least read that. */
+function brokenDomain({ snapshot }: Exchange, { domain }: FormPath): Named | undefined {
+  const name = snapshot.unavailable.size === 0 ? undefined : parseDomain(domain);
+  return name !== undefined && snapshot.unavailable.has(name) ? { name, forms: new Map() } : undefined;
 }
 
 /** Refuses a post from a foreign page; one that names no page at all is refused at level `strict`. */
@@ -47,9 +55,11 @@ export function refuseOrigin({
     : refuse('ORIGIN_NOT_ALLOWED', { message: `This form may only be used from pages of ${domain.name}.` });
 }
 
+type Named = Pick<Domain, 'name' | 'forms'>;
+
 interface Use {
   readonly exchange: Exchange;
-  readonly domain: Domain;
+  readonly domain: Named;
   readonly form: Form | undefined;
 }
 
