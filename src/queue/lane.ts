@@ -2,16 +2,63 @@
  * One connection's worth of work at a site: it takes parcel after parcel, keeps its session between them, and lets no
  * message leave before the end of the one before is on the disk. So a crash can double one message per connection at most.
  */
+import type { ServerConfig } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import type { Parcel, Result } from './interfaces.ts';
-import { openSession, type Session } from './session.ts';
-import type { Site, Waiting } from './site.ts';
+import type { Log } from '../lib/log.ts';
+import type { Parcel, Result, Unreachable } from './interfaces.ts';
+import { openSession, type Session, type Target } from './session.ts';
+import type { Slots } from './slots.ts';
+import type { Timeouts } from './timeouts.ts';
+import type { Way } from './route.ts';
 import { transact } from './transaction.ts';
 import { Trial } from './trial.ts';
 import type { Wire } from './wire.ts';
 
+export interface SiteOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly config: () => ServerConfig;
+  readonly timeouts: Timeouts;
+  readonly slots: Slots;
+  readonly ca: string | undefined;
+  /** Makes a stop wait for this work. */
+  readonly track: (work: Promise<void>) => Promise<void>;
+}
+
+export interface Waiting {
+  readonly parcel: Parcel;
+  /** How often it was put back, because the connection that it had was one too many. */
+  readonly returns: number;
+}
+
+/** What a lane knows of its site. */
+export interface Workplace {
+  readonly options: SiteOptions;
+  readonly way: Way;
+  readonly brokenTls: Set<string>;
+  /** Whether there is a connection too many here, for the server or for others who wait for one. */
+  readonly hasTooMany: boolean;
+  isProven(): boolean;
+  /** Where to connect to, in order. */
+  targets(): Target[];
+  /** The next parcel, in turn. */
+  next(): Waiting | undefined;
+  /** A transaction got answers to its end. */
+  answered(): void;
+  /** A connection failed (at `address`), or the server asked for fewer. */
+  faltered(address?: string): void;
+  /** Puts a parcel back where other connections serve it; answers false where there are none. */
+  putBack(item: Waiting, lane: Lane): boolean;
+  /** Nobody is reached for this destination. */
+  unreachable(destination: string, result: Unreachable): void;
+  /** The lane has nothing to do; answers how to end that. */
+  sleep(lane: Lane): () => void;
+  left(lane: Lane): void;
+}
+
 export class Lane {
-  readonly #site: Site;
+  readonly #site: Workplace;
   #session: Session | undefined;
   #wire: Wire | undefined;
   /** The end of the parcel before. */
@@ -20,7 +67,7 @@ export class Lane {
   #busy = false;
   #cut = false;
 
-  constructor(site: Site) {
+  constructor(site: Workplace) {
     this.#site = site;
   }
 

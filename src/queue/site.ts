@@ -3,32 +3,11 @@
  * connections it is good for. It starts with two, gets one more with each answer while more waits, and half with a 421
  * or a fault.
  */
-import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
-import type { ServerConfig } from '../config/schema.ts';
 import type { Parcel, Result, Unreachable } from './interfaces.ts';
-import { Lane } from './lane.ts';
+import { Lane, type SiteOptions, type Waiting, type Workplace } from './lane.ts';
 import type { Way } from './route.ts';
 import type { Target } from './session.ts';
-import type { Claimant, Slots } from './slots.ts';
-import type { Timeouts } from './timeouts.ts';
-
-export interface SiteOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly config: () => ServerConfig;
-  readonly timeouts: Timeouts;
-  readonly slots: Slots;
-  readonly ca: string | undefined;
-  /** Makes a stop wait for this work. */
-  readonly track: (work: Promise<void>) => Promise<void>;
-}
-
-export interface Waiting {
-  readonly parcel: Parcel;
-  /** How often it was put back, because the connection that it had was one too many. */
-  readonly returns: number;
-}
+import type { Claimant } from './slots.ts';
 
 const FIRST_LIMIT = 2;
 /** How long an answer counts as a sign of life, ms. */
@@ -37,7 +16,7 @@ const PROVEN = 300_000;
 const RESTING = 60_000;
 const MOST_RETURNS = 3;
 
-export class Site implements Claimant {
+export class Site implements Claimant, Workplace {
   readonly options: SiteOptions;
   readonly brokenTls = new Set<string>();
   way: Way;
