@@ -5,11 +5,11 @@
 import type { IncomingMessage } from 'node:http';
 import { refuse, type Refusal } from './errors.ts';
 
-export type Credentials =
+type Credentials =
   { readonly kind: 'none' } | { readonly kind: 'key'; readonly value: string } | { readonly kind: 'ambiguous' };
 
 /** What the request shows; `Authorization` counts only with the Bearer scheme (RFC 6750 §2.1). */
-export function credentialsOf({ headers }: IncomingMessage): Credentials {
+function credentialsOf({ headers }: IncomingMessage): Credentials {
   const { authorization, 'x-api-key': short, 'service-api-key': long } = headers;
   if (authorization === undefined && short === undefined && long === undefined) return NONE;
   const bearer =

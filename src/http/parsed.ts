@@ -18,7 +18,7 @@ export interface FieldLimits {
 }
 
 /** Bytes of a field's name. */
-export const LONGEST_NAME = 1024;
+const LONGEST_NAME = 1024;
 
 /** Collects entries within the limits; tells the first limit that was passed. */
 export class Entries {
@@ -58,7 +58,7 @@ export function tooManyFields(most: number): Refusal {
   return refuse('BODY_TOO_LARGE', { message: `There are more than ${most} fields.` });
 }
 
-export function fieldTooLong(field: string, most: number): Refusal {
+function fieldTooLong(field: string, most: number): Refusal {
   return refuse('BODY_TOO_LARGE', {
     errors: [{ field, code: 'TYPE_TEXT', message: `Must be shorter: at most ${sizeWords(most)}.` }],
   });
