@@ -27,7 +27,8 @@ export async function collect(request: IncomingMessage, most: number): Promise<B
       resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
     }
     function gone(): void {
-      reject(new ClientGone('gone'));
+      // Every request closes in the end: an error, and its stack, is made only for one that was cut off.
+      if (!request.complete) reject(new ClientGone('gone'));
     }
     request.on('data', take).on('end', end).on('close', gone).on('error', gone);
   });

@@ -11,7 +11,7 @@ import type { Store } from './store.ts';
 import type { DestinationRow, Tables } from './tables.ts';
 
 /** Failures in a row from which on new mail waits for the end of the pause, too. */
-export const FAILURES_UNTIL_SHUT = 5;
+const FAILURES_UNTIL_SHUT = 5;
 
 const shut = sql<boolean>`(destinations.failures >= ${sql.lit(FAILURES_UNTIL_SHUT)} and destinations.paused_until is not null)`;
 

@@ -7,7 +7,16 @@ import { workerData, type MessagePort } from 'node:worker_threads';
 import type Database from 'better-sqlite3';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { assertDurable, openForWriting } from './sqlite-connection.ts';
-import type { Answer, FromClient, Outcome, Request, ToClient, UnitCall } from './sqlite-protocol.ts';
+import {
+  packAnswer,
+  unpackUnits,
+  type Answer,
+  type FromClient,
+  type Outcome,
+  type Request,
+  type ToClient,
+  type UnitCall,
+} from './sqlite-protocol.ts';
 
 const { path, port } = workerData as { path: string; port: MessagePort };
 
@@ -44,19 +53,19 @@ function receive(client: Client, request: FromClient): void {
 function take(client: Client, request: Request): void {
   for (const [id, sql] of request.define) client.sql.set(id, sql);
   if (waiting.length === 0) setImmediate(commitWaiting);
-  for (const unit of request.units) waiting.push({ client, unit });
+  for (const unit of unpackUnits(request.units)) waiting.push({ client, unit });
 }
 
 function commitWaiting(): void {
   const units = waiting;
   waiting = [];
-  const answers = new Map<Client, Answer[]>();
+  const answers = new Map<Client, (Outcome | string)[]>();
   for (const [i, answer] of commit(units).entries()) {
     const client = units[i]?.client;
     if (client === undefined) continue;
-    const list = answers.get(client);
-    if (list === undefined) answers.set(client, [answer]);
-    else list.push(answer);
+    let list = answers.get(client);
+    if (list === undefined) answers.set(client, (list = []));
+    packAnswer(answer, list);
   }
   for (const [client, list] of answers) client.port.postMessage({ answers: list } satisfies ToClient);
 }
@@ -81,7 +90,7 @@ function commit(units: readonly Waiting[]): Answer[] {
 /** All units in one transaction; undefined, and nothing written, where one of them fails. */
 function commitPlainly(db: Database.Database, units: readonly Waiting[]): Answer[] | undefined {
   try {
-    return transaction(db, () => units.map((item) => ({ id: item.unit.id, results: runUnit(db, item) })));
+    return transaction(db, () => units.map((item) => ({ id: item.unit.id, outcomes: runUnit(db, item) })));
   } catch (error) {
     if (isFatal(error)) throw error;
     if (db.inTransaction) db.exec('ROLLBACK');
@@ -90,9 +99,9 @@ function commitPlainly(db: Database.Database, units: readonly Waiting[]): Answer
 }
 
 function transaction<T>(db: Database.Database, work: () => T): T {
-  statement(db, 'BEGIN IMMEDIATE', true).run();
+  statement(db, 'BEGIN IMMEDIATE').run();
   const result = work();
-  statement(db, 'COMMIT', true).run();
+  statement(db, 'COMMIT').run();
   return result;
 }
 
@@ -120,9 +129,9 @@ function runAlone(db: Database.Database, item: Waiting): Answer {
   const { id } = item.unit;
   db.exec('SAVEPOINT unit');
   try {
-    const results = runUnit(db, item);
+    const outcomes = runUnit(db, item);
     db.exec('RELEASE unit');
-    return { id, results };
+    return { id, outcomes };
   } catch (error) {
     // SQLite may have rolled everything back already.
     if (!db.inTransaction || isFatal(error)) throw error;
@@ -133,10 +142,10 @@ function runAlone(db: Database.Database, item: Waiting): Answer {
 }
 
 function runUnit(db: Database.Database, { client, unit }: Waiting): Outcome[] {
-  return unit.calls.map(([id, parameters, expect]) => {
-    const sql = typeof id === 'string' ? id : client.sql.get(id);
-    if (sql === undefined) throw new Error(`statement ${id} was never defined`);
-    const outcome = run(statement(db, sql, typeof id === 'number'), parameters);
+  return unit.calls.map(({ statement: number, parameters, expect }) => {
+    const sql = client.sql.get(number);
+    if (sql === undefined) throw new Error(`statement ${number} was never defined`);
+    const outcome = run(statement(db, sql), parameters);
     const changes = typeof outcome === 'number' ? outcome : outcome.length;
     if (expect !== undefined && changes !== expect) {
       throw Object.assign(new Error(`expected ${expect} rows, not ${changes}: ${sql}`), { code: 'UNMET' });
@@ -145,11 +154,9 @@ function runUnit(db: Database.Database, { client, unit }: Waiting): Outcome[] {
   });
 }
 
-function statement(db: Database.Database, sql: string, keep: boolean): Database.Statement {
-  const known = statements.get(sql);
-  if (known !== undefined) return known;
-  const prepared = db.prepare(sql);
-  if (keep) statements.set(sql, prepared);
+function statement(db: Database.Database, sql: string): Database.Statement {
+  let prepared = statements.get(sql);
+  if (prepared === undefined) statements.set(sql, (prepared = db.prepare(sql)));
   return prepared;
 }
 

@@ -5,8 +5,16 @@ import type Database from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
 import { TurnBatch } from '../lib/batch.ts';
 import { openForReading } from './sqlite-connection.ts';
-import type { Answer, Call, FromClient, Outcome, ToClient, UnitCall } from './sqlite-protocol.ts';
-import { Compiler, type Definition, type Result, type Statement } from './statement.ts';
+import {
+  packUnit,
+  unpackAnswers,
+  type Answer,
+  type Call,
+  type FromClient,
+  type Outcome,
+  type ToClient,
+} from './sqlite-protocol.ts';
+import { Compiler, type Definition, type Result, type Statement, type Value } from './statement.ts';
 import { StoreError, UnmetError, type Results, type Store, type StoreHandle, type Unit } from './store.ts';
 import type { Tables } from './tables.ts';
 
@@ -58,19 +66,19 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   let define: [number, string][] = [];
   let nextUnit = 0;
 
-  const batch = new TurnBatch<UnitCall>((units) => {
-    port.postMessage({ define, units } satisfies FromClient);
+  const batch = new TurnBatch<Value[]>((units) => {
+    port.postMessage({ define, units: units.flat() } satisfies FromClient);
     define = [];
   });
   port.on('message', (message: ToClient) => {
-    if ('answers' in message) for (const answer of message.answers) settle(answer);
+    if ('answers' in message) for (const answer of unpackAnswers(message.answers)) settle(answer);
   });
 
   function settle(answer: Answer): void {
     const waiting = pending.get(answer.id);
     pending.delete(answer.id);
     if (waiting === undefined) return;
-    if ('results' in answer) return waiting.resolve(answer.results.map(asResult));
+    if ('outcomes' in answer) return waiting.resolve(answer.outcomes.map(asResult));
     const { message, code } = answer.failure;
     waiting.reject(code === 'UNMET' ? new UnmetError(message) : new StoreError(message, code));
   }
@@ -84,7 +92,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       numbers.set(statement.definition, number);
       define.push([number, sql]);
     }
-    return [number, parameters, statement.expect];
+    return { statement: number, expect: statement.expect, parameters };
   }
 
   return {
@@ -93,9 +101,9 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     write<const U extends Unit>(unit: U) {
       return new Promise<Results<U>>((resolve, reject) => {
         const id = nextUnit++;
-        const calls = unit.map(call);
+        const packed = packUnit({ id, calls: unit.map(call) });
         pending.set(id, { resolve: (results) => resolve(results as Results<U>), reject });
-        batch.add({ id, calls });
+        batch.add(packed);
       });
     },
     select<Row>(statement: Statement<Row>) {
