@@ -79,7 +79,10 @@ export function cancel(store: Store, id: string, now: number): Promise<Operated>
   });
 }
 
-/** Lets no delivery to the destination (a domain name) begin until it is released. Nothing of it expires meanwhile. */
+/**
+ * Lets nothing more of the destination (a domain name) be claimed until it is released; what is claimed already, a few
+ * moments' worth, still goes. Nothing of it expires meanwhile.
+ */
 export async function hold(store: Store, destination: string): Promise<void> {
   await store.write([setHeld({ name: destination, held: 1 })]);
 }

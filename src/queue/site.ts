@@ -134,6 +134,7 @@ export class Site implements Claimant, Workplace {
       if (first !== undefined) void this.#end(first, name === destination ? undefined : result);
       for (const parcel of rest) void this.#end(parcel);
     }
+    if (this.#waiting.size === 0) this.#withdraw();
   }
 
   sleep(lane: Lane): () => void {
@@ -156,11 +157,17 @@ export class Site implements Claimant, Workplace {
     this.#stopped = true;
     for (const queue of this.#waiting.values()) for (const { parcel } of queue) void this.#end(parcel);
     this.#waiting.clear();
+    this.#withdraw();
     for (const lane of this.#idle) lane.wake();
   }
 
   #end(parcel: Parcel, result?: Unreachable): Promise<void> {
     return this.options.track(parcel.done(result ?? untouched(parcel)));
+  }
+
+  #withdraw(): void {
+    this.#asking = false;
+    this.options.slots.withdraw(this);
   }
 
   #put(item: Waiting): void {

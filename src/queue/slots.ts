@@ -43,6 +43,11 @@ export class Slots {
     return false;
   }
 
+  /** Waits no longer: others are not to be hurried for it. */
+  withdraw(site: Claimant): void {
+    this.#waiting.delete(site);
+  }
+
   release(site: Claimant): void {
     this.#used -= 1;
     const left = (this.#held.get(site) ?? 0) - 1;

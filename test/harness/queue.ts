@@ -64,7 +64,7 @@ export interface TestQueue {
 }
 
 /** Short enough for a test, long enough for a busy machine. */
-export const SHORT: Partial<Timeouts> = { idle: 1000 };
+const SHORT: Partial<Timeouts> = { idle: 1000 };
 
 export async function startQueue(options: QueueOptions = {}): Promise<TestQueue> {
   const clock = options.clock ?? testClock();

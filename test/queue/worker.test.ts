@@ -137,18 +137,18 @@ describe('a stop', () => {
   });
 });
 
-describe('a store that cannot write', () => {
-  /** Fails as a full disk does while `isFull`. */
-  function filling(store: Store): { store: Store; disk: { isFull: boolean; refused: number } } {
-    const disk = { isFull: false, refused: 0 };
-    const write: Store['write'] = (unit) => {
-      if (!disk.isFull) return store.write(unit);
-      disk.refused += 1;
-      return Promise.reject(new StoreError('database or disk is full', 'SQLITE_FULL'));
-    };
-    return { store: { ...store, write }, disk };
-  }
+/** Fails as a full disk does while `isFull`. */
+function filling(store: Store): { store: Store; disk: { isFull: boolean; refused: number } } {
+  const disk = { isFull: false, refused: 0 };
+  const write: Store['write'] = (unit) => {
+    if (!disk.isFull) return store.write(unit);
+    disk.refused += 1;
+    return Promise.reject(new StoreError('database or disk is full', 'SQLITE_FULL'));
+  };
+  return { store: { ...store, write }, disk };
+}
 
+describe('a store that cannot write', () => {
   test('gets the end of a delivery as soon as it can, and the message is sent once', async () => {
     const { store, disk } = filling(await openTestStore());
     const peer = await startSmtpPeer({ script: { final: () => void (disk.isFull = true) } });
@@ -195,6 +195,51 @@ test('a lease that somebody else took over decides nothing any more', async () =
   await queue.reaches(message, 'deferred');
   expect(queue.log.map(({ event }) => event)).toContain('delivery.lease_lost');
   expect(queue.worker.progress().claimed).toBe(0);
+});
+
+test('leases are renewed; where that fails and others may take over, nothing leaves any more', async () => {
+  const { store, disk } = filling(await openTestStore());
+  const held = heldCourier();
+  const queue = await startQueue({ store, courier: held.courier });
+  const message = await queue.send('you@example.test');
+  await expect.poll(() => held.parcels.length).toBe(1);
+  for (let i = 0; i < 6; i++) {
+    queue.pass(25_000);
+    await expect.poll(() => queue.worker.progress().lookedAt).toBe(queue.clock.now());
+  }
+  expect(held.parcels[0]?.mayLeave()).toBe(true);
+  await queue.reaches(message, 'sending');
+  disk.isFull = true;
+  queue.pass(46_000);
+  await aWhile();
+  // On SQLite there is nobody else.
+  expect(held.parcels[0]?.mayLeave()).toBe(store.dialect === 'sqlite');
+  disk.isFull = false;
+  queue.pass(1000);
+  await expect.poll(() => held.parcels[0]?.mayLeave()).toBe(true);
+});
+
+test('messages arrive once each, however many daemons share the database', async () => {
+  const peer = await startSmtpPeer();
+  const store = await openTestStore();
+  const clock = testClock();
+  const records = ['a.test', 'b.test', 'c.test'].flatMap((name) => mailDomain(name));
+  // A second one on the same SQLite file is kept out by its lock.
+  const owners = store.dialect === 'sqlite' ? ['one'] : ['one', 'two', 'three'];
+  const queues = await Promise.all(
+    owners.map((owner) => startQueue({ store, clock, records, port: peer.port, owner })),
+  );
+  const units = Array.from(
+    { length: 300 },
+    (_, i) => enqueue(newMessage(`u${i}@${'abc'[i % 3]}.test`), clock.now()).unit,
+  );
+  await Promise.all(units.map((unit) => store.write(unit)));
+  for (const { worker } of queues) worker.wake();
+  await expect.poll(() => peer.messages.length, { timeout: 15_000 }).toBe(300);
+  expect(new Set(peer.messages.map(({ to }) => to[0])).size).toBe(300);
+  const attempts = () => store.read.selectFrom('attempts').select(['number', 'outcome']).execute();
+  await expect.poll(async () => (await attempts()).length).toBe(300);
+  expect((await attempts()).every(({ number, outcome }) => number === 1 && outcome === 'delivered')).toBe(true);
 });
 
 test('a claim whose commit only seemed to fail is found and given back', async () => {
