@@ -51,6 +51,9 @@ export function connectSqliteStore(path: string, port: MessagePort): Store {
   });
 }
 
+/** So many units go to the store thread without waiting for the end of the turn: the two then work side by side. */
+const AT_ONCE = 16;
+
 interface Settle {
   resolve(results: readonly Result[]): void;
   reject(error: Error): void;
@@ -69,7 +72,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   const batch = new TurnBatch<Value[]>((units) => {
     port.postMessage({ define, units: units.flat() } satisfies FromClient);
     define = [];
-  });
+  }, AT_ONCE);
   port.on('message', (message: ToClient) => {
     if ('answers' in message) for (const answer of unpackAnswers(message.answers)) settle(answer);
   });
