@@ -64,7 +64,7 @@ function row(mail: CaughtMail): Html {
   const { id, at, envelope, verdicts } = mail;
   return html`<li>
     <a class="mail" href="/outbox/${id}">
-      <span class="from">${mail.from || envelope.from || 'nobody (null sender)'}</span>
+      <span class="from">${nameIn(mail.from) || envelope.from || 'nobody (null sender)'}</span>
       <span class="subject">${mail.subject || '(no subject)'}</span>
       <time datetime="${isoTime(at)}">${timeOf(at)}</time>
       <span class="to"
@@ -76,6 +76,11 @@ function row(mail: CaughtMail): Html {
       >
     </a>
   </li>`;
+}
+
+/** The name where there is one: the address stands on the mail's own page, and there is no room for both here. */
+function nameIn(mailbox: string): string {
+  return mailbox.replace(/(?<=.) <[^<>]*>$/, '');
 }
 
 function empty(links: Links): Html {

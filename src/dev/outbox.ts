@@ -4,6 +4,7 @@
  * fetches nothing, and attachments are only ever downloads.
  */
 import type Koa from 'koa';
+import { html } from '../http/pages/html.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CaughtMail, CaughtMails } from './caught-mail.ts';
 import { type Links, sendPage } from './frame.ts';
@@ -110,7 +111,13 @@ async function sendAttachment(ctx: Koa.Context, source: Buffer, number: number):
 function sendMissing(ctx: Koa.Context, links: Links): void {
   sendPage(
     ctx,
-    { title: 'No such mail', place: 'outbox', links, content: 'This mail is not in the outbox (any more).' },
+    {
+      title: 'No such mail',
+      place: 'outbox',
+      links,
+      content: html`<h1>No such mail</h1>
+        <p>This mail is not in the outbox (any more).</p>`,
+    },
     404,
   );
 }

@@ -95,14 +95,7 @@ describe('the list', () => {
     expectStrictPage(response, text);
     expect(text).toContain('2 mails');
     expect(text.indexOf('New submission')).toBeLessThan(text.indexOf('first'));
-    for (const words of [
-      '山田 &lt;forms@example.test&gt;',
-      'to owner@there.test',
-      '2 files',
-      'DKIM none',
-      'SPF none',
-      `href="${newest}"`,
-    ]) {
+    for (const words of ['>山田<', 'to owner@there.test', '2 files', 'DKIM none', 'SPF none', `href="${newest}"`]) {
       expect(text.replaceAll(/\s+/g, ' ')).toContain(words);
     }
   });
