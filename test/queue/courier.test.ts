@@ -14,6 +14,10 @@ function each(said: string | Record<string, string>): Record<string, string> {
   return typeof said === 'string' ? { said } : said;
 }
 
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
@@ -153,16 +157,14 @@ describe('connections in all', () => {
     for (const peer of peers) peer.script(script);
     const routes = Object.fromEntries(peers.map(({ address }, i) => [`d${i}.test`, `${address}:${port}`]));
     const carrier = startCarrier({ port: 25, delivery: { concurrency: 4, routes } });
-    const ends = await Promise.all(
-      peers.map(async (_, i) => {
-        await carryMany(carrier, 40, `d${i}.test`);
-        return performance.now();
-      }),
-    );
+    const counts = () => peers.map(({ messages }) => messages.length);
+    const domains = peers.map((_, i) => `d${i}.test`);
+    const progress = await Promise.all(domains.map((domain) => carryMany(carrier, 40, domain).then(counts)));
+    // When the first was through, nobody was far behind.
+    expect(Math.min(...(progress.toSorted((a, b) => sum(a) - sum(b))[0] ?? []))).toBeGreaterThan(20);
     // A connection that says goodbye may be seen beside the one that takes its place.
     expect(most).toBeLessThanOrEqual(5);
-    expect(peers.map(({ messages }) => messages.length)).toEqual([40, 40, 40, 40]);
-    expect(Math.max(...ends) - Math.min(...ends)).toBeLessThan(300);
+    expect(counts()).toEqual([40, 40, 40, 40]);
   });
 
   test('are left to those that answer, however many hang', async () => {
@@ -183,7 +185,7 @@ describe('connections in all', () => {
     await pause(50);
     const began = performance.now();
     expect(new Set(await carryMany(carrier, 100, 'healthy.test'))).toEqual(new Set([TAKEN]));
-    expect(performance.now() - began).toBeLessThan(1000);
+    expect(performance.now() - began).toBeLessThan(5000);
     expect(hanging.reduce((sum, peer) => sum + peer.connections().total, 0)).toBeLessThanOrEqual(4);
   });
 
