@@ -76,6 +76,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     dns: { servers: [dns.address], ...server['dns'] },
     delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
     limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },
+    log: { level: 'silent', ...server['log'] },
   });
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(file, { log, ...parts });

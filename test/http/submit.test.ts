@@ -96,6 +96,16 @@ describe('accepting', () => {
     });
   });
 
+  test('the field that named the form is given back unseen, so that sending again finds the form', async () => {
+    const http = await startHttp({ forms: { sales: {}, press: { required: ['message'] } } });
+    const wanted = { 'Sec-Fetch-Mode': 'navigate', Origin: 'https://example.com' };
+    const fields = { name: 'Ann', form: 'press' };
+    const answer = await http.request('/v1/example.com/send', { body: form(fields), headers: wanted });
+    expect(answer.status).toBe(400);
+    expect(answer.text).toMatch(/<input type="hidden" name="form" value="press">/);
+    expect(answer.text.match(/name="form"/g)).toHaveLength(1);
+  });
+
   test('control fields steer and are no data', async () => {
     const http = await startHttp();
     await post(

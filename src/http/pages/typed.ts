@@ -12,6 +12,8 @@ export interface Typed {
   readonly entries: readonly (readonly [name: string, value: string])[];
   /** Those that were chosen; without a name where none was. */
   readonly files: readonly { readonly field: string; readonly filename: string }[];
+  /** The value of the field `form` where it named the form, and so is nothing that a visitor typed. */
+  readonly formName?: string;
 }
 
 /** What can be given back; above this the browser's own memory (its Back button) does better. */
@@ -41,7 +43,10 @@ export function typedForm({
   const size = typed.entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
   if (typed.entries.length + typed.files.length === 0 || size > MOST_CHARACTERS) return undefined;
   const traps = new Set(['_gotcha', form.config.spam_protection.honeypot]);
-  const hidden = typed.entries.filter(([name]) => CONTROL.has(name));
+  const hidden = [
+    ...typed.entries.filter(([name]) => CONTROL.has(name)),
+    ...(typed.formName === undefined ? [] : [['form', typed.formName] as const]),
+  ];
   const shown = typed.entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
   const fields = fieldsOf(shown, typed.files, errors);
   const uploads = fields.some((field) => isFile(form, field));

@@ -51,6 +51,7 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
       read = await receive(visit, undefined, seen);
       if (read.refusal !== undefined) return read.refusal;
       ({ form, read } = formOfBody(domain, read));
+      seen.typed = read.typed;
     }
     if (form === undefined) return drop(refuse('FORM_NOT_FOUND'), read);
     seen.form = form;
@@ -111,5 +112,5 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
   if (named === undefined || form?.key !== named) return { form, read };
   const entries = read.body.entries.filter(([name, value]) => name !== 'form' || value !== named);
   const body: SubmittedBody = { ...read.body, entries };
-  return { form, read: { ...read, body } };
+  return { form, read: { ...read, body, typed: { ...read.typed, entries, formName: named } } };
 }
