@@ -86,7 +86,8 @@ export function openPostgresStore(url: string): Store {
       return rows as Row[];
     },
     share: () => ({ dialect: 'postgres', url }),
-    close: () => read.destroy(),
+    // Not Kysely's destroy(): it ends no pool through which it has sent nothing itself.
+    close: () => pool.end(),
   };
 }
 

@@ -122,7 +122,8 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     },
     async close() {
       await end();
-      await read.destroy();
+      // Not Kysely's destroy(): it closes nothing through which it has read nothing itself.
+      database.close();
     },
   };
 }
