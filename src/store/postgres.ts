@@ -12,9 +12,12 @@ const INT8 = 20;
 const DEADLOCK = '40P01';
 const MOST_TRIES = 5;
 
-/** A pool that gives int8 as numbers: all of ours are times in ms or counts, far below 2^53. */
+/**
+ * A pool that gives int8 as numbers: all of ours are times in ms or counts, far below 2^53. A connection that breaks fails
+ * the query that needs it and is replaced; it ends nothing else, wherever in a transaction that happens.
+ */
 export function createPool(url: string, size: number): pg.Pool {
-  return new pg.Pool({
+  const pool = new pg.Pool({
     connectionString: url,
     max: size,
     connectionTimeoutMillis: 10_000,
@@ -23,13 +26,15 @@ export function createPool(url: string, size: number): pg.Pool {
         oid === INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   });
+  pool.on('error', () => undefined);
+  // Between two statements nobody else listens.
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  return pool;
 }
 
 /** Opens the store in this thread; every thread and every daemon has its own pool. */
 export function openPostgresStore(url: string): Store {
   const pool = createPool(url, 10);
-  // An idle connection that breaks is replaced by the pool; a query on it rejects by itself.
-  pool.on('error', () => undefined);
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   const compiler = new Compiler(read, 'postgres');
   const names = new Map<string, string>();
