@@ -3,25 +3,16 @@ import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import type { ServerConfig } from './config/schema.ts';
 import type { Delivery } from './delivery.ts';
+import type { FromDelivery, ToDelivery } from './delivery-messages.ts';
 import type { Clock } from './lib/clock.ts';
 import { TurnBatch } from './lib/batch.ts';
 import type { Store } from './store/store.ts';
-
-export type ToDelivery =
-  | { readonly kind: 'wake' }
-  | { readonly kind: 'configure'; readonly server: ServerConfig }
-  | { readonly kind: 'stop'; readonly graceMs: number };
-
-export type FromDelivery =
-  { readonly kind: 'ready' } | { readonly kind: 'problem'; readonly problem: string | undefined };
 
 export interface RemoteDelivery extends Delivery {
   /** Tells it what is in force from now on. */
   configure(server: ServerConfig): void;
 }
 
-/** How often the thread says how it is, ms. */
-export const BEAT_MS = 2000;
 /** A thread that has been silent for so long is stuck, ms. */
 const SILENT_MS = 15_000;
 

@@ -7,7 +7,7 @@ import { systemClock } from './lib/clock.ts';
 import { createLog } from './lib/log.ts';
 import { connectStore } from './store/database.ts';
 import type { StoreHandle } from './store/store.ts';
-import { BEAT_MS, type FromDelivery, type ToDelivery } from './delivery-remote.ts';
+import { BEAT_MS, type FromDelivery, type ToDelivery } from './delivery-messages.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
