@@ -10,8 +10,8 @@ import { startLoad, type Kind, type Tally } from './load.ts';
 const CONNECTIONS = 8;
 /** Of the kills, in a hundred: before the daemon is ready. */
 const EARLY = 25;
-/** The span from which moments are taken, ms. */
-const MOMENTS = 500;
+/** From which spans the moments are taken, ms: since the launch (a start takes about that long), or since it is ready. */
+const MOMENTS = { launched: 1000, ready: 500 };
 
 /**
  * kill -9 at `crashes` moments that `seed` chooses, while visitors send forms all the time. Then every submission that was
@@ -26,15 +26,16 @@ export async function expectToSurvive({ crashes, seed }: { crashes: number; seed
   const load = startLoad({ url: appliance.formUrl, connections: CONNECTIONS, kind: kindOf });
   for (let i = 0; i < crashes; i++) {
     const run = await appliance.launch();
-    if (random() * 100 >= EARLY) await run.ready();
-    await sleep(random() * MOMENTS); // the moment is the point
+    const since = random() * 100 < EARLY ? 'launched' : 'ready';
+    if (since === 'ready') await run.ready();
+    await sleep(random() * MOMENTS[since]); // the moment is the point
     expect(await run.end('SIGKILL'), `run ${i} of seed ${seed} ended by itself: ${run.output()}`).toBe(null);
   }
   await load.stop();
   await drain(appliance, { catcher, load });
   expect(loss(catcher, load), `seed ${seed}`).toEqual({ lost: [], refusedYetSent: [], otherRefusals: [] });
   expect(doubles(catcher), `seed ${seed}`).toEqual({ tooMany: [], changed: [] });
-  expect(integrity(appliance)).toBe('ok');
+  expect(integrityOf(appliance)).toBe('ok');
   // Else the test has shown nothing.
   expect(load.accepted.size).toBeGreaterThan(crashes);
   expect(load.refused.size).toBeGreaterThan(0);
@@ -74,7 +75,8 @@ function doubles({ mails }: Catcher) {
   };
 }
 
-function integrity({ database }: Appliance): unknown {
+/** What SQLite's own check says of its database; `ok` where all is well. */
+export function integrityOf({ database }: Appliance): unknown {
   const reader = openForReading(database.slice('sqlite:'.length));
   try {
     return reader.pragma('integrity_check', { simple: true });

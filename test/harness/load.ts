@@ -10,7 +10,7 @@ import { codeOf } from '../../src/lib/errors.ts';
 export type Kind = 'plain' | 'file' | 'without message' | 'file too big';
 
 export interface LoadOptions {
-  /** The form's address; one of several by turns, for daemons that share a database. */
+  /** The form's address; of several one by turns, as daemons that share a database stand behind one name. */
   readonly url: string | readonly string[];
   readonly connections: number;
   /** So many, else until `stop`. */
@@ -76,9 +76,8 @@ export function startLoad({ url, connections, count = Infinity, kind = () => 'pl
   async function submit(n: number): Promise<void> {
     const reference = `ref-${name}-${n}`;
     const form = formOf(kind(n), reference);
-    const to = urls[n % urls.length] ?? '';
-    for (;;) {
-      const answer = await post(to, form, agent);
+    for (let tries = 0; ; tries++) {
+      const answer = await post(urls[(n + tries) % urls.length] ?? '', form, agent);
       if (answer === 'nobody there') {
         if (stopped) return;
         await sleep(10);
