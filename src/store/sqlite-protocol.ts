@@ -42,12 +42,12 @@ const ANY = -1;
 const FAILED = -1;
 
 /** `id, calls`, then for each call `statement, expect, parameters` and the parameters. */
-export function packUnit({ id, calls }: UnitCall): Value[] {
-  const packed: Value[] = [id, calls.length];
+export function packUnit({ id, calls }: UnitCall, into: Value[]): void {
+  into.push(id, calls.length);
   for (const { statement, expect = ANY, parameters } of calls) {
-    packed.push(statement, expect, parameters.length, ...parameters);
+    into.push(statement, expect, parameters.length);
+    for (const parameter of parameters) into.push(parameter);
   }
-  return packed;
 }
 
 /** The units that were packed one after another. */

@@ -13,6 +13,7 @@ import {
   type FromClient,
   type Outcome,
   type ToClient,
+  type UnitCall,
 } from './sqlite-protocol.ts';
 import { Compiler, type Definition, type Result, type Statement, type Value } from './statement.ts';
 import { StoreError, UnmetError, type Results, type Store, type StoreHandle, type Unit } from './store.ts';
@@ -69,8 +70,10 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   let define: [number, string][] = [];
   let nextUnit = 0;
 
-  const batch = new TurnBatch<Value[]>((units) => {
-    port.postMessage({ define, units: units.flat() } satisfies FromClient);
+  const batch = new TurnBatch<UnitCall>((calls) => {
+    const units: Value[] = [];
+    for (const unit of calls) packUnit(unit, units);
+    port.postMessage({ define, units } satisfies FromClient);
     define = [];
   }, AT_ONCE);
   port.on('message', (message: ToClient) => {
@@ -104,9 +107,9 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     write<const U extends Unit>(unit: U) {
       return new Promise<Results<U>>((resolve, reject) => {
         const id = nextUnit++;
-        const packed = packUnit({ id, calls: unit.map(call) });
+        const calls = unit.map(call);
         pending.set(id, { resolve: (results) => resolve(results as Results<U>), reject });
-        batch.add(packed);
+        batch.add({ id, calls });
       });
     },
     select<Row>(statement: Statement<Row>) {
