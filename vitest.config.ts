@@ -28,7 +28,10 @@ export default defineConfig({
       {
         test: {
           name: 'peers-postgres',
-          include: ['test/store/**/*.test.ts', 'test/access/**/*.test.ts', 'test/queue/**/*.test.ts'],
+          include: [
+            'test/{store,access,queue,forms}/**/*.test.ts',
+            'test/flows/{delivery,schedule,submission}.test.ts',
+          ],
           exclude: ['test/store/sqlite*.test.ts'],
           globalSetup: ['test/harness/postgres-server.ts'],
           setupFiles: ['test/harness/postgres-environment.ts'],

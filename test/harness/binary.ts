@@ -280,7 +280,8 @@ function merged(base: Sections, more: Sections): Sections {
   return Object.fromEntries([...names].map((name) => [name, { ...base[name], ...more[name] }]));
 }
 
-function ask(options: RequestOptions): Promise<Answer> {
+/** One request on a connection of its own. */
+export function ask(options: RequestOptions, body = ''): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const sent = request({ ...options, agent: false }, (response) => {
       const chunks: Buffer[] = [];
@@ -297,7 +298,7 @@ function ask(options: RequestOptions): Promise<Answer> {
       });
     });
     sent.on('error', reject);
-    sent.end();
+    sent.end(body);
   });
 }
 

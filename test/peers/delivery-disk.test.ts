@@ -22,19 +22,22 @@ test('a full disk is 503 with Retry-After, and over within five seconds of space
     database: { url: `sqlite:${join(disk, 'postern.db')}` },
     limits: { free_disk: '1B' }, // the low-water mark would hide what is tested here
   });
-  await world.sufferAndRecover(() => rm(ballast));
+  await expectRecovery(world, () => rm(ballast));
 });
 
 test('a disk that fails to write is 503 with Retry-After, and over within five seconds of its recovery', async () => {
   const world = await begin({});
   limitFileSize(world.run, `${64 * 1024}`);
-  await world.sufferAndRecover(() => limitFileSize(world.run, 'unlimited'));
+  await expectRecovery(world, () => limitFileSize(world.run, 'unlimited'));
 });
 
 interface World {
+  readonly appliance: Appliance;
   readonly run: Run;
-  /** Waits until the disk makes trouble, ends that by `mend`, and waits until all is well. */
-  sufferAndRecover(mend: () => unknown): Promise<void>;
+  readonly catcher: Catcher;
+  readonly load: Load;
+  /** Sends no more files. */
+  spare(): void;
 }
 
 /** A daemon under load. */
@@ -46,26 +49,26 @@ async function begin(server: Parameters<Appliance['configure']>[0]): Promise<Wor
   const kind = (n: number): Kind => (filling && n % 3 === 0 ? 'file' : 'plain');
   const load = startLoad({ url: appliance.formUrl, connections: 4, kind });
   await until('some are accepted', () => load.accepted.size > 10);
-  return {
-    run,
-    async sufferAndRecover(mend) {
-      await until('posts are refused', () => load.refused.size > 20, 60_000);
-      expect(await post(appliance)).toEqual({ status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) });
-      expect((await appliance.admin('/healthz')).status).toBe(200);
-      filling = false;
-      await mend();
-      const { size } = load.accepted;
-      await until('posts are accepted again', () => load.accepted.size > size + 10, RECOVERED_MS);
-      await load.stop();
-      await expectKept({ appliance, catcher, load });
-      expect(await run.end('SIGTERM')).toBe(0);
-      expect(integrityOf(appliance)).toBe('ok');
-    },
-  };
+  return { appliance, run, catcher, load, spare: () => (filling = false) };
 }
 
-async function expectKept(world: { appliance: Appliance; catcher: Catcher; load: Load }): Promise<void> {
-  const { appliance, catcher, load } = world;
+/** Waits until the disk makes trouble, ends that by `mend`, and waits until all is well. */
+async function expectRecovery(world: World, mend: () => unknown): Promise<void> {
+  const { appliance, run, load } = world;
+  await until('posts are refused', () => load.refused.size > 20, 60_000);
+  expect(await post(appliance)).toEqual({ status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) });
+  expect((await appliance.admin('/healthz')).status).toBe(200);
+  world.spare();
+  await mend();
+  const { size } = load.accepted;
+  await until('posts are accepted again', () => load.accepted.size > size + 10, RECOVERED_MS);
+  await load.stop();
+  await expectKept(world);
+  expect(await run.end('SIGTERM')).toBe(0);
+  expect(integrityOf(appliance)).toBe('ok');
+}
+
+async function expectKept({ appliance, catcher, load }: World): Promise<void> {
   await until('the queue is empty', async () => (await appliance.waiting()) === 0, 60_000);
   const arrived = catcher.mails.map(({ reference }) => reference);
   expect([...load.accepted].filter((reference) => !arrived.includes(reference))).toEqual([]);
