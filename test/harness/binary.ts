@@ -22,7 +22,7 @@ import { temporaryFolder } from './store.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/postern');
 const HOSTNAME = 'mail.postern.test';
-export const DOMAIN = 'forms.test';
+const DOMAIN = 'forms.test';
 const FORM = `/${DOMAIN}/contact`;
 /** Longer than the ten seconds between two scheduled jobs. */
 const UNTIL_VERIFIED_MS = 25_000;

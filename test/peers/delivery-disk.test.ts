@@ -33,11 +33,11 @@ test('a disk that fails to write is 503 with Retry-After, and over within five s
 
 interface World {
   readonly appliance: Appliance;
-  readonly run: Run;
   readonly catcher: Catcher;
+  readonly run: Run;
   readonly load: Load;
-  /** Sends no more files. */
-  spare(): void;
+  /** No more files: what comes from here on is small. */
+  stopFilling(): void;
 }
 
 /** A daemon under load. */
@@ -49,7 +49,7 @@ async function begin(server: Parameters<Appliance['configure']>[0]): Promise<Wor
   const kind = (n: number): Kind => (filling && n % 3 === 0 ? 'file' : 'plain');
   const load = startLoad({ url: appliance.formUrl, connections: 4, kind });
   await until('some are accepted', () => load.accepted.size > 10);
-  return { appliance, run, catcher, load, spare: () => (filling = false) };
+  return { appliance, catcher, run, load, stopFilling: () => (filling = false) };
 }
 
 /** Waits until the disk makes trouble, ends that by `mend`, and waits until all is well. */
@@ -58,7 +58,7 @@ async function expectRecovery(world: World, mend: () => unknown): Promise<void> 
   await until('posts are refused', () => load.refused.size > 20, 60_000);
   expect(await post(appliance)).toEqual({ status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) });
   expect((await appliance.admin('/healthz')).status).toBe(200);
-  world.spare();
+  world.stopFilling();
   await mend();
   const { size } = load.accepted;
   await until('posts are accepted again', () => load.accepted.size > size + 10, RECOVERED_MS);
