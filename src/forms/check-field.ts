@@ -2,7 +2,7 @@
 import { fieldPattern } from '../config/patterns.ts';
 import type { FormConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { labelOf, type FieldError } from './fault.ts';
+import { quotedLabel, type FieldError } from './fault.ts';
 import { isBlank, isEmailField, valuesOf, type Control, type Field } from './fields.ts';
 
 type FieldRule = FormConfig['fields'][string];
@@ -25,7 +25,7 @@ export function checkField([name, value]: Field, config: FormConfig): FieldError
   const fault = notEmail ?? (rule === undefined ? undefined : checkRule(values, rule));
   if (fault === undefined) return [];
   const [code, words] = fault;
-  return [{ field: name, code, message: `${labelOf(name, config)} ${words}` }];
+  return [{ field: name, code, message: `${quotedLabel(name, config)} ${words}` }];
 }
 
 /** `_replyto` is where the answer goes: a slip in it would lose the visitor. */

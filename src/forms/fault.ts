@@ -1,5 +1,6 @@
 /** What is wrong with a submission, in words for the visitor. */
 import type { FormConfig } from '../config/schema.ts';
+import { labelOf } from './label.ts';
 
 /** A fault of one field, or of the whole form where `field` is absent. */
 export interface FieldError {
@@ -8,9 +9,8 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** The field as the visitor knows it. */
-export function labelOf(name: string, config: FormConfig): string {
-  const label = Object.hasOwn(config.fields, name) ? config.fields[name]?.label : undefined;
-  const text = label ?? name;
-  return `“${text.length > 60 ? `${text.slice(0, 59)}…` : text}”`;
+/** The field as the visitor knows it, in quotation marks. */
+export function quotedLabel(name: string, config: FormConfig): string {
+  const label = labelOf(config, name);
+  return `“${label.length > 60 ? `${label.slice(0, 59)}…` : label}”`;
 }

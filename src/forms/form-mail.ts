@@ -9,6 +9,7 @@ import { cleanText } from '../mail/header-text.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Rendered, TemplateSet, TemplateType, Variables } from '../templates/engine.ts';
 import { valuesOf, type Field } from './fields.ts';
+import { labelOf } from './label.ts';
 import type { StoredControl } from './stored.ts';
 
 export interface FormMail {
@@ -28,7 +29,7 @@ export function variablesOf({ submission, fields, files, form }: FormMail, more:
     form: byName(fields),
     fields: [...fields, ...more].map(([name, value]) => ({
       name,
-      label: labelFor(name, form.config),
+      label: labelOf(form.config, name),
       value: valuesOf(value).join(', '),
     })),
     form_name: form.name,
@@ -47,14 +48,6 @@ function byName(fields: readonly Field[]): Readonly<Record<string, unknown>> {
   Object.setPrototypeOf(form, null);
   for (const [name, value] of fields) form[name] = value;
   return form;
-}
-
-/** The configured label, else the name as a person would write it: `first_name` is First name. */
-function labelFor(name: string, { fields }: FormConfig): string {
-  const label = Object.hasOwn(fields, name) ? fields[name]?.label : undefined;
-  if (label !== undefined || !/^[a-z][\w-]*$/i.test(name)) return label ?? name;
-  const words = name.replaceAll(/[_-]+/g, ' ').trim();
-  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** The form's template, or the built-in one of its type where that fails. */

@@ -6,7 +6,7 @@ import type { FormConfig } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
 import { checkFiles } from './check-files.ts';
 import { checkControl, checkField } from './check-field.ts';
-import { labelOf, type FieldError } from './fault.ts';
+import { quotedLabel, type FieldError } from './fault.ts';
 import {
   isBlank,
   sortEntries,
@@ -52,7 +52,7 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
     if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
     if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
-    return [{ field, code, message: `Please fill in ${labelOf(field, config)}.` }];
+    return [{ field, code, message: `Please fill in ${quotedLabel(field, config)}.` }];
   });
 }
 

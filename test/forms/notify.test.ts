@@ -148,7 +148,7 @@ describe('nothing that is submitted adds a header, a recipient or a part', () =>
       ['passwd', 'application/octet-stream', 'Bcc: x@y\r\n\r\n'],
     ]);
     expect(got.mail.text).toContain('__proto__\n');
-    expect(got.mail.text).toContain('ToString\n');
+    expect(got.mail.text).toContain('To String\n');
   });
 
   test('five thousand values and names that objects inherit come through', async () => {

@@ -245,8 +245,8 @@ test('messages speak to a person and name the field as its label does', () => {
   ]);
   expect(errors.map(({ message }) => message)).toEqual([
     'Please fill in “Your name”.',
-    '“age” must be a number.',
-    '“email” must be an email address such as name@example.com.',
+    '“Age” must be a number.',
+    '“Email” must be an email address such as name@example.com.',
   ]);
 });
 

@@ -3,7 +3,6 @@ import type { Form } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/fault.ts';
 import { wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
 import { html, type Content } from './html.ts';
-import { waitWords } from './labels.ts';
 import { layout, mark, type Page } from './layout.ts';
 import { typedForm, type Typed } from './typed.ts';
 
@@ -66,4 +65,11 @@ function advice({ code, givenBack, wait }: { code: ErrorCode; givenBack: boolean
   return code === 'UNAVAILABLE' || code === 'INTERNAL'
     ? html`<p>Nothing is lost: what you typed is below. Please wait a minute and send it again.</p>`
     : html`<p>What you typed is below. Please mend it and send it again.</p>`;
+}
+
+/** "about 12 minutes", for a wait in seconds. */
+function waitWords(seconds: number): string {
+  if (seconds < 90) return 'about a minute';
+  const minutes = Math.ceil(seconds / 60);
+  return minutes < 90 ? `about ${minutes} minutes` : `about ${Math.ceil(minutes / 60)} hours`;
 }

@@ -4,8 +4,8 @@
  */
 import type { Form } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/fault.ts';
+import { labelOf, ruleOf } from '../../forms/label.ts';
 import { html, type Html } from './html.ts';
-import { fieldLabel, ruleOf } from './labels.ts';
 
 export interface Typed {
   /** Names and values in the order sent. */
@@ -82,7 +82,7 @@ function append(map: Map<string, string[]>, name: string, value: string): void {
 }
 
 function isFile(form: Form, { name, values, files }: Field): boolean {
-  return values.length === 0 && (files.length > 0 || ruleOf(form, name)?.type === 'file');
+  return values.length === 0 && (files.length > 0 || ruleOf(form.config, name)?.type === 'file');
 }
 
 function hiddenField([name, value]: Typed['entries'][number]): Html {
@@ -94,8 +94,8 @@ function fieldHtml(form: Form, field: Field): Html {
   const wrong = faults.length > 0;
   const described = html`${wrong && html` aria-invalid="true" aria-describedby="${id}-fault"`}`;
   const fault = html`${wrong && html`<p class="fault" id="${id}-fault">${faults.join(' ')}</p>\n`}`;
-  const label = fieldLabel(form, name);
-  const { type, options } = ruleOf(form, name) ?? {};
+  const label = labelOf(form.config, name);
+  const { type, options } = ruleOf(form.config, name) ?? {};
   if (options !== undefined && type === 'list') {
     return html`<fieldset class="field${wrong && ' wrong'}" id="${id}"${described}>
 <legend>${label}</legend>
@@ -138,7 +138,7 @@ function controls(form: Form, field: Field, more: { described: Html; options: re
 /** Types whose input would drop what it cannot read (number, date) stay text, or the visitor's words would be lost. */
 function textControl(form: Form, field: { name: string; value: string; attributes: Html }): Html {
   const { name, value, attributes } = field;
-  const type = ruleOf(form, name)?.type ?? (name === 'email' ? 'email' : 'text');
+  const type = ruleOf(form.config, name)?.type ?? (name === 'email' ? 'email' : 'text');
   if (value.includes('\n') || value.length > 80 || /message|comment|text|body/i.test(name)) {
     // The parser drops the first line end in it: without ours it would be the visitor's.
     return html`<textarea rows="6"${attributes}>\n${value}</textarea>`;
