@@ -1,14 +1,25 @@
-/** A map of templates, parsed with one engine for HTML and one for text and subjects, under the same limits. */
+/**
+ * A map of templates, parsed with one engine for HTML and one for text and subjects, under the same limits. A template with
+ * a subject alone has the built-in bodies of its type.
+ */
 import type { Template } from 'liquidjs';
 import { explain, TemplateRenderError, type TemplateFault, type TemplatePart } from './errors.ts';
-import { createEngine, nullPrototype, type Engine, type Limits } from './liquid.ts';
+import { createEngine, type Engine, type Limits } from './liquid.ts';
 import { htmlToText } from './plain-text.ts';
-import type { Rendered, TemplateSource, Variables } from './template.ts';
+import { scopeOf } from './scope.ts';
+import type { Builtin, Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
 import type { Zone } from './zone.ts';
 
 export type TemplateSources = Readonly<Record<string, TemplateSource>>;
 
+export interface CompileOptions {
+  readonly zone: Zone;
+  readonly limits: Limits;
+  readonly builtins: Readonly<Record<TemplateType, Builtin>>;
+}
+
 interface Entry {
+  readonly type: TemplateType;
   readonly variables: Variables;
   readonly parts: ReadonlyMap<TemplatePart, Template[]>;
 }
@@ -24,11 +35,13 @@ export class CompiledTemplates {
   readonly #text: Engine;
   readonly #html: Engine;
   readonly #zone: Zone;
+  readonly #builtins: Readonly<Record<TemplateType, Builtin>>;
   /** Forms have few of them; what comes over the API is bounded. */
   readonly #lines = new Map<string, Template[]>();
 
-  constructor(sources: TemplateSources, { zone, limits }: { zone: Zone; limits: Limits }) {
+  constructor(sources: TemplateSources, { zone, limits, builtins }: CompileOptions) {
     this.#zone = zone;
+    this.#builtins = builtins;
     this.#text = createEngine({ html: false, zone, limits, partials: bodies(sources, 'text') });
     this.#html = createEngine({ html: true, zone, limits, partials: bodies(sources, 'html') });
     this.faults = Object.entries(sources).flatMap(([name, source]) => this.#add(name, source));
@@ -50,19 +63,17 @@ export class CompiledTemplates {
         message: 'there is no such template',
       });
     }
-    const scope = this.#scope(entry.variables, variables);
+    const scope = scopeOf(entry.variables, variables, this.#zone);
     const part = (key: TemplatePart): string | undefined => {
       const parsed = entry.parts.get(key);
       return parsed === undefined ? undefined : this.#render({ template: name, part: key }, parsed, scope);
     };
     const subject = part('subject');
     const html = part('html');
-    const text = part('text') ?? htmlToText(html ?? '');
-    return {
-      ...(subject === undefined ? {} : { subject: oneLine(subject) }),
-      text,
-      ...(html === undefined ? {} : { html }),
-    };
+    const text = part('text') ?? (html === undefined ? undefined : htmlToText(html));
+    const bodies =
+      text === undefined ? this.#builtins[entry.type](scope) : { text, ...(html === undefined ? {} : { html }) };
+    return { ...bodies, ...(subject === undefined ? {} : { subject: oneLine(subject) }) };
   }
 
   /** Throws TemplateRenderError. */
@@ -72,7 +83,7 @@ export class CompiledTemplates {
     const parsed = this.#lines.get(source) ?? attempt(place, () => this.#text.parse(source));
     if (this.#lines.size === KEPT_LINES) this.#lines.clear();
     this.#lines.set(source, parsed);
-    return oneLine(this.#render(place, parsed, this.#scope({}, variables)));
+    return oneLine(this.#render(place, parsed, scopeOf({}, variables, this.#zone)));
   }
 
   #render(
@@ -105,20 +116,8 @@ export class CompiledTemplates {
         faults.push({ template, part, ...explain(error) });
       }
     }
-    if (faults.length === 0) this.#entries.set(template, { variables: source.variables, parts });
+    if (faults.length === 0) this.#entries.set(template, { type: source.type, variables: source.variables, parts });
     return faults;
-  }
-
-  /** What is given stands over the template's own variables; names such as `__proto__` are names. */
-  #scope(defaults: Variables, given: Variables): Record<string, unknown> {
-    const scope = nullPrototype(defaults);
-    for (const [name, value] of Object.entries(given)) if (value !== undefined) scope[name] = value;
-    const timestamp = scope['timestamp'];
-    if (typeof timestamp === 'number' || typeof timestamp === 'string' || timestamp instanceof Date) {
-      const ms = new Date(timestamp).getTime();
-      if (!Number.isNaN(ms)) scope['timestamp'] = this.#zone.format(ms);
-    }
-    return scope;
   }
 }
 

@@ -1,16 +1,17 @@
 /**
  * The templates of a project: parsed once, rendered for each mail. Submitted text is data, never parsed; HTML is escaped; a
- * template that fails or passes a limit throws TemplateRenderError, and the built-in one, which has no limits and needs
- * none, takes its place. Subjects and lines never hold a line break.
+ * template that fails or passes a limit throws TemplateRenderError, and the built-in one, which can do neither, takes its
+ * place. Subjects and lines never hold a line break.
  */
-import { acknowledgmentTemplate } from './builtin/acknowledgment.ts';
-import { defaultTemplate } from './builtin/default.ts';
+import { acknowledgmentBuiltin } from './builtin/acknowledgment.ts';
+import { defaultBuiltin } from './builtin/default.ts';
 import { bounded } from './bounds.ts';
 import { CompiledTemplates, type TemplateSources } from './compiled.ts';
 import { TemplateError, TemplateRenderError, type TemplateFault } from './errors.ts';
-import { NO_LIMITS, TENANT_LIMITS } from './liquid.ts';
-import type { Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
-import { createZone } from './zone.ts';
+import { TENANT_LIMITS } from './liquid.ts';
+import { scopeOf } from './scope.ts';
+import type { Builtin, Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
+import { createZone, type Zone } from './zone.ts';
 
 export { TemplateError, TemplateRenderError };
 export type { Rendered, TemplateFault, TemplateSource, TemplateSources, TemplateType, Variables };
@@ -30,23 +31,25 @@ export interface TemplateOptions {
   readonly timezone?: string | undefined;
 }
 
-const BUILTIN_NAMES = { form: 'default', acknowledgment: 'acknowledgment' };
+const BUILTIN_TYPES: ReadonlyMap<string, TemplateType> = new Map([
+  ['default', 'form'],
+  ['acknowledgment', 'acknowledgment'],
+]);
 
 /** Throws TemplateError at the first fault, UserError for a time zone that there is not. */
 export function compileTemplates(templates: TemplateSources, { timezone = 'UTC' }: TemplateOptions = {}): TemplateSet {
   const zone = createZone(timezone);
-  const project = new CompiledTemplates(withBodies(templates), { zone, limits: TENANT_LIMITS });
+  const builtins = createBuiltins(zone);
+  const project = new CompiledTemplates(templates, { zone, limits: TENANT_LIMITS, builtins });
   const [fault] = project.faults;
   if (fault !== undefined) throw new TemplateError(fault);
-  const builtin = new CompiledTemplates(
-    { [BUILTIN_NAMES.form]: defaultTemplate(), [BUILTIN_NAMES.acknowledgment]: acknowledgmentTemplate() },
-    { zone, limits: NO_LIMITS },
-  );
   return {
-    has: (name) => project.has(name) || builtin.has(name),
-    render: (name, variables) =>
-      project.has(name) ? project.render(name, variables) : builtin.render(name, bounded(variables)),
-    renderBuiltin: (type, variables) => builtin.render(BUILTIN_NAMES[type], bounded(variables)),
+    has: (name) => project.has(name) || BUILTIN_TYPES.has(name),
+    render(name, variables) {
+      const type = project.has(name) ? undefined : BUILTIN_TYPES.get(name);
+      return type === undefined ? project.render(name, variables) : builtins[type](variables);
+    },
+    renderBuiltin: (type, variables) => builtins[type](variables),
     line: (source, variables) => project.line(source, variables),
   };
 }
@@ -56,7 +59,8 @@ export function checkTemplates(
   templates: TemplateSources,
   { timezone = 'UTC' }: TemplateOptions = {},
 ): readonly TemplateFault[] {
-  const compiled = new CompiledTemplates(withBodies(templates), { zone: createZone(timezone), limits: TENANT_LIMITS });
+  const zone = createZone(timezone);
+  const compiled = new CompiledTemplates(templates, { zone, limits: TENANT_LIMITS, builtins: createBuiltins(zone) });
   const trials = Object.keys(templates).flatMap((name) => {
     if (!compiled.has(name)) return [];
     try {
@@ -70,15 +74,13 @@ export function checkTemplates(
   return [...compiled.faults, ...trials];
 }
 
-/** A template with a subject alone has the built-in bodies of its type. */
-function withBodies(templates: TemplateSources): TemplateSources {
-  return Object.fromEntries(
-    Object.entries(templates).map(([name, source]) => {
-      if (source.text !== undefined || source.html !== undefined) return [name, source];
-      const { text, html } = source.type === 'form' ? defaultTemplate() : acknowledgmentTemplate();
-      return [name, { ...source, text, html }];
-    }),
-  );
+/** The built-in templates, by type. */
+function createBuiltins(zone: Zone): Readonly<Record<TemplateType, Builtin>> {
+  return { form: within(defaultBuiltin()), acknowledgment: within(acknowledgmentBuiltin()) };
+
+  function within(builtin: Builtin): Builtin {
+    return (variables) => builtin(bounded(scopeOf({}, variables, zone)));
+  }
 }
 
 const EXAMPLE: Variables = {

@@ -99,17 +99,28 @@ function counted(filter: (value: unknown) => string | Safe): FilterImplOptions {
   };
 }
 
-function isEmpty(value: unknown): boolean {
+/** What `||` replaces. */
+export function isEmpty(value: unknown): boolean {
   if (Array.isArray(value)) return value.length === 0;
   return value === undefined || value === null || value === '' || value === false;
 }
 
 function lineBreaks(value: unknown): Safe {
-  return new Safe(unixLines(printHtml(value)).replaceAll('\n', '<br>\n'));
+  return new Safe(htmlLines(printHtml(value)));
+}
+
+/** HTML that shows the line breaks in it. */
+export function htmlLines(html: string): string {
+  return unixLines(html).replaceAll('\n', '<br>\n');
+}
+
+/** One line. */
+export function squish(value: unknown): string {
+  return printable(value).trim().replaceAll(/\s+/g, ' ');
 }
 
 /** Two blanks before each line that holds anything, so that no value can look like what stands around it. */
-function indent(text: string): string {
+export function indent(text: string): string {
   const indented = `  ${unixLines(text).replaceAll('\n', '\n  ')}`;
   // Twice, because the second of two empty lines begins where the first ends.
   return indented.replaceAll('\n  \n', '\n\n').replaceAll('\n  \n', '\n\n');
@@ -128,8 +139,8 @@ const ENTITIES: ReadonlyMap<number, string> = new Map([
   [0x27, '&#39;'],
 ]);
 
-/** A loop, because a callback for each character takes four times as long on text that is full of them. */
-function escapeHtml(text: string): string {
+/** Text as HTML. A loop, because a callback for each character takes four times as long on text that is full of them. */
+export function escapeHtml(text: string): string {
   let escaped = '';
   let from = 0;
   for (let i = 0; i < text.length; i++) {
@@ -177,7 +188,8 @@ function valid(ms: number): number | undefined {
   return Math.abs(ms) <= 8.64e15 ? ms : undefined;
 }
 
-function filesize(value: unknown): string {
+/** `482 kB` */
+export function filesize(value: unknown): string {
   const bytes = Number(toValue(value));
   if (!Number.isFinite(bytes)) return printable(value);
   if (bytes < 1000) return `${bytes} bytes`;

@@ -20,8 +20,6 @@ export interface Limits {
  * mail of this many characters would be refused for its size.
  */
 export const TENANT_LIMITS: Limits = { parse: 1 << 20, time: 1000, memory: 16 << 20 };
-/** For what stands in builtin/, which must never fail. */
-export const NO_LIMITS: Limits = { parse: Infinity, time: Infinity, memory: Infinity };
 
 export interface EngineOptions {
   readonly html: boolean;

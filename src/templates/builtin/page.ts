@@ -18,9 +18,15 @@ const DARK: readonly (readonly [name: string, rule: string])[] = [
   ['line', 'border-color:#363c43!important'],
 ];
 
-/** A document whose card holds `rows`, table rows of Liquid; `title` is Liquid as well. */
-export function page(title: string, rows: string): string {
-  return `<!DOCTYPE html>
+/** What makes a document, whose card holds `rows`, table rows; both are HTML. Made once, because most of each mail is this. */
+export function createPage(): (title: string, rows: string) => string {
+  // Without what indents the lines here, an eighth of each mail.
+  const [start = '', middle = '', end = ''] = FRAME.replaceAll(/\n +/g, '\n').split(GAP);
+  return (title, rows) => start + title + middle + rows + end;
+}
+
+const GAP = '\0';
+const FRAME = `<!DOCTYPE html>
 <html lang="en">
   <head>
     <meta charset="utf-8">
@@ -28,7 +34,7 @@ export function page(title: string, rows: string): string {
     <meta name="color-scheme" content="light dark">
     <meta name="supported-color-schemes" content="light dark">
     <meta name="format-detection" content="telephone=no,date=no,address=no">
-    <title>${title}</title>
+    <title>${GAP}</title>
     <style>
       :root{color-scheme:light dark;supported-color-schemes:light dark}
       @media (prefers-color-scheme:dark){
@@ -50,7 +56,7 @@ export function page(title: string, rows: string): string {
         <td class="page" align="center" style="padding:24px 12px">
           <!--[if mso]><table role="presentation" width="600" cellpadding="0" cellspacing="0" border="0"><tr><td><![endif]-->
           <table class="card" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
-${rows}
+${GAP}
           </table>
           <!--[if mso]></td></tr></table><![endif]-->
         </td>
@@ -59,4 +65,3 @@ ${rows}
   </body>
 </html>
 `;
-}
