@@ -2,6 +2,7 @@
  * Where the bytes of forms' mail come from: loaded, rendered under the revision that accepted the submission, composed
  * and signed, when it is first tried. The same message gives the same mail, but for the time of its signature.
  */
+import { createSecretKey } from 'node:crypto';
 import type { FormConfig, ProjectConfig, ServerConfig } from '../config/schema.ts';
 import { projectSchema } from '../config/schema.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
@@ -11,11 +12,10 @@ import { returnPath } from '../mail/bounce.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { signDkim } from '../mail/dkim.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
-import { findDomain } from '../store/domains.ts';
 import { filesOf, readFile } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
-import { findSubmission } from '../store/submissions.ts';
-import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
+import { submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
+import type { FileRow, MessageRow } from '../store/tables.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 import { acknowledgment } from './acknowledge.ts';
 import type { FormMail } from './form-mail.ts';
@@ -47,7 +47,8 @@ const ENCODED = 78 / 57;
 
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
-  const { store, log, config, keysOf, secret, clock } = options;
+  const { store, log, config, keysOf, clock } = options;
+  const secret = createSecretKey(options.secret);
   const revisions = new Recent<Promise<Revision | undefined>>(REVISIONS);
   let builtin: TemplateSet | undefined;
 
@@ -62,7 +63,7 @@ export function createFormSource(options: FormSourceOptions): Source {
     return loading;
   }
 
-  async function load(message: MessageRow, submission: SubmissionRow, key: string): Promise<FormMail> {
+  async function load(message: MessageRow, submission: SubmissionToMail, key: string): Promise<FormMail> {
     const { domain, revision: id } = submission;
     const revision = await revisionOf(id);
     const known = revision?.config.domains[domain]?.forms[key];
@@ -75,14 +76,14 @@ export function createFormSource(options: FormSourceOptions): Source {
       submission,
       fields: readFields(submission.fields),
       control: readControl(submission.control),
-      files: await filesOf(store, submission.id),
+      files: submission.has_files === 1 ? await filesOf(store, submission.id) : [],
       form: { key, name: form.name ?? key, config: form },
       templates: revision?.templates ?? (builtin ??= compileTemplates({})),
       log,
     };
   }
 
-  async function compose(message: MessageRow, submission: SubmissionRow): Promise<{ mail: Mail; bytes: Buffer }> {
+  async function compose(message: MessageRow, submission: SubmissionToMail): Promise<{ mail: Mail; bytes: Buffer }> {
     if (message.kind === 'acknowledgment') {
       const source = readAcknowledgmentSource(message.source);
       const mail = acknowledgment(await load(message, submission, source.form), source);
@@ -125,10 +126,10 @@ export function createFormSource(options: FormSourceOptions): Source {
   }
 
   async function prepare(message: MessageRow): Promise<Prepared> {
-    const submission = message.submission === null ? undefined : await findSubmission(store, message.submission);
+    const submission = message.submission === null ? undefined : await submissionToMail(store, message.submission);
     if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission that it tells of is gone' };
-    const { tenant, domain } = message;
-    if ((await findDomain(store, tenant, domain))?.status === 'failed') {
+    const { domain } = message;
+    if (submission.domain_status === 'failed') {
       throw new Error(`the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`);
     }
     const keys = await keysOf(domain);

@@ -3,7 +3,7 @@
  * and nobody can make us believe in a bounce of mail that we never sent. Some servers change the case of what they send
  * back; nothing here depends on it.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { parseAddress } from '../lib/addresses.ts';
 
 const PREFIX = 'msg_';
@@ -12,19 +12,20 @@ const LOCAL = /^b\+([0-9a-z]{26})([a-z2-7]{16})$/;
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
 /** The envelope sender of the message with this id (`msg_…`): `b+<token>@<hostname>`. */
-export function returnPath(messageId: string, { secret, hostname }: { secret: Uint8Array; hostname: string }): string {
+export function returnPath(messageId: string, { secret, hostname }: { secret: KeyObject; hostname: string }): string {
   const id = messageId.slice(PREFIX.length);
   return `b+${id}${signature(id, secret)}@${hostname}`;
 }
 
 /** The id of the message that this address of ours is the return path of; undefined where we did not make it. */
-export function openReturnPath(address: string, secret: Uint8Array): string | undefined {
+export function openReturnPath(address: string, secret: KeyObject): string | undefined {
   const [, id, given] = LOCAL.exec(parseAddress(address)?.local.toLowerCase() ?? '') ?? [];
   if (id === undefined || given === undefined) return undefined;
   return timingSafeEqual(Buffer.from(given), Buffer.from(signature(id, secret))) ? `${PREFIX}${id}` : undefined;
 }
 
-function signature(id: string, secret: Uint8Array): string {
+/** With bytes in the place of a key object it would take four times as long. */
+function signature(id: string, secret: KeyObject): string {
   const mac = createHmac('sha256', secret).update(`return-path:${id}`).digest();
   let text = '';
   for (let bit = 0; bit < 80; bit += 5) text += BASE32.charAt((mac.readUInt16BE(bit >> 3) >> (11 - (bit & 7))) & 31);

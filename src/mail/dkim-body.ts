@@ -8,6 +8,8 @@ const CR = 0x0d;
 const SPACE = 0x20;
 /** After so many bytes, a few milliseconds of work, the event loop gets a turn. */
 const TURN = 1 << 20;
+/** What is hashed at a time; small enough for Node to cut it from memory that it has at hand. */
+const BLOCK = 2048;
 
 /** The bh= tag's base64. Refuses bare CR, bare LF and NUL. */
 export async function hashBody(chunks: readonly Uint8Array[]): Promise<string> {
@@ -29,7 +31,7 @@ export async function hashBody(chunks: readonly Uint8Array[]): Promise<string> {
 
 class RelaxedBody {
   readonly #hash: Hash = createHash('sha256');
-  readonly #out = Buffer.allocUnsafe(4096);
+  readonly #out = Buffer.allocUnsafe(BLOCK);
   #used = 0;
   #empty = true;
   /** Line ends held back: empty lines at the end of the body do not count. */
@@ -39,20 +41,34 @@ class RelaxedBody {
   #afterCr = false;
 
   update(chunk: Uint8Array): void {
-    for (let i = 0; i < chunk.length; i++) {
-      const byte = chunk[i] ?? 0;
-      if (this.#afterCr !== (byte === LF) || byte === 0) refuse();
-      if (byte === SPACE || byte === TAB) {
-        this.#blank = true;
-      } else if (byte === CR) {
-        this.#afterCr = true;
-      } else if (byte === LF) {
-        this.#afterCr = false;
-        this.#blank = false;
-        this.#lineEnds++;
-      } else {
-        this.#take(byte);
+    const out = this.#out;
+    for (let i = 0; i < chunk.length;) {
+      let byte = chunk[i++] ?? 0;
+      this.#step(byte);
+      if (byte <= SPACE) continue;
+      // The rest of a word stands as it is.
+      let used = this.#used;
+      for (; i < chunk.length && used < BLOCK; i++) {
+        byte = chunk[i] ?? 0;
+        if (byte <= SPACE) break;
+        out[used++] = byte;
       }
+      this.#used = used;
+    }
+  }
+
+  #step(byte: number): void {
+    if (this.#afterCr !== (byte === LF) || byte === 0) refuse();
+    if (byte === SPACE || byte === TAB) {
+      this.#blank = true;
+    } else if (byte === CR) {
+      this.#afterCr = true;
+    } else if (byte === LF) {
+      this.#afterCr = false;
+      this.#blank = false;
+      this.#lineEnds++;
+    } else {
+      this.#take(byte);
     }
   }
 
@@ -78,7 +94,7 @@ class RelaxedBody {
   }
 
   #put(byte: number): void {
-    if (this.#used === this.#out.length) this.#flush();
+    if (this.#used === BLOCK) this.#flush();
     this.#out[this.#used++] = byte;
   }
 

@@ -16,21 +16,28 @@ const END = '\r\n\r\n';
 /** The header fields, and the body's chunks, which share the memory of the message. A message without END has no body. */
 export function splitMessage(message: readonly Uint8Array[]): { fields: HeaderField[]; body: Uint8Array[] } {
   const parts: string[] = [];
-  // END may be cut anywhere; only what a part of it could be is looked at twice.
+  /** The end of what came before: END may be cut anywhere. */
   let tail = '';
   for (const [i, chunk] of message.entries()) {
-    const part = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1');
-    const end = (tail + part).indexOf(END);
-    if (end !== -1) {
-      const bodyStart = end + END.length - tail.length;
-      parts.push(part.slice(0, bodyStart));
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    const bodyStart = afterEnd(tail, bytes);
+    const part = bytes.toString('latin1', 0, bodyStart);
+    parts.push(part);
+    if (bodyStart !== undefined) {
       const fields = parseFields(parts.join('').slice(0, -CRLF.length));
       return { fields, body: [chunk.subarray(bodyStart), ...message.slice(i + 1)] };
     }
-    parts.push(part);
     tail = (tail + part).slice(1 - END.length);
   }
   return { fields: parseFields(parts.join('')), body: [] };
+}
+
+/** Where the bytes after the first END begin, which may have begun in `tail`. */
+function afterEnd(tail: string, bytes: Buffer): number | undefined {
+  const seam = (tail + bytes.toString('latin1', 0, END.length - 1)).indexOf(END);
+  if (seam !== -1) return seam + END.length - tail.length;
+  const at = bytes.indexOf(END, 0, 'latin1');
+  return at === -1 ? undefined : at + END.length;
 }
 
 function parseFields(block: string): HeaderField[] {

@@ -9,14 +9,24 @@ const EQUALS = 0x3d;
 const CAPITAL_F = 0x46;
 const HEX = Buffer.from('0123456789ABCDEF');
 
+/** Characters of a line before its soft line break. */
+const LINE = 75;
+
 /** Text as quoted-printable; CR, LF and CRLF are all line ends, and none is added. */
 export function quotedPrintable(bytes: Buffer): Buffer {
-  // Three for one, and three more for a soft line break in every 73.
-  const out = Buffer.allocUnsafe(bytes.length * 3 + Math.ceil(bytes.length / 24) * 3 + 8);
+  // Grown where it must be: room for the worst case, three times this, would mostly be garbage.
+  let out = Buffer.allocUnsafe(bytes.length + (bytes.length >> 3) + 2 * LINE);
   let used = 0;
   let column = 0;
   for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i] ?? 0;
+    if (used + 2 * LINE > out.length) out = Buffer.concat([out], out.length * 2);
+    // Most of all text, within a line.
+    for (const end = column === 0 ? i : i + LINE - column; i < end && isPlain(bytes, i); i++) {
+      out[used++] = bytes[i] ?? 0;
+      column++;
+    }
+    const byte = bytes[i];
+    if (byte === undefined) break;
     if (byte === LF || byte === CR) {
       if (byte === CR && bytes[i + 1] === LF) i++;
       out[used++] = CR;
@@ -24,8 +34,8 @@ export function quotedPrintable(bytes: Buffer): Buffer {
       column = 0;
       continue;
     }
-    const literal = isLiteral(bytes, i);
-    if (column + (literal ? 1 : 3) > 75) {
+    const literal = isPlain(bytes, i) || isInnerBlank(bytes, i);
+    if (column + (literal ? 1 : 3) > LINE) {
       out[used++] = EQUALS;
       out[used++] = CR;
       out[used++] = LF;
@@ -45,9 +55,17 @@ export function quotedPrintable(bytes: Buffer): Buffer {
   return out.subarray(0, used);
 }
 
-function isLiteral(bytes: Uint8Array, i: number): boolean {
+/** Whether the byte stands for itself: visible ASCII, or a blank between words. */
+function isPlain(bytes: Uint8Array, i: number): boolean {
   const byte = bytes[i] ?? 0;
-  if (byte !== SPACE && byte !== TAB) return byte > SPACE && byte < 0x7f && byte !== EQUALS;
+  if (byte > SPACE) return byte < 0x7f && byte !== EQUALS;
+  return byte === SPACE && (bytes[i + 1] ?? 0) > SPACE;
+}
+
+/** Any other blank stands for itself where its line goes on. */
+function isInnerBlank(bytes: Uint8Array, i: number): boolean {
+  const byte = bytes[i];
+  if (byte !== SPACE && byte !== TAB) return false;
   const next = bytes[i + 1];
   return next !== undefined && next !== CR && next !== LF;
 }

@@ -1,7 +1,7 @@
 /** What visitors sent, accepted or kept as spam, and how often each form was used. */
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { SubmissionRow } from './tables.ts';
+import type { DomainStatus, SubmissionRow } from './tables.ts';
 
 /** The statement that keeps a submission. */
 export const insertSubmission = define<SubmissionRow>()((db, value) =>
@@ -36,6 +36,34 @@ export const countSubmission = define<{ form: string }>()((db, value) =>
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('submissions').selectAll().where('id', '=', value('id')),
 );
+const toMail = define<{ id: string }>()((db, value) =>
+  db
+    .selectFrom('submissions')
+    .selectAll()
+    .select((eb) => [
+      eb
+        .case()
+        .when(
+          eb.exists(
+            eb
+              .selectFrom('submission_files')
+              .select('submission_files.id')
+              .whereRef('submission_files.submission', '=', 'submissions.id'),
+          ),
+        )
+        .then(1)
+        .else(0)
+        .end()
+        .as('has_files'),
+      eb
+        .selectFrom('domains')
+        .select('domains.status')
+        .whereRef('domains.tenant', '=', 'submissions.tenant')
+        .whereRef('domains.name', '=', 'submissions.domain')
+        .as('domain_status'),
+    ])
+    .where('id', '=', value('id')),
+);
 const counter = define<{ form: string }>()((db, value) =>
   db.selectFrom('form_counters').select('submissions').where('form', '=', value('form')),
 );
@@ -43,6 +71,20 @@ const counter = define<{ form: string }>()((db, value) =>
 /** The submission with this id, or undefined. */
 export async function findSubmission(store: Store, id: string): Promise<SubmissionRow | undefined> {
   const [row] = await store.select(byId({ id }));
+  return row;
+}
+
+/** A submission and what else decides about its mail. */
+export interface SubmissionToMail extends SubmissionRow {
+  /** 1: there are files. */
+  has_files: number;
+  /** Of its domain; null where that is gone. */
+  domain_status: DomainStatus | null;
+}
+
+/** The same in one look, which is made for each mail. */
+export async function submissionToMail(store: Store, id: string): Promise<SubmissionToMail | undefined> {
+  const [row] = await store.select(toMail({ id }));
   return row;
 }
 

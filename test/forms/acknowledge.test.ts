@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { addressing, ana, openMailWorld, secret } from './mail-world.ts';
@@ -23,7 +24,7 @@ describe('an acknowledgment', () => {
     expect(got.mail.headers.get('auto-submitted')).toBe('auto-replied');
     expect(got.mail.subject).toBe('We have received your message');
     expect(got.raw + (got.mail.text ?? '') + String(got.mail.html)).not.toMatch(/PILLS|BUY|evil\.example/);
-    expect(openReturnPath(got.sender, secret)).toBe(got.message.id);
+    expect(openReturnPath(got.sender, createSecretKey(secret))).toBe(got.message.id);
     expect(got.mail.attachments).toEqual([]);
   });
 

@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { notification } from '../../src/forms/notify.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
@@ -22,7 +23,7 @@ test('a submission becomes a signed mail to the owner that the visitor can be an
   for (const text of ['Ana García 田中', 'ana@example.org', 'Hello', 'x, y', '192.0.2.7'])
     expect(got.mail.text).toContain(text);
   expect(got.mail.html).toContain('there &lt;b&gt;');
-  expect(openReturnPath(got.sender, secret)).toBe(got.message.id);
+  expect(openReturnPath(got.sender, createSecretKey(secret))).toBe(got.message.id);
   expect(got.sender).toMatch(/@mail\.example\.net$/);
   expect(got.smtpUtf8).toBe(false);
   expect(got.raw).not.toMatch(/[^\r]\n|\r[^\n]/);
