@@ -7,11 +7,6 @@ export function findDomain(snapshot: Snapshot, name: string): Domain | undefined
   return snapshot.domains.get(name) ?? snapshot.domains.get(parseDomain(name) ?? '');
 }
 
-/** The form of `POST /{domain}/{key}`. */
-export function findForm(snapshot: Snapshot, domain: string, key: string): Form | undefined {
-  return findDomain(snapshot, domain)?.forms.get(key);
-}
-
 /**
  * The form of `POST /v1/{domain}/send`: the one that the field `form` names, else the domain's `default_form`, else its
  * form `send`, `default` or `contact`, else its only form. A field `form` that names none is a field like any other.
