@@ -13,7 +13,16 @@ export interface Zone {
 /** The zone of an IANA name such as Europe/Berlin. A formatter is kept: making one costs a hundred times what using it does. */
 export function createZone(name: string): Zone {
   const parts = formatter(name);
+  // No zone changes its offset within a minute, and many mails are made in each.
+  let last = { minute: Number.NaN, offset: 0 };
+
   function offset(ms: number): number {
+    const minute = Math.floor(ms / 60_000);
+    if (minute !== last.minute) last = { minute, offset: offsetAt(minute * 60_000) };
+    return last.offset;
+  }
+
+  function offsetAt(ms: number): number {
     const at: Record<string, number> = {};
     for (const { type, value } of parts.formatToParts(ms)) at[type] = Number(value);
     const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = at;
