@@ -8,7 +8,7 @@
  * HTML, and what is left of MIME once addresses are parsed, boundaries cannot occur in any encoded part and nothing is
  * streamed or guessed is this file.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { cleanText, mailboxHeader, parameter, textHeader, type Mailbox } from './header-text.ts';
 import { base64Lines, prefersBase64, quotedPrintable } from './transfer-encoding.ts';
@@ -97,7 +97,7 @@ async function body(mail: Mail): Promise<Entity> {
  * (RFC 2045 §6.7).
  */
 function multipart(subtype: 'alternative' | 'mixed', parts: readonly Entity[], mail: Mail): Entity {
-  const boundary = `=_${subtype}_${createHash('sha256').update(mail.messageId).digest('hex').slice(0, 32)}`;
+  const boundary = `=_${subtype}_${hash('sha256', mail.messageId).slice(0, 32)}`;
   return {
     headers: `Content-Type: multipart/${subtype};\r\n boundary="${boundary}"\r\n`,
     content: [
