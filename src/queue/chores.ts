@@ -69,7 +69,7 @@ export class Chores {
     await this.#returnOrphans();
     if (store.dialect === 'postgres') {
       await this.#takeBack(clock.now());
-      await store.write([repairDue({})]);
+      await store.write([repairDue({ now: clock.now() })]);
     }
     this.#sweepAt = monotonic + SWEEP_EVERY;
   }

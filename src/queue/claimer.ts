@@ -4,7 +4,7 @@
  * and destinations that have not answered lately may hold half of it at most.
  */
 import { claimDeliveries, claimDeliveriesOfTenant, tenantsWaiting, type ClaimedRow } from '../store/claims.ts';
-import { dueDestinations, dueDestinationsAmong, recomputeDue } from '../store/destinations.ts';
+import { dueDestinations, dueDestinationsAmong, recomputeDue, repairDueAmong } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
@@ -27,6 +27,8 @@ export interface Claimed {
 
 /** How long a lease lasts that nobody renews, ms. */
 export const LEASE = 60_000;
+/** No commit takes longer, ms; where one does, the sweep comes. */
+const LATELY = 10_000;
 const MOST_CLAIMED = 2000;
 const MOST_UNPROVEN = MOST_CLAIMED / 2;
 const MOST_DESTINATIONS = 64;
@@ -40,6 +42,8 @@ interface Plan {
 export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #destinations = new Map<string, Destination>();
+  /** When destinations were last claimed from, for a short while. */
+  readonly #lately = new Map<string, number>();
   #outstanding = 0;
   /** Something is due for which there was no room. */
   #hungry = false;
@@ -55,12 +59,15 @@ export class Claimer {
   /** Claims what is due and what there is room for; empty when that is nothing. Rejects where the store cannot write. */
   async claim(now: number): Promise<Claimed[]> {
     this.#hungry = false;
+    await this.#repair(now);
     const plans = this.#plan(await this.#due(now));
     if (plans.length === 0) return [];
     const claims = await Promise.all(plans.map((plan) => this.#statements(plan, now)));
     // Sorted, so that daemons on one PostgreSQL lock destinations in the same order.
     const names = plans.map(({ destination }) => destination.name).sort();
-    const results = await this.#options.store.write([...claims.flat(), ...names.map((name) => recomputeDue({ name }))]);
+    const { store } = this.#options;
+    const results = await store.write([...claims.flat(), ...names.map((name) => recomputeDue({ name }))]);
+    if (store.dialect === 'postgres') for (const name of names) this.#lately.set(name, now);
     const rows = results.flatMap((result) => result.rows.flatMap((row) => ('recipient' in row ? [row] : [])));
     return this.#distribute(plans, rows);
   }
@@ -72,6 +79,16 @@ export class Claimer {
     if (destination.outstanding === 0) this.#destinations.delete(destination.name);
     if (!this.#hungry && !destination.backlog) return false;
     return this.#isLow(destination);
+  }
+
+  /**
+   * On PostgreSQL, mail that was on its way into the queue during a claim may have been overlooked by it: its destination
+   * seemed to be due already, and then had nothing left.
+   */
+  async #repair(now: number): Promise<void> {
+    const { store } = this.#options;
+    for (const [name, at] of this.#lately) if (at + LATELY < now) this.#lately.delete(name);
+    if (this.#lately.size > 0) await store.write([repairDueAmong([...this.#lately.keys()], now)]);
   }
 
   async #due(now: number): Promise<DestinationRow[]> {

@@ -6,7 +6,7 @@
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { waiting } from './deliveries.ts';
 import { listed } from './listed.ts';
-import { define } from './statement.ts';
+import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DestinationRow, Tables } from './tables.ts';
 
@@ -116,22 +116,28 @@ export const setHeld = define<{ name: string; held: number }>()((db, value) =>
     .onConflict((conflict) => conflict.column('name').doUpdateSet({ held: value('held') })),
 );
 
-/** The statement that repairs, on PostgreSQL, a race that noteDue lost against a claim. */
-export const repairDue = define<object>()((db) =>
-  db
+/**
+ * The statement that repairs, on PostgreSQL, a race that noteDue lost against a claim: what was on its way into the queue
+ * when the claim looked what else waits. A pause stays.
+ */
+export const repairDue = define<{ now: number }>()((db, value) => repair(db, value('now')));
+
+const repairAmong = define<{ names: string; now: number }>()((db, value, dialect) =>
+  repair(db, value('now')).where('name', 'in', listed(value('names'), dialect)),
+);
+
+/** The same for the named destinations. */
+export function repairDueAmong(names: readonly string[], now: number): Statement {
+  return repairAmong({ names: JSON.stringify(names), now });
+}
+
+function repair(db: Kysely<Tables>, now: number) {
+  return db
     .updateTable('destinations')
     .set({ next_due_at: earliest(db) })
-    .where('next_due_at', 'is', null)
-    .where((eb) =>
-      eb.exists(
-        eb
-          .selectFrom('deliveries')
-          .select('deliveries.id')
-          .whereRef('deliveries.destination', '=', 'destinations.name')
-          .where(waiting),
-      ),
-    ),
-);
+    .where(sql<boolean>`${earliest(db)} < coalesce(next_due_at, ${sql.lit(Number.MAX_SAFE_INTEGER)})`)
+    .where((eb) => eb.or([eb('paused_until', 'is', null), eb('paused_until', '<=', now)]));
+}
 
 const due = define<{ now: number; limit: number }>()((db, value) =>
   db

@@ -31,6 +31,7 @@ import {
   pauseDestination,
   recomputeDue,
   repairDue,
+  repairDueAmong,
   setHeld,
 } from '../../src/store/destinations.ts';
 import type { Statement } from '../../src/store/statement.ts';
@@ -283,9 +284,27 @@ describe('a destination', () => {
     // The race of two daemons: the delivery is there, the destination does not know.
     await store.write([giveBack({ id: row?.id ?? '', owner: 'me', attempts: 1, due: NOW + 7 }, 1)]);
     expect(await due(store)).toBe(null);
-    const [{ changes }] = await store.write([repairDue({})]);
+    const [{ changes }] = await store.write([repairDue({ now: NOW })]);
     expect(changes).toBe(1);
     expect(await due(store)).toBe(NOW + 7);
+  });
+
+  test('that is thought to be due later is found again, but its pause stays', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    await add(store, 'b@example.test');
+    const later = NOW + 3_600_000;
+    const rows = await claim(store, { limit: 1 });
+    await store.write([giveBack({ id: rows[0]?.id ?? '', owner: 'me', attempts: 1, due: later }, 1)]);
+    const pause = { name, failures: 1, pauses: 1, paused_until: later, last_error: 'refused' };
+    await store.write([pauseDestination(pause)]);
+    expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 0 }]);
+    expect(await due(store)).toBe(later);
+    await store.write([clearFailures({ name })]);
+    expect(await store.write([repairDueAmong(['other.test'], NOW)])).toMatchObject([{ changes: 0 }]);
+    expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 1 }]);
+    expect(await due(store)).toBe(NOW);
+    expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 0 }]);
   });
 });
 
