@@ -74,6 +74,16 @@ test('two daemons on one database deliver five hundred submissions between them,
   for (const run of runs) expect(await run.end('SIGTERM')).toBe(0);
 });
 
+test('mail that comes while its destination is being served leaves at once, too', async () => {
+  const { catcher, first } = await world();
+  const run = await first.startVerified();
+  for (let sent = 3; sent <= 150; sent += 3) {
+    await sendMany({ url: first.formUrl, connections: 3, count: 3 });
+    await until(`${sent} mails have arrived`, () => catcher.count() === sent, 5000);
+  }
+  expect(await run.end('SIGTERM')).toBe(0);
+});
+
 test('what a daemon had leased when it was killed, another delivers once the lease is over', async () => {
   const { catcher, first, second } = await world();
   const victim = await first.startVerified();
