@@ -62,7 +62,7 @@ function parseFields(block: string): HeaderField[] {
 /** `name:value` in the relaxed form, without a CRLF (RFC 6376 §3.4.2). Only SP and HTAB are white space. */
 export function relaxHeader({ name, value }: HeaderField): string {
   // First every run becomes one space: cutting long runs off the end with a regular expression would be quadratic.
-  const single = value.replaceAll(CRLF, '').replaceAll(/[ \t]+/g, ' ');
+  const single = value.replaceAll(CRLF, '').replaceAll(/[ \t]{2,}|\t/g, ' ');
   const start = single.startsWith(' ') ? 1 : 0;
   const end = single.endsWith(' ') ? -1 : single.length;
   return `${name}:${single.slice(start, end)}`;

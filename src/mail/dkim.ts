@@ -107,7 +107,9 @@ async function signature(
     key.algorithm === 'rsa'
       ? await signAsync('sha256', data, key.key)
       : await signAsync(null, createHash('sha256').update(data).digest(), key.key);
-  const folded = bytes.toString('base64').replaceAll(/.{74}(?=.)/g, '$&\r\n ');
+  const value = bytes.toString('base64');
+  let folded = value.slice(0, 74);
+  for (let at = 74; at < value.length; at += 74) folded += `\r\n ${value.slice(at, at + 74)}`;
   return `DKIM-Signature:${unsigned}${folded}\r\n`;
 }
 
