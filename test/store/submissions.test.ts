@@ -1,6 +1,14 @@
 import { expect, test } from 'vitest';
 import { acknowledge, forgetAcknowledged } from '../../src/store/acknowledged.ts';
-import { countSubmission, findSubmission, insertSubmission, submissionsOf } from '../../src/store/submissions.ts';
+import { insertDomain } from '../../src/store/domains.ts';
+import { insertFile } from '../../src/store/files.ts';
+import {
+  countSubmission,
+  findSubmission,
+  insertSubmission,
+  submissionsOf,
+  submissionToMail,
+} from '../../src/store/submissions.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -28,6 +36,21 @@ test('a submission is read back as it was written, whatever was typed', async ()
   expect(found).toEqual(row);
   expect(JSON.parse(found?.fields ?? '')).toEqual([['name', 'A\0B \ud800 ☃']]);
   expect(await findSubmission(store, 'sub_2')).toBeUndefined();
+});
+
+test('what a mail needs to know of a submission is read in one look', async () => {
+  const store = await openTestStore();
+  await store.write([insertSubmission(row)]);
+  expect(await submissionToMail(store, 'sub_1')).toEqual({ ...row, has_files: 0, domain_status: null });
+  const domain = { name: row.domain, tenant: row.tenant, project: 'p', token: 't', next_check_at: 0, created_at: 1 };
+  const file = { id: 'fil_1', submission: 'sub_1', position: 0, field: 'f', filename: 'a', content_type: 'b/c', size: 1 };
+  await store.write([
+    insertDomain({ ...domain, status: 'verified' }),
+    insertDomain({ ...domain, tenant: 'ten_other', status: 'failed' }),
+    insertFile(file),
+  ]);
+  expect(await submissionToMail(store, 'sub_1')).toEqual({ ...row, has_files: 1, domain_status: 'verified' });
+  expect(await submissionToMail(store, 'sub_2')).toBeUndefined();
 });
 
 test('a form counts its submissions, and one without any has none', async () => {
