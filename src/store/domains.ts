@@ -26,10 +26,6 @@ const all = define<object>()((db) => db.selectFrom('domains').selectAll());
 const due = define<{ now: number }>()((db, value) =>
   db.selectFrom('domains').selectAll().where('next_check_at', '<=', value('now')).orderBy('next_check_at').limit(50),
 );
-const byName = define<{ tenant: string; name: string }>()((db, value) =>
-  db.selectFrom('domains').selectAll().where('tenant', '=', value('tenant')).where('name', '=', value('name')),
-);
-
 /** The statement that makes the domain, pending; one that exists keeps its state. */
 export const insertDomain = insert;
 
@@ -57,12 +53,6 @@ export function allDomains(store: Store): Promise<DomainRow[]> {
 /** Up to 50 domains whose check is due, longest overdue first. */
 export function domainsDue(store: Store, now: number): Promise<DomainRow[]> {
   return store.select(due({ now }));
-}
-
-/** The tenant's domain of this name, or undefined. */
-export async function findDomain(store: Store, tenant: string, name: string): Promise<DomainRow | undefined> {
-  const [row] = await store.select(byName({ tenant, name }));
-  return row;
 }
 
 /** The statement that keeps a new key; a key that exists for this selector stays. */
