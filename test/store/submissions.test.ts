@@ -43,7 +43,15 @@ test('what a mail needs to know of a submission is read in one look', async () =
   await store.write([insertSubmission(row)]);
   expect(await submissionToMail(store, 'sub_1')).toEqual({ ...row, has_files: 0, domain_status: null });
   const domain = { name: row.domain, tenant: row.tenant, project: 'p', token: 't', next_check_at: 0, created_at: 1 };
-  const file = { id: 'fil_1', submission: 'sub_1', position: 0, field: 'f', filename: 'a', content_type: 'b/c', size: 1 };
+  const file = {
+    id: 'fil_1',
+    submission: 'sub_1',
+    position: 0,
+    field: 'f',
+    filename: 'a',
+    content_type: 'b/c',
+    size: 1,
+  };
   await store.write([
     insertDomain({ ...domain, status: 'verified' }),
     insertDomain({ ...domain, tenant: 'ten_other', status: 'failed' }),
