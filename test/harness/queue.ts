@@ -122,13 +122,17 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
       return id;
     },
     async reaches(message, state) {
+      let rows: (DeliveryRow & { tries: readonly AttemptRow[] })[] = [];
       await expect
-        .poll(async () => Object.values(await deliveries(message)).map((row) => row.state), {
-          interval: 5,
-          timeout: 8000,
-        })
-        .toEqual(Object.values(await deliveries(message)).map(() => state));
-      const [first] = Object.values(await deliveries(message));
+        .poll(
+          async () => {
+            rows = Object.values(await deliveries(message));
+            return rows.map((row) => row.state);
+          },
+          { interval: 5, timeout: 8000 },
+        )
+        .toSatisfy((states: readonly string[]) => states.every((each) => each === state));
+      const [first] = rows;
       if (first === undefined) throw new Error('no such message');
       return first;
     },
