@@ -30,13 +30,18 @@ export function domainRecords({ domain, token, hostname, dkim }: RecordsWanted):
   return [
     required('ownership', `_postern.${domain}`, `postern-verification=${token}`),
     ...dkim.map(({ selector, algorithm, publicKey }) =>
-      required('dkim', `${selector}._domainkey.${domain}`, `v=DKIM1; k=${algorithm}; p=${publicKey}`),
+      required('dkim', `${selector}._domainkey.${domain}`, dkimRecordValue(algorithm, publicKey)),
     ),
     // Our envelope sender is at the host name, so SPF does not pass for the domain by itself; receivers look all the same.
     advised('spf', domain, `v=spf1 a:${hostname} ~all`),
     // RFC 5321 §4.5.1: postmaster exists wherever mail is taken.
     advised('dmarc', `_dmarc.${domain}`, `v=DMARC1; p=none; rua=mailto:postmaster@${domain}`),
   ];
+}
+
+/** The TXT record at `<selector>._domainkey.<domain>` (RFC 6376 §3.6.1, RFC 8463 §4); `publicKey` as `p=` has it. */
+export function dkimRecordValue(algorithm: 'rsa' | 'ed25519', publicKey: string): string {
+  return `v=DKIM1; k=${algorithm}; p=${publicKey}`;
 }
 
 function required(purpose: DomainRecord['purpose'], name: string, value: string): DomainRecord {

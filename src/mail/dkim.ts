@@ -1,7 +1,7 @@
 /**
  * DKIM signatures (RFC 6376, RFC 8463): relaxed/relaxed over the bytes as they are, whatever their character set, in time
  * linear in the size of the message. The private-key operation runs in the thread pool. What is handed in must be
- * canonical (`canonicalLineEnds`), because verifiers disagree about bare CR, bare LF and NUL: a message that is not, or
+ * canonical (CRLF alone, no NUL), because verifiers disagree about bare CR, bare LF and NUL: a message that is not, or
  * that has no or two From headers, is refused instead of signed in a way that some receiver would reject.
  */
 import { createHash, generateKeyPair, sign, type KeyObject } from 'node:crypto';
@@ -69,11 +69,6 @@ export async function generateDkimKey(algorithm: DkimAlgorithm): Promise<{
     privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
     publicKey: (algorithm === 'rsa' ? spki : spki.subarray(-32)).toString('base64'),
   };
-}
-
-/** The TXT record at `<selector>._domainkey.<domain>`. */
-export function dkimRecordValue(algorithm: DkimAlgorithm, publicKey: string): string {
-  return `v=DKIM1; k=${algorithm}; p=${publicKey}`;
 }
 
 interface SignedFields {

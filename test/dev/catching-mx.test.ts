@@ -6,7 +6,8 @@ import { describe, expect, test } from 'vitest';
 import { openCaughtMails } from '../../src/dev/caught-mail.ts';
 import { dkimResult } from '../../src/dev/verdicts.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { dkimRecordValue, generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
+import { dkimRecordValue } from '../../src/dns/records.ts';
+import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
 import type { ZoneRecord } from '../harness/dns.ts';
 import { connected, lines, send, startMx, temporaryFolder } from './mail-client.ts';
 

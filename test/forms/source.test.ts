@@ -1,6 +1,6 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { describe, expect, test } from 'vitest';
-import { dkimRecordValue } from '../../src/mail/dkim.ts';
+import { dkimRecordValue } from '../../src/dns/records.ts';
 import { insertDkimKey, insertDomain, updateDomain } from '../../src/store/domains.ts';
 import { addressing, ana, makeKey, openMailWorld } from './mail-world.ts';
 import { DOMAIN } from './world.ts';

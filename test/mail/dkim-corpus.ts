@@ -1,6 +1,7 @@
 /** Messages on which signers have failed, and the keys to sign them with. */
 import { createPrivateKey } from 'node:crypto';
-import { dkimRecordValue, generateDkimKey, type DkimAlgorithm, type SigningKey } from '../../src/mail/dkim.ts';
+import { dkimRecordValue } from '../../src/dns/records.ts';
+import { generateDkimKey, type DkimAlgorithm, type SigningKey } from '../../src/mail/dkim.ts';
 
 export interface CorpusMessage {
   readonly name: string;

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { dkimRecordValue, generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
+import { dkimRecordValue } from '../../src/dns/records.ts';
+import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
 import { corpus, message, testKey, type TestKey } from './dkim-corpus.ts';
 
 const NOW = Date.UTC(2024, 0, 2, 3, 4, 5);
