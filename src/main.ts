@@ -65,20 +65,19 @@ async function run(argv: readonly string[]): Promise<number> {
 
 /** Runs until a signal ends it. A second signal ends at once; nothing is lost either way. */
 async function serve(start: () => Promise<Running>): Promise<void> {
-  const running: { daemon?: Running } = {};
-  // From the beginning: a reload that comes too early must not end the process.
-  process.on('SIGHUP', () => void running.daemon?.reload?.().catch(complain));
-  const daemon = await start();
-  running.daemon = daemon;
+  const starting = start();
   await new Promise<void>((resolve, reject) => {
+    starting.catch(reject);
     let ending = false;
+    // From the beginning: whatever comes before it runs is done as soon as it does.
     process.on('SIGINT', end);
     process.on('SIGTERM', end);
+    process.on('SIGHUP', () => void starting.then((running) => running.reload?.()).catch(complain));
 
     function end(): void {
       if (ending) process.exit(EXIT.failed);
       ending = true;
-      daemon.close().then(resolve, reject);
+      starting.then((running) => running.close()).then(resolve, reject);
     }
   });
 }
