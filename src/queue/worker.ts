@@ -167,7 +167,10 @@ class QueueWorker implements Worker {
     for (const { id } of all) this.#claimed.add(id);
     const ids = [...new Set(all.map(({ message }) => message))];
     // Where they cannot be read now, each try asks for its own.
-    const messages = await findMessages(this.#options.store, ids).catch(() => new Map<string, MessageRow>());
+    const messages = await findMessages(this.#options.store, ids).catch((error: unknown) => {
+      this.#failed(error);
+      return new Map<string, MessageRow>();
+    });
     for (const { destination, rows } of claimed) {
       const parcels: Parcel[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {

@@ -26,6 +26,7 @@ export function createPool(url: string, size: number): pg.Pool {
         oid === INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   });
+  // The pool replaces an idle connection that breaks; whatever runs on one rejects by itself.
   pool.on('error', () => undefined);
   // Between two statements nobody else listens.
   pool.on('connect', (client) => client.on('error', () => undefined));
