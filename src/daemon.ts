@@ -4,6 +4,7 @@
  */
 import type Koa from 'koa';
 import cron from 'node-cron';
+import { createAuthenticator } from './access/authenticate.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createLimits } from './access/limits.ts';
@@ -105,6 +106,9 @@ async function compose(
     files,
     idempotency,
     freeSpace,
+    authenticator: createAuthenticator({ store, clock }),
+    takeAccount: () => Promise.resolve(undefined),
+    used: () => undefined,
     clock,
     log,
     accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake: delivery.wake }),

@@ -6,14 +6,22 @@ import { shapeA, statusOf, type Refusal } from './errors.ts';
 
 export interface Answer {
   readonly status: number;
-  readonly type: 'application/json' | 'text/html; charset=utf-8';
+  readonly type: (typeof TYPES)[number];
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
+const TYPES = [
+  'application/json',
+  'text/html; charset=utf-8',
+  'text/csv; charset=utf-8',
+  'text/plain; charset=utf-8',
+  'text/javascript; charset=utf-8',
+] as const;
+
 const storedAnswer = z.strictObject({
   status: z.int(),
-  type: z.enum(['application/json', 'text/html; charset=utf-8']),
+  type: z.enum(TYPES),
   body: z.string(),
   headers: z.record(z.string(), z.string()).optional(),
 });
@@ -50,7 +58,7 @@ export function send(ctx: Pick<Koa.Context, 'res' | 'status' | 'body'>, answer: 
   const { res } = ctx;
   ctx.status = answer.status;
   res.setHeader('Content-Type', answer.type);
-  if (answer.type === 'application/json') res.setHeader('Content-Security-Policy', JSON_POLICY);
+  if (!answer.type.startsWith('text/html')) res.setHeader('Content-Security-Policy', JSON_POLICY);
   for (const name in answer.headers) res.setHeader(name, answer.headers[name] ?? '');
   ctx.body = answer.body;
 }

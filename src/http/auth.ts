@@ -1,9 +1,13 @@
 /**
- * API keys of requests: a key comes in exactly one of three headers. No keys exist yet, so that none is valid; over the
- * Unix socket the operator needs none, because the file's permissions have decided already.
+ * API keys of requests: a key comes in exactly one of three headers. Over the Unix socket the operator needs none, because
+ * the file's permissions have decided already.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Authenticator } from '../access/authenticate.ts';
+import { decide, type Need } from '../access/decide.ts';
+import type { Principal } from '../access/principal.ts';
 import { refuse, type Refusal } from './errors.ts';
+import { header, type Exchange } from './exchange.ts';
 
 type Credentials =
   { readonly kind: 'none' } | { readonly kind: 'key'; readonly value: string } | { readonly kind: 'ambiguous' };
@@ -21,22 +25,44 @@ function credentialsOf({ headers }: IncomingMessage): Credentials {
 
 const NONE: Credentials = { kind: 'none' };
 
-/** Lets the operator in, and nobody else. */
-export function refuseStranger(request: IncomingMessage, local: boolean): Refusal | undefined {
-  return refuseKey(request) ?? (local ? undefined : refuse('AUTH_MISSING_KEY', { headers: CHALLENGE }));
-}
-
-/** Refuses a request that shows a key that is not valid; one without a key passes. */
-export function refuseKey(request: IncomingMessage): Refusal | undefined {
+/**
+ * Who asks: by its key, else the operator over the Unix socket (for the tenant that `X-Postern-Tenant` names), else
+ * nobody (undefined). A key that is shown and is not valid is refused, wherever it is shown.
+ */
+export async function principalOf(
+  { request, local }: Pick<Exchange, 'request' | 'local'>,
+  authenticator: Authenticator,
+): Promise<Principal | Refusal | undefined> {
   const credentials = credentialsOf(request);
   switch (credentials.kind) {
-    case 'none':
-      return undefined;
     case 'ambiguous':
       return refuse('AUTH_AMBIGUOUS');
-    case 'key':
-      return refuse('AUTH_INVALID_KEY', { headers: CHALLENGE });
+    case 'key': {
+      const known = await authenticator.byKey(credentials.value);
+      return typeof known === 'string' ? refuse(known, { headers: CHALLENGE }) : known;
+    }
+    case 'none': {
+      if (!local) return undefined;
+      const tenant = header(request, 'x-postern-tenant');
+      return (
+        (await authenticator.operator(tenant)) ??
+        refuse('NOT_FOUND', { message: `There is no tenant ${(tenant ?? '').slice(0, 60)}.` })
+      );
+    }
   }
+}
+
+/** The same where nobody may not: a missing key is refused, and so is what the principal may not do. */
+export async function admit(
+  exchange: Exchange,
+  authenticator: Authenticator,
+  need: Omit<Need, 'ip'>,
+): Promise<Principal | Refusal> {
+  const principal = await principalOf(exchange, authenticator);
+  if (principal === undefined) return refuse('AUTH_MISSING_KEY', { headers: CHALLENGE });
+  if ('kind' in principal) return principal;
+  const denial = decide(principal, { ...need, ip: exchange.ip });
+  return denial === undefined ? principal : refuse(denial);
 }
 
 const CHALLENGE = { 'WWW-Authenticate': 'Bearer' };

@@ -6,9 +6,27 @@
  * Text is itself; numbers and booleans are as written; null, {} and [] are empty; a list repeats the name; an object's members become
  * `name.member`; a list or an object inside a list stays JSON.
  */
+import type { Refusal } from './errors.ts';
 import { Entries, malformed, type FieldLimits, type Parsed } from './parsed.ts';
 
 const DEEPEST = 20;
+
+/** Values in one API body; beyond it nothing that the API takes. */
+const MOST_VALUES = 100_000;
+
+/**
+ * A JSON object as a value, for the API: the same rules, checked before anything is built. Its objects are JSON.parse's,
+ * so that a member `__proto__` is one like any other, and unknown to every schema.
+ */
+export function parseJsonValue(text: string): { readonly value: unknown } | Refusal {
+  try {
+    new Reader(text, new Entries({ fields: 0, field: 0 })).check();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return malformed(`The body is not a JSON object that can be read: ${error.message}.`);
+  }
+  return { value: JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) };
+}
 
 export function parseJsonObject(text: string, limits: FieldLimits): Parsed {
   const entries = new Entries(limits);
@@ -42,6 +60,7 @@ class Reader {
   #at = 0;
   /** The first backslash that is not behind `at`. */
   #slash = -1;
+  #values = 0;
 
   constructor(text: string, entries: Entries) {
     this.#text = text;
@@ -49,37 +68,44 @@ class Reader {
   }
 
   read(): void {
+    this.#whole(() => this.#object('', 1));
+  }
+
+  /** The same without entries: only whether it is well-formed. */
+  check(): void {
+    this.#whole(() => this.#skip(0));
+  }
+
+  #whole(object: () => void): void {
     if (this.#text.charCodeAt(0) === 0xfeff) this.#at = 1;
     this.#space();
     if (this.#text[this.#at] !== '{') throw this.#fault('it has to begin with {');
-    this.#object('', 1);
+    object();
     this.#space();
     if (this.#at < this.#text.length) throw this.#fault('something stands after its end');
   }
 
   #object(prefix: string, depth: number): void {
-    const names = new Set<string>();
-    this.#members((name) => {
-      if (names.has(name)) throw this.#fault(`"${name.slice(0, 60)}" is given twice`);
-      names.add(name);
-      this.#value(prefix + name, depth);
-    });
-    if (names.size === 0 && prefix !== '') this.#add(prefix.slice(0, -1), '');
+    const names = this.#members((name) => this.#value(prefix + name, depth));
+    if (names === 0 && prefix !== '') this.#add(prefix.slice(0, -1), '');
   }
 
-  /** Goes through an object; `value` is called where a member's value begins. */
-  #members(value: (name: string) => void): void {
-    if (this.#empty('}')) return;
+  /** Goes through an object; `value` is called where a member's value begins. Answers how many there are. */
+  #members(value: (name: string) => void): number {
+    const names = new Set<string>();
+    if (this.#empty('}')) return 0;
     for (;;) {
       this.#space();
       if (this.#text[this.#at] !== '"') throw this.#fault('expected a name in double quotes');
       const name = this.#string();
+      if (names.has(name)) throw this.#fault(`"${name.slice(0, 60)}" is given twice`);
+      names.add(name);
       this.#space();
       if (this.#text[this.#at] !== ':') throw this.#fault('expected a colon');
       this.#at++;
       this.#space();
       value(name);
-      if (this.#next('}')) return;
+      if (this.#next('}')) return names.size;
     }
   }
 
@@ -127,10 +153,11 @@ class Reader {
 
   /** Past a value of any kind, which has to be well-formed. */
   #skip(depth: number): void {
+    if (++this.#values > MOST_VALUES) throw this.#fault(`it holds more than ${MOST_VALUES} values`);
     const sign = this.#text[this.#at];
     if (sign !== '{' && sign !== '[') return void this.#scalar();
     this.#deeper(depth);
-    if (sign === '{') return this.#members(() => this.#skip(depth + 1));
+    if (sign === '{') return void this.#members(() => this.#skip(depth + 1));
     if (this.#empty(']')) return;
     do {
       this.#space();

@@ -1,7 +1,8 @@
 /** Ids: `<kind>_<26 characters>`, a ULID in lower case: 48 bits of time, then 80 random bits, so that they sort by age. */
 import { randomUUID } from 'node:crypto';
 
-export type IdKind = 'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req';
+export type IdKind =
+  'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd';
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 

@@ -24,18 +24,22 @@ export interface NewMessage {
   readonly recipients: readonly string[];
   /** How long it is tried, ms. */
   readonly ttl: number;
+  /** `live` unless told. */
+  readonly environment?: 'live' | 'test';
+  /** When it is to be sent first, ms; at once unless told. */
+  readonly sendAt?: number | undefined;
 }
 
 /**
- * The message's id and the statements that enqueue it, due at once. Statements that many messages share (their
+ * The message's id and the statements that enqueue it. Statements that many messages share (their
  * destinations) come last. Throws TypeError where there is no recipient or one is no address.
  */
 export function enqueue(message: NewMessage, now: number): { id: string; unit: Statement[] } {
-  const { tenant, kind, submission, domain } = message;
+  const { tenant, kind, submission, domain, environment = 'live', sendAt: due = now } = message;
   const id = newId('msg', now);
   const recipients = distinct(message.recipients);
   const destinations = [...new Set(recipients.map((recipient) => recipient.domain))].sort();
-  const expires_at = now + message.ttl;
+  const expires_at = due + message.ttl;
   const unit: Statement[] = [
     insertMessage({
       id,
@@ -45,6 +49,7 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
       domain,
       source: JSON.stringify(message.source),
       destinations: destinations.length,
+      environment,
       created_at: now,
       expires_at,
     }),
@@ -59,7 +64,7 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
         tenant,
         recipient: address,
         destination,
-        due: now,
+        due,
         created_at: now,
         expires_at,
       }),
@@ -77,7 +82,7 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
       ...(submission === null ? {} : { submission }),
     }),
   );
-  for (const name of destinations) unit.push(noteDue({ name, due: now }));
+  for (const name of destinations) unit.push(noteDue({ name, due }));
   return { id, unit };
 }
 

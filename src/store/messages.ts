@@ -23,6 +23,7 @@ const insert = define<Omit<MessageRow, 'body' | 'size' | 'sender' | 'encoding'>>
     sender: null,
     encoding: '7bit',
     destinations: value('destinations'),
+    environment: value('environment'),
     created_at: value('created_at'),
     expires_at: value('expires_at'),
   }),

@@ -31,6 +31,9 @@ const insertTenant = define<{ id: string; name: string; email: string; plan: str
         name: value('name'),
         email: value('email'),
         plan: value('plan'),
+        requests_per_hour: null,
+        suspended: 0,
+        confirmed_at: value('created_at'),
         created_at: value('created_at'),
       })
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ email: value('email') })),

@@ -3,6 +3,17 @@
  * one set of queries serves SQLite and PostgreSQL.
  */
 
+import type {
+  ApiKeyRow,
+  CollectionRow,
+  FormRow,
+  TenantRow,
+  TokenRow,
+  UsageRow,
+  WebhookDeliveryRow,
+  WebhookRow,
+} from './tables-accounts.ts';
+
 export interface Tables {
   tenants: TenantRow;
   projects: ProjectRow;
@@ -24,14 +35,13 @@ export interface Tables {
   idempotency_keys: IdempotencyRow;
   limits: LimitRow;
   secrets: SecretRow;
-}
-
-export interface TenantRow {
-  id: string;
-  name: string;
-  email: string;
-  plan: string;
-  created_at: number;
+  api_keys: ApiKeyRow;
+  usage: UsageRow;
+  forms: FormRow;
+  collections: CollectionRow;
+  tokens: TokenRow;
+  webhooks: WebhookRow;
+  webhook_deliveries: WebhookDeliveryRow;
 }
 
 export interface ProjectRow {
@@ -39,7 +49,8 @@ export interface ProjectRow {
   tenant: string;
   slug: string;
   name: string;
-  source: 'file' | 'push';
+  source: 'file' | 'push' | 'api';
+  /** The one in force; empty for a project without a configuration (source `api`). */
   revision: string;
   created_at: number;
 }
@@ -91,9 +102,11 @@ export interface DkimKeyRow {
 export interface SubmissionRow {
   id: string;
   tenant: string;
-  /** `<domain>/<form_id>`. */
+  /** `<domain>/<form_id>`, `c/<collection>/<form_id>` or `frm_…`. */
   form: string;
+  /** Whose name its mail is from: the form's domain, else the server's host name. */
   domain: string;
+  /** Of the project's configuration; empty for a form that the API made. */
   revision: string;
   /** JSON: `[[name, value | [values]], …]` in the order sent. */
   fields: string;
@@ -156,6 +169,8 @@ export interface MessageRow {
   encoding: '7bit' | '8bit' | 'smtputf8';
   /** How many destinations its recipients are in. */
   destinations: number;
+  /** `test`: it goes the whole way and ends as captured, or as its sandbox recipient says; nothing leaves. */
+  environment: 'live' | 'test';
   created_at: number;
   expires_at: number;
 }

@@ -153,6 +153,7 @@ const MESSAGE: MessageRow = {
   size: 0,
   sender: null,
   encoding: '7bit',
+  environment: 'live',
   destinations: 1,
   created_at: SUBMISSION.created_at,
   expires_at: SUBMISSION.created_at + 1000,

@@ -4,6 +4,7 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { createAuthenticator } from '../../src/access/authenticate.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createLimits } from '../../src/access/limits.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
@@ -119,6 +120,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
+    authenticator: createAuthenticator({ store, clock }),
+    takeAccount: () => Promise.resolve(undefined),
+    used: () => undefined,
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     queueProblem: () => undefined,

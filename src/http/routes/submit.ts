@@ -4,6 +4,7 @@
  * had come of it is dropped.
  */
 import type { Domains } from '../../access/domains.ts';
+import type { Authenticator } from '../../access/authenticate.ts';
 import type { Idempotency } from '../../access/idempotency.ts';
 import type { Limits } from '../../access/limits.ts';
 import type { Domain, Form } from '../../config/snapshot.ts';
@@ -13,7 +14,7 @@ import type { FileStore } from '../../forms/files.ts';
 import { findSendForm } from '../../forms/find.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Answer } from '../answer.ts';
-import { refuseKey } from '../auth.ts';
+import { principalOf } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
 import { tighter } from '../exchange.ts';
@@ -27,6 +28,7 @@ import { refuseOrigin, type Visit } from './visit.ts';
 
 export interface SubmitParts {
   readonly domains: Pick<Domains, 'status' | 'report'>;
+  readonly authenticator: Authenticator;
   readonly limits: Pick<Limits, 'takeSubmission'>;
   readonly files: FileStore;
   readonly idempotency: Idempotency;
@@ -55,7 +57,9 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
     }
     if (form === undefined) return drop(refuse('FORM_NOT_FOUND'), read);
     seen.form = form;
-    const stranger = refuseKey(exchange.request) ?? refuseOrigin({ exchange, domain, form });
+    const principal = await principalOf(exchange, parts.authenticator);
+    if (principal !== undefined && 'kind' in principal) return drop(principal, read);
+    const stranger = refuseOrigin({ exchange, domain, form });
     if (stranger !== undefined) return drop(stranger, read);
     const admission = await limits.takeSubmission(form, exchange.ip);
     exchange.limit = tighter(exchange.limit, admission.verdict);

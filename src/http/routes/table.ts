@@ -5,15 +5,16 @@
 import { Router, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
 import { page, refusedA, send, type Answer } from '../answer.ts';
-import { refuseStranger } from '../auth.ts';
+import type { Route } from '../api/route.ts';
+import { createServe, type ServeParts } from '../api/serve.ts';
+import { apiRoutes, type ApiParts } from '../api/table.ts';
 import { refuse, statusOf, type Refusal } from '../errors.ts';
 import type { Context, Exchange, Handler, State } from '../exchange.ts';
 import { errorPage } from '../pages/error.ts';
 import { rateLimited } from '../rate.ts';
-import { adminQueue, type AdminQueueParts } from './admin-queue.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
 
-export interface TableParts extends AdminQueueParts, HealthParts {}
+export interface TableParts extends ApiParts, ServeParts, HealthParts {}
 
 const PREFIXES = ['', '/api', '/v1'] as const;
 
@@ -22,14 +23,13 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   const table = new Router<State>({ strict: true });
   table.get('/healthz', answering(healthz));
   table.get('/readyz', answering(readyz(parts)));
-  const queue = adminQueue(parts);
-  for (const prefix of PREFIXES) {
-    table.get(`${prefix}/admin/queue`, operatorOnly(queue.list));
-    table.post(`${prefix}/admin/queue/hold`, operatorOnly(queue.hold));
-    table.post(`${prefix}/admin/queue/release`, operatorOnly(queue.release));
-    table.get(`${prefix}/admin/queue/:id`, operatorOnly(queue.show));
-    table.post(`${prefix}/admin/queue/:id/retry`, operatorOnly(queue.retry));
-    table.post(`${prefix}/admin/queue/:id/cancel`, operatorOnly(queue.cancel));
+  const serve = createServe(parts);
+  for (const route of apiRoutes(parts)) {
+    table.register(
+      PREFIXES.map((prefix) => prefix + route.path),
+      [route.method],
+      serving(route, serve),
+    );
   }
   app.use(limited);
   app.use(table.routes());
@@ -51,7 +51,7 @@ function unknown(methods: readonly string[]): Refusal {
   return refuse('METHOD_NOT_ALLOWED', { headers: { Allow: [...new Set(methods)].join(', ') } });
 }
 
-/** A route's handler as middleware; `operatorOnly` lets in whoever came over the Unix socket. */
+/** A route's handler as middleware. */
 function answering(handler: Handler): RouterMiddleware<State> {
   return async (ctx) => {
     const { exchange } = ctx.state;
@@ -59,12 +59,10 @@ function answering(handler: Handler): RouterMiddleware<State> {
   };
 }
 
-function operatorOnly(handler: (exchange: Exchange, id: string) => Promise<Answer | Refusal>): RouterMiddleware<State> {
+function serving(route: Route, serve: ReturnType<typeof createServe>): RouterMiddleware<State> {
   return async (ctx) => {
     const { exchange } = ctx.state;
-    const stranger = refuseStranger(exchange.request, exchange.local);
-    const outcome = stranger ?? (await handler(exchange, ctx.params['id'] ?? ''));
-    send(ctx, 'kind' in outcome ? refusedA(outcome, exchange.id) : outcome);
+    send(ctx, await serve(route, exchange, ctx.params));
   };
 }
 

@@ -1,16 +1,18 @@
-/** The first schema. Types are the dialect's own names for: text, 64-bit integer, bytes. */
-import { sql, type ColumnDefinitionBuilder, type CreateTableBuilder, type Kysely } from 'kysely';
+/** The first schema. */
+import type { Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import type { Dialect } from '../statement.ts';
+import { build, unique, type Children, type Columns, type Indexes } from './build.ts';
 
-type Column = readonly [name: string, type: 'text' | 'int' | 'bytes', ...flags: ('key' | 'null')[]];
-
-const TABLES: Readonly<Record<string, readonly Column[]>> = {
+const TABLES: Columns = {
   tenants: [
     ['id', 'text', 'key'],
     ['name', 'text'],
     ['email', 'text'],
     ['plan', 'text'],
+    ['requests_per_hour', 'int', 'null'],
+    ['suspended', 'int'],
+    ['confirmed_at', 'int', 'null'],
     ['created_at', 'int'],
   ],
   projects: [
@@ -100,6 +102,7 @@ const TABLES: Readonly<Record<string, readonly Column[]>> = {
     ['sender', 'text', 'null'],
     ['encoding', 'text'],
     ['destinations', 'int'],
+    ['environment', 'text'],
     ['created_at', 'int'],
     ['expires_at', 'int'],
   ],
@@ -184,8 +187,7 @@ const TABLES: Readonly<Record<string, readonly Column[]>> = {
   ],
 };
 
-/** `[table, columns, where]` */
-const INDEXES: readonly (readonly [table: string, columns: readonly string[], where?: string])[] = [
+const INDEXES: Indexes = [
   ['config_revisions', ['tenant', 'slug', 'created_at']],
   ['submissions', ['form', 'created_at']],
   ['submission_files', ['submission']],
@@ -205,8 +207,7 @@ const INDEXES: readonly (readonly [table: string, columns: readonly string[], wh
   ['file_chunks', ['created_at']],
 ];
 
-/** `[table, column, parent]`: rows that go with their parent. */
-const CHILDREN: Readonly<Record<string, readonly [column: string, parent: string]>> = {
+const CHILDREN: Children = {
   submission_files: ['submission', 'submissions'],
   message_chunks: ['message', 'messages'],
   deliveries: ['message', 'messages'],
@@ -220,49 +221,9 @@ const LARGE = new Set(['config_revisions', 'submissions', 'file_chunks', 'messag
 export function initial(dialect: Dialect): Migration {
   return {
     async up(db: Kysely<unknown>) {
-      for (const [name, columns] of Object.entries(TABLES)) await createTable(db, { name, columns, dialect });
-      for (const [table, columns, where] of INDEXES) {
-        const name = `${table}_by_${columns.join('_')}`;
-        const create = db.schema
-          .createIndex(name)
-          .on(table)
-          .columns([...columns]);
-        await (where === undefined ? create : create.where(sql.raw<boolean>(where))).execute();
-      }
-      await db.schema
-        .createIndex('config_revisions_unique')
-        .unique()
-        .on('config_revisions')
-        .columns(['tenant', 'slug', 'hash'])
-        .execute();
-      await db.schema.createIndex('projects_unique').unique().on('projects').columns(['tenant', 'slug']).execute();
+      await build(db, dialect, { tables: TABLES, indexes: INDEXES, children: CHILDREN, large: LARGE });
+      await unique(db, 'config_revisions', ['tenant', 'slug', 'hash']);
+      await unique(db, 'projects', ['tenant', 'slug']);
     },
   };
-}
-
-async function createTable(
-  db: Kysely<unknown>,
-  { name, columns, dialect }: { name: string; columns: readonly Column[]; dialect: Dialect },
-): Promise<void> {
-  let table: CreateTableBuilder<string, string> = db.schema.createTable(name);
-  for (const [column, type, ...flags] of columns) {
-    table = table.addColumn(column, sql.raw(typeName(type, dialect)), (builder: ColumnDefinitionBuilder) =>
-      flags.includes('null') ? builder : builder.notNull(),
-    );
-  }
-  const keys = columns.filter(([, , ...flags]) => flags.includes('key')).map(([column]) => column);
-  table = table.addPrimaryKeyConstraint(`${name}_key`, keys);
-  const child = CHILDREN[name];
-  if (child !== undefined) {
-    const [column, parent] = child;
-    table = table.addForeignKeyConstraint(`${name}_parent`, [column], parent, ['id'], (key) => key.onDelete('cascade'));
-  }
-  if (dialect === 'sqlite') table = table.modifyEnd(sql.raw(LARGE.has(name) ? 'strict' : 'strict, without rowid'));
-  await table.execute();
-}
-
-function typeName(type: Column[1], dialect: Dialect): string {
-  if (type === 'text') return 'text';
-  if (type === 'int') return dialect === 'sqlite' ? 'integer' : 'bigint';
-  return dialect === 'sqlite' ? 'blob' : 'bytea';
 }

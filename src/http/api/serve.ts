@@ -1,0 +1,196 @@
+/**
+ * A request to the API, from its route to its answer. The order of the checks is part of the contract: who asks, what it
+ * may, how often, whether it was answered before, and only then what it says.
+ */
+import { createHash } from 'node:crypto';
+import type { z } from 'zod';
+import type { Authenticator } from '../../access/authenticate.ts';
+import type { Claim, Idempotency } from '../../access/idempotency.ts';
+import type { Verdict } from '../../access/limits.ts';
+import type { Principal } from '../../access/principal.ts';
+import { errorFields } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
+import { UnmetError } from '../../store/store.ts';
+import { formatAnswer, parseAnswer, type Answer } from '../answer.ts';
+import { admit } from '../auth.ts';
+import { isJson } from '../body.ts';
+import { decoderOf, parameterOf } from '../charset.ts';
+import { bodyTooLarge, collect, discardRest } from '../collect.ts';
+import { refuse, type Refusal } from '../errors.ts';
+import { header, tighter, type Exchange } from '../exchange.ts';
+import { parseJsonValue } from '../json-entries.ts';
+import { malformed, unknownCharset } from '../parsed.ts';
+import { rateLimited } from '../rate.ts';
+import { invalid } from './issues.ts';
+import { refusedApi } from './refused.ts';
+import type { Outcome, Route } from './route.ts';
+
+export interface ServeParts {
+  readonly authenticator: Authenticator;
+  readonly idempotency: Idempotency;
+  /** Counts the request against the account and the key; undefined where nothing limits them. */
+  readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
+  /** Counts what became of the request of a key. */
+  readonly used: (principal: Principal, status: number) => void;
+  readonly log: Log;
+}
+
+const BODY = 1024 * 1024;
+const LONGEST_KEY = 256;
+
+export type Serve = (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
+
+/** The function that serves all routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
+export function createServe(parts: ServeParts): Serve {
+  const { authenticator, idempotency, takeAccount, used, log } = parts;
+
+  return async (route, exchange, params) => {
+    const principal = await asker(route, exchange);
+    if ('kind' in principal) return refusedApi(route, principal, exchange);
+    const outcome = await attempt({ route, exchange, params, principal }).catch((error: unknown) => {
+      used(principal, 500);
+      throw error;
+    });
+    const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
+    used(principal, answer.status);
+    return answer;
+  };
+
+  async function asker(route: Route, exchange: Exchange): Promise<Principal | Refusal> {
+    const { permission, domains } = route;
+    if (permission === 'none') return refuse('INTERNAL');
+    return admit(exchange, authenticator, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed' });
+  }
+
+  async function attempt(asked: Asked): Promise<Outcome> {
+    const { route, exchange, principal } = asked;
+    const verdict = await takeAccount(principal);
+    if (verdict !== undefined) {
+      exchange.limit = tighter(exchange.limit, verdict);
+      if (!verdict.allowed && !exchange.local) return rateLimited(verdict, exchange.at);
+    }
+    const body = route.body === undefined ? undefined : await readText(exchange, route);
+    if (typeof body === 'object') return body;
+    const key = route.idempotent === true ? header(exchange.request, 'idempotency-key') : undefined;
+    if (key === undefined) return settle(asked, body, undefined);
+    if (key === '' || key.length > LONGEST_KEY) {
+      return refuse('VALIDATION_FAILED', { message: `Idempotency-Key must have 1 to ${LONGEST_KEY} characters.` });
+    }
+    const scope = `api:${principal.key?.id ?? principal.tenant.id}:${route.method} ${route.path}`;
+    const hash = createHash('sha256')
+      .update(body ?? '')
+      .digest('hex');
+    const began = await idempotency.begin(scope, key, hash);
+    if (began.kind === 'conflict') return refuse('IDEMPOTENCY_CONFLICT');
+    if (began.kind === 'replay') return replayed(began.response);
+    return settleOnce(asked, body, began.claim);
+  }
+
+  /** Under a claim: it ends with an answer that is stored, or is given back. */
+  async function settleOnce(asked: Asked, body: string | undefined, claim: Claim): Promise<Outcome> {
+    try {
+      const outcome = await settle(asked, body, claim);
+      const answer = 'kind' in outcome ? refusedApi(asked.route, outcome, asked.exchange) : outcome;
+      await idempotency.finish(claim, stored(answer));
+      return answer;
+    } catch (error) {
+      if (error instanceof UnmetError) return refuse('IDEMPOTENCY_CONFLICT');
+      await idempotency.release(claim).catch((cause: unknown) => {
+        log.warn('idempotency.not_released', { request: asked.exchange.id, ...errorFields(cause) });
+      });
+      throw error;
+    }
+  }
+
+  async function settle(asked: Asked, text: string | undefined, claim: Claim | undefined): Promise<Outcome> {
+    const { route, exchange, params, principal } = asked;
+    const query = route.query === undefined ? { ok: undefined } : parse(route.query, queryOf(exchange));
+    if ('kind' in query) return query;
+    const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text ?? '');
+    if ('kind' in body) return body;
+    return route.handle({
+      exchange,
+      principal,
+      params,
+      query: query.ok,
+      body: body.ok,
+      stored: (answer) => (claim === undefined ? [] : [idempotency.answer(claim, stored(answer))]),
+    });
+  }
+}
+
+interface Asked {
+  readonly route: Route;
+  readonly exchange: Exchange;
+  readonly params: Readonly<Record<string, string>>;
+  readonly principal: Principal;
+}
+
+/** The body as text, or why it cannot be read. */
+async function readText(exchange: Exchange, { bodyLimit }: Route): Promise<string | Refusal> {
+  const { request, response } = exchange;
+  const { headers } = request;
+  const most = bodyLimit?.(exchange) ?? BODY;
+  const refusal = unreadable(headers, most);
+  if (refusal !== undefined) {
+    if (!request.complete) discardRest(request);
+    return refusal;
+  }
+  if (headers.expect !== undefined) response.writeContinue();
+  const bytes = await collect(request, most);
+  if (bytes === undefined) return bodyTooLarge(most);
+  const charset = parameterOf(headers['content-type'] ?? '', 'charset') ?? 'utf-8';
+  const decoder = decoderOf(charset);
+  if (decoder === undefined) return unknownCharset(charset);
+  return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);
+}
+
+function unreadable(headers: Exchange['request']['headers'], most: number): Refusal | undefined {
+  const { 'content-length': length, 'content-encoding': coding, 'content-type': type } = headers;
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    return refuse('UNSUPPORTED_MEDIA_TYPE', {
+      message: 'Send the body without a Content-Encoding.',
+      headers: { 'Accept-Encoding': 'identity' },
+    });
+  }
+  const empty = length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);
+  if (!isJson(type) && !(empty && type === undefined)) {
+    return refuse('UNSUPPORTED_MEDIA_TYPE', {
+      message: 'Send application/json.',
+      headers: { Accept: 'application/json' },
+    });
+  }
+  return Number(length ?? 0) > most ? bodyTooLarge(most) : undefined;
+}
+
+/** No body at all counts as `{}`: many routes need nothing. */
+function parseBody(schema: z.ZodType, text: string): { readonly ok: unknown } | Refusal {
+  if (text.trim() === '') return parse(schema, {});
+  const parsed = parseJsonValue(text);
+  return 'kind' in parsed ? parsed : parse(schema, parsed.value);
+}
+
+function parse(schema: z.ZodType, value: unknown): { readonly ok: unknown } | Refusal {
+  const result = schema.safeParse(value, { reportInput: true });
+  return result.success ? { ok: result.data } : invalid(result.error, schema);
+}
+
+/** Parameters of the query; one that is repeated is a list. */
+function queryOf({ query }: Exchange): Record<string, unknown> {
+  const parameters = new URLSearchParams(query);
+  return Object.fromEntries(
+    [...new Set(parameters.keys())].map((name) => {
+      const values = parameters.getAll(name);
+      return [name, values.length === 1 ? values[0] : values];
+    }),
+  );
+}
+
+function stored(answer: Answer): { status: number; response: string } {
+  return { status: answer.status, response: formatAnswer(answer) };
+}
+
+function replayed(response: string): Answer {
+  const answer = parseAnswer(response);
+  return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
+}

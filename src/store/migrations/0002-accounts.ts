@@ -1,0 +1,107 @@
+/** Accounts: keys, use, and what the API makes. */
+import type { Kysely } from 'kysely';
+import type { Migration } from 'kysely/migration';
+import type { Dialect } from '../statement.ts';
+import { build, unique, type Children, type Columns, type Indexes } from './build.ts';
+
+const TABLES: Columns = {
+  api_keys: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['name', 'text'],
+    ['environment', 'text'],
+    ['prefix', 'text'],
+    ['hash', 'text'],
+    ['last4', 'text'],
+    ['permissions', 'text'],
+    ['restrictions', 'text'],
+    ['created_by', 'text', 'null'],
+    ['created_at', 'int'],
+    ['expires_at', 'int', 'null'],
+    ['revoked_at', 'int', 'null'],
+    ['last_used_at', 'int', 'null'],
+  ],
+  usage: [
+    ['tenant', 'text'],
+    ['key', 'text', 'key'],
+    ['day', 'int', 'key'],
+    ['requests', 'int'],
+    ['errors', 'int'],
+    ['rate_limited', 'int'],
+  ],
+  forms: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['kind', 'text'],
+    ['name', 'text'],
+    ['config', 'text'],
+    ['confirmed_at', 'int', 'null'],
+    ['created_at', 'int'],
+  ],
+  collections: [
+    ['name', 'text', 'key'],
+    ['tenant', 'text'],
+    ['config', 'text'],
+    ['created_at', 'int'],
+  ],
+  tokens: [
+    ['hash', 'text', 'key'],
+    ['kind', 'text'],
+    ['tenant', 'text'],
+    ['subject', 'text'],
+    ['expires_at', 'int'],
+    ['created_at', 'int'],
+  ],
+  webhooks: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text'],
+    ['project', 'text', 'null'],
+    ['url', 'text'],
+    ['events', 'text'],
+    ['description', 'text'],
+    ['secret', 'text'],
+    ['old_secret', 'text', 'null'],
+    ['old_secret_until', 'int', 'null'],
+    ['status', 'text'],
+    ['reason', 'text', 'null'],
+    ['failing_since', 'int', 'null'],
+    ['created_at', 'int'],
+  ],
+  webhook_deliveries: [
+    ['id', 'text', 'key'],
+    ['webhook', 'text'],
+    ['event', 'text'],
+    ['state', 'text'],
+    ['attempts', 'int'],
+    ['next_attempt_at', 'int', 'null'],
+    ['lease_owner', 'text', 'null'],
+    ['lease_until', 'int', 'null'],
+    ['last_result', 'text', 'null'],
+    ['created_at', 'int'],
+    ['settled_at', 'int', 'null'],
+  ],
+};
+
+const INDEXES: Indexes = [
+  ['api_keys', ['tenant', 'id']],
+  ['usage', ['tenant', 'day']],
+  ['forms', ['tenant', 'id']],
+  ['collections', ['tenant', 'name']],
+  ['webhooks', ['tenant', 'id']],
+  ['webhook_deliveries', ['webhook', 'id']],
+  ['webhook_deliveries', ['next_attempt_at'], "state = 'pending'"],
+];
+
+const CHILDREN: Children = {
+  webhook_deliveries: ['webhook', 'webhooks'],
+};
+
+/** Creates every table of `tables-accounts.ts`. */
+export function accounts(dialect: Dialect): Migration {
+  return {
+    async up(db: Kysely<unknown>) {
+      await build(db, dialect, { tables: TABLES, indexes: INDEXES, children: CHILDREN });
+      await unique(db, 'api_keys', ['hash']);
+    },
+  };
+}

@@ -1,0 +1,125 @@
+/** The rows of accounts: tenants, their keys and use, and what the API made for them. As in tables.ts. */
+
+export interface TenantRow {
+  id: string;
+  name: string;
+  email: string;
+  /** A name under `plans` of server.yml. */
+  plan: string;
+  /** In place of the plan's; null: the plan's. */
+  requests_per_hour: number | null;
+  /** 1: nothing is accepted from it or for it. */
+  suspended: number;
+  /** When the mailed link of an open sign-up was followed; null: its keys do not work yet. */
+  confirmed_at: number | null;
+  created_at: number;
+}
+
+export interface ApiKeyRow {
+  id: string;
+  tenant: string;
+  name: string;
+  environment: 'live' | 'test';
+  /** `svc_sk_live_`, `svc_sk_test_` or `svc_rk_`. */
+  prefix: string;
+  /** SHA-256 of the value, hexadecimal. */
+  hash: string;
+  last4: string;
+  /** JSON: the permissions, sorted, no coarse names. */
+  permissions: string;
+  /** JSON: `{ ip_whitelist?, domain_restrictions?, rate_limit?, burst_limit?, expires_at? }`. */
+  restrictions: string;
+  /** The key that made it; null where the operator or a sign-up did. */
+  created_by: string | null;
+  created_at: number;
+  expires_at: number | null;
+  revoked_at: number | null;
+  last_used_at: number | null;
+}
+
+/** What a key asked for on one day. */
+export interface UsageRow {
+  tenant: string;
+  key: string;
+  /** Start of the UTC day, ms. */
+  day: number;
+  requests: number;
+  /** Answers of 400 and more but 429. */
+  errors: number;
+  rate_limited: number;
+}
+
+/** A form that the API made; those of configurations are in their revisions. */
+export interface FormRow {
+  /** `frm_…` */
+  id: string;
+  tenant: string;
+  kind: 'api' | 'instant';
+  name: string;
+  /** JSON: as `domains.<d>.forms.<id>` of a project file. */
+  config: string;
+  /** When its recipient agreed to get mail; null: submissions are kept and mail nobody. */
+  confirmed_at: number | null;
+  created_at: number;
+}
+
+/** A collection that the API made. */
+export interface CollectionRow {
+  /** One per server. */
+  name: string;
+  tenant: string;
+  /** JSON: as `collections.<name>` of a project file. */
+  config: string;
+  created_at: number;
+}
+
+/** What a mailed link stands for, once. */
+export interface TokenRow {
+  /** SHA-256 of the token, hexadecimal. */
+  hash: string;
+  kind: 'signup' | 'form';
+  tenant: string;
+  /** The id of what it confirms. */
+  subject: string;
+  expires_at: number;
+  created_at: number;
+}
+
+export interface WebhookRow {
+  /** `whk_…` */
+  id: string;
+  tenant: string;
+  /** Of the configuration that names it; null where the API made it. */
+  project: string | null;
+  url: string;
+  /** JSON: the types that it wants; empty: all. */
+  events: string;
+  description: string;
+  /** `whsec_…` */
+  secret: string;
+  /** Signs as well until then, so that a receiver can change over. */
+  old_secret: string | null;
+  old_secret_until: number | null;
+  status: 'active' | 'disabled';
+  /** Why it was disabled, in words. */
+  reason: string | null;
+  /** Since when every try has failed; null while they succeed. */
+  failing_since: number | null;
+  created_at: number;
+}
+
+export interface WebhookDeliveryRow {
+  /** `whd_…`: the `webhook-id`, the same for every try. */
+  id: string;
+  webhook: string;
+  event: string;
+  state: 'pending' | 'sending' | 'delivered' | 'failed';
+  attempts: number;
+  next_attempt_at: number | null;
+  lease_owner: string | null;
+  lease_until: number | null;
+  /** Status and the beginning of the answer, or the fault. */
+  last_result: string | null;
+  created_at: number;
+  settled_at: number | null;
+}
