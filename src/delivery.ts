@@ -2,22 +2,22 @@
  * The delivering half of the daemon, composed: claims, renders, signs and sends. It normally runs in a thread of its own
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
-import { randomUUID } from 'node:crypto';
-import { parseProject } from './config/parse.ts';
+import { createSecretKey, randomUUID } from 'node:crypto';
+import { createKeyring } from './access/keyring.ts';
+import { createRevisions } from './access/revisions.ts';
 import type { ServerConfig } from './config/schema.ts';
-import { machineSecrets, type SecretSource } from './config/secrets.ts';
+import { machineSecrets } from './config/secrets.ts';
 import type { Resolver } from './dns/resolver.ts';
-import { createKeyring } from './forms/keyring.ts';
-import { createFormSource, type Revision } from './forms/source.ts';
+import { createFormSource } from './forms/source.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
+import type { Desk } from './mail/finish.ts';
 import { createCourier } from './queue/courier.ts';
-import type { Random } from './queue/interfaces.ts';
+import type { Random, Source } from './queue/interfaces.ts';
+import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
-import { findRevision } from './store/revisions.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
-import { compileTemplates } from './templates/engine.ts';
 
 export interface DeliveryParts {
   readonly store: Store;
@@ -45,16 +45,8 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random, config, env } = parts;
-  const source = createFormSource({
-    store,
-    clock,
-    log,
-    config,
-    revisionOf: (id) => loadRevision(store, id, machineSecrets(env)),
-    keysOf: createKeyring({ store, clock }),
-    secret: await obtainSecret(store, 'return-path', clock.now()),
-  });
+  const { store, clock, log, resolver, random, config } = parts;
+  const source = await createSource(parts);
   const courier = createCourier({
     resolver,
     config,
@@ -76,12 +68,30 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   };
 }
 
-/** Reads a revision with the code that accepted it; undefined where it is gone or no longer valid. */
-async function loadRevision(store: Store, id: string, secrets: SecretSource): Promise<Revision | undefined> {
-  const row = await findRevision(store, id);
-  if (row === undefined) return undefined;
-  const parsed = parseProject(row.yaml, row.file, { files: row.files, env: secrets });
-  if (!('ok' in parsed)) return undefined;
-  const { templates, settings } = parsed.ok;
-  return { config: parsed.ok, templates: compileTemplates(templates, { timezone: settings.timezone }) };
+/** Where the bytes of every message come from, by what it is. */
+async function createSource({ store, clock, log, config, env }: DeliveryParts): Promise<Source> {
+  const desk: Desk = {
+    keysOf: createKeyring({ store, clock }),
+    secret: createSecretKey(await obtainSecret(store, 'return-path', clock.now())),
+    hostname: () => config().server.hostname,
+    now: () => clock.now(),
+  };
+  const revisionOf = createRevisions({ store, secrets: machineSecrets(env) });
+  const forms = createFormSource({ store, log, config, revisionOf, desk });
+  const system = createSystemSource(desk);
+  return {
+    prepare(message) {
+      switch (message.kind) {
+        case 'notification':
+        case 'acknowledgment':
+          return forms.prepare(message);
+        case 'system':
+          return system.prepare(message);
+        case 'transactional':
+        case 'forward':
+        case 'dsn':
+          return Promise.resolve({ kind: 'unrenderable', reason: `nothing here makes ${message.kind} mail` });
+      }
+    },
+  };
 }

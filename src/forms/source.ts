@@ -2,15 +2,12 @@
  * Where the bytes of forms' mail come from: loaded, rendered under the revision that accepted the submission, composed
  * and signed, when it is first tried. The same message gives the same mail, but for the time of its signature.
  */
-import { createSecretKey } from 'node:crypto';
-import type { FormConfig, ProjectConfig, ServerConfig } from '../config/schema.ts';
+import type { RevisionOf } from '../access/revisions.ts';
+import type { FormConfig, ServerConfig } from '../config/schema.ts';
 import { projectSchema } from '../config/schema.ts';
-import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { returnPath } from '../mail/bounce.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
-import { signDkim } from '../mail/dkim.ts';
+import { finishMail, type Desk } from '../mail/finish.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
 import { filesOf, readFile } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
@@ -19,49 +16,24 @@ import type { FileRow, MessageRow } from '../store/tables.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 import { acknowledgment } from './acknowledge.ts';
 import type { FormMail } from './form-mail.ts';
-import type { KeysOf } from './keyring.ts';
 import { notification, shortened, withoutAttachments } from './notify.ts';
-import { Recent } from './recent.ts';
 import { readAcknowledgmentSource, readControl, readFields, readNotificationSource } from './stored.ts';
-
-export interface Revision {
-  readonly config: ProjectConfig;
-  readonly templates: TemplateSet;
-}
 
 export interface FormSourceOptions {
   readonly store: Store;
-  readonly clock: Clock;
   readonly log: Log;
   readonly config: () => ServerConfig;
-  /** Loads and compiles a revision; undefined where it cannot be read (any more). Called once while it is in use. */
-  readonly revisionOf: (id: string) => Promise<Revision | undefined>;
-  readonly keysOf: KeysOf;
-  /** Of the return paths. */
-  readonly secret: Uint8Array;
+  readonly revisionOf: RevisionOf;
+  readonly desk: Desk;
 }
 
-const REVISIONS = 100;
 /** Base64 in lines makes 78 bytes of 57. */
 const ENCODED = 78 / 57;
 
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
-  const { store, log, config, keysOf, clock } = options;
-  const secret = createSecretKey(options.secret);
-  const revisions = new Recent<Promise<Revision | undefined>>(REVISIONS);
+  const { store, log, config, revisionOf, desk } = options;
   let builtin: TemplateSet | undefined;
-
-  function revisionOf(id: string): Promise<Revision | undefined> {
-    const known = revisions.get(id);
-    if (known !== undefined) return known;
-    const loading = options.revisionOf(id).catch((error: unknown) => {
-      revisions.delete(id);
-      throw error;
-    });
-    revisions.set(id, loading);
-    return loading;
-  }
 
   async function load(message: MessageRow, submission: SubmissionToMail, key: string): Promise<FormMail> {
     const { domain, revision: id } = submission;
@@ -132,18 +104,7 @@ export function createFormSource(options: FormSourceOptions): Source {
     if (submission.domain_status === 'failed') {
       throw new Error(`the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`);
     }
-    const keys = await keysOf(domain);
-    // Unsigned mail would be refused or, worse, believed less for ever; the daemon makes the keys of each domain it serves.
-    if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
-    const { mail, bytes } = await compose(message, submission);
-    const signature = await signDkim([bytes], keys, clock.now());
-    return {
-      kind: 'ready',
-      sender: returnPath(message.id, { secret, hostname: config().server.hostname }),
-      content: [signature, bytes],
-      size: signature.length + bytes.length,
-      smtpUtf8: [mail.from, ...mail.to, ...(mail.replyTo ?? [])].some(({ address }) => needsSmtpUtf8(address)),
-    };
+    return finishMail({ id: message.id, domain, ...(await compose(message, submission)) }, desk);
   }
 
   return { prepare };

@@ -1,12 +1,13 @@
 /** Mail of the server itself to somebody it serves: a link to confirm, an alert. From `postern@<server.hostname>`. */
 import { z } from 'zod';
+import { composeMail, type Mail } from '../mail/compose.ts';
+import { finishMail, type Desk } from '../mail/finish.ts';
 import type { Statement } from '../store/statement.ts';
+import type { MessageRow } from '../store/tables.ts';
 import { enqueue } from './enqueue.ts';
+import type { Source } from './interfaces.ts';
 
 const source = z.object({ to: z.string(), subject: z.string(), text: z.string() });
-
-/** `source` of a message of the kind `system`. */
-export type SystemSource = z.output<typeof source>;
 
 export interface SystemMail {
   readonly tenant: string;
@@ -21,13 +22,32 @@ const TTL = 2 * 86_400_000;
 
 /** The statements that enqueue it, for the unit of what it tells of. After the commit, wake the worker. */
 export function systemMail({ tenant, to, subject, text }: SystemMail, hostname: string, now: number): Statement[] {
-  const letter: SystemSource = { to, subject, text };
+  const letter: z.input<typeof source> = { to, subject, text };
   return enqueue(
     { tenant, kind: 'system', submission: null, domain: hostname, source: letter, recipients: [to], ttl: TTL },
     now,
   ).unit;
 }
 
-export function readSystemSource(json: string): SystemSource {
-  return source.parse(JSON.parse(json));
+/** The source of messages of the kind `system`. */
+export function createSystemSource(desk: Desk): Source {
+  return {
+    async prepare(message) {
+      const mail = letterOf(message);
+      return finishMail({ id: message.id, domain: message.domain, mail, bytes: await composeMail(mail) }, desk);
+    },
+  };
+}
+
+function letterOf({ id, domain, source: json, created_at: date }: MessageRow): Mail {
+  const { to, subject, text } = source.parse(JSON.parse(json));
+  return {
+    from: { name: 'Postern', address: `postern@${domain}` },
+    to: [{ address: to }],
+    subject,
+    text,
+    date,
+    messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+    headers: [['Auto-Submitted', 'auto-generated']],
+  };
 }

@@ -1,15 +1,17 @@
 /** From a post to the bytes of its mail, on a real store: for the tests of notifications, acknowledgments and their source. */
+import { createSecretKey } from 'node:crypto';
 import { simpleParser, type ParsedMail } from 'mailparser';
 import { expect, onTestFinished, vi } from 'vitest';
+import { keepRecent, type Revision } from '../../src/access/revisions.ts';
 import { createLimits } from '../../src/access/limits.ts';
 import type { Form } from '../../src/config/snapshot.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/judge.ts';
 import type { FormMail } from '../../src/forms/form-mail.ts';
-import { createKeyring } from '../../src/forms/keyring.ts';
+import { createKeyring } from '../../src/access/keyring.ts';
 import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
-import { createFormSource, type Revision } from '../../src/forms/source.ts';
+import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey } from '../../src/store/domains.ts';
@@ -64,9 +66,14 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     const templates = compileTemplates(config.templates, { timezone: config.settings.timezone });
     return Promise.resolve(revision ? { config, templates } : undefined);
   });
-  const keysOf = createKeyring({ store, clock });
   const log = { ...silentLog, error, warn };
-  const source = createFormSource({ store, clock, log, config: () => server, revisionOf, keysOf, secret });
+  const desk = {
+    keysOf: createKeyring({ store, clock }),
+    secret: createSecretKey(secret),
+    hostname: () => server.server.hostname,
+    now: () => clock.now(),
+  };
+  const source = createFormSource({ store, log, config: () => server, revisionOf: keepRecent(revisionOf), desk });
 
   async function post(entries: Entries, contents: readonly FileContent[] = []): Promise<string> {
     const files = createFileStore({ store, clock });

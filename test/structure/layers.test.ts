@@ -4,7 +4,7 @@ import type { SourceFile } from './sources.ts';
 
 const GROUND = ['config', 'dns', 'store', 'mail', 'templates'];
 const MIDDLE = ['access', 'queue', 'events'];
-const DOORS = ['forms', 'smtp'];
+const DOORS = ['forms', 'smtp', 'transactional'];
 
 /** Whom each part of the house may know beside itself (docs/architecture.md): all imports point one way. */
 const MAY_KNOW: Readonly<Record<string, readonly string[]>> = {
@@ -12,7 +12,7 @@ const MAY_KNOW: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(GROUND.map((part) => [part, ['lib']])),
   ...Object.fromEntries(MIDDLE.map((part) => [part, ['lib', ...GROUND]])),
   ...Object.fromEntries(DOORS.map((part) => [part, ['lib', ...GROUND, ...MIDDLE]])),
-  http: ['lib', ...GROUND, ...MIDDLE, 'forms'],
+  http: ['lib', ...GROUND, ...MIDDLE, 'forms', 'transactional'],
   cli: ['lib', 'config', 'templates'],
   daemon: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http'],
   dev: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http', 'daemon'],

@@ -1,11 +1,11 @@
 import { createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { createKeyring } from '../../src/forms/keyring.ts';
+import { createKeyring } from '../../src/access/keyring.ts';
 import { insertDkimKey } from '../../src/store/domains.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
-import { makeKey } from './mail-world.ts';
-import { DOMAIN } from './world.ts';
+import { makeKey } from '../forms/mail-world.ts';
+import { DOMAIN } from '../forms/world.ts';
 
 test('keys are kept as key objects for a minute; a new one signs after that', async () => {
   const store = await openTestStore();

@@ -1,0 +1,52 @@
+/** The last step of all mail of our own: signed by its domain's keys, with an envelope sender that bounces come back to. */
+import type { KeyObject } from 'node:crypto';
+import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { returnPath } from './bounce.ts';
+import type { Mail } from './compose.ts';
+import { signDkim, type SigningKey } from './dkim.ts';
+
+/** What does not change from mail to mail. */
+export interface Desk {
+  /** The keys of a domain, which all sign; none where it has none. */
+  readonly keysOf: (domain: string) => Promise<readonly SigningKey[]>;
+  /** Of the return paths. */
+  readonly secret: KeyObject;
+  readonly hostname: () => string;
+  /** Milliseconds. */
+  readonly now: () => number;
+}
+
+export interface Unfinished {
+  /** `msg_…` */
+  readonly id: string;
+  /** Whose keys sign. */
+  readonly domain: string;
+  readonly mail: Mail;
+  /** What `mail` was composed to. */
+  readonly bytes: Buffer;
+}
+
+export interface Finished {
+  readonly kind: 'ready';
+  /** The envelope sender. */
+  readonly sender: string;
+  /** The whole message when joined. */
+  readonly content: readonly Uint8Array[];
+  readonly size: number;
+  readonly smtpUtf8: boolean;
+}
+
+/** Signs. Rejects where the domain has no key: unsigned mail would be refused or, worse, believed less for ever. */
+export async function finishMail({ id, domain, mail, bytes }: Unfinished, desk: Desk): Promise<Finished> {
+  const keys = await desk.keysOf(domain);
+  if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+  const signature = await signDkim([bytes], keys, desk.now());
+  const shown = [mail.from, ...mail.to, ...(mail.cc ?? []), ...(mail.replyTo ?? [])];
+  return {
+    kind: 'ready',
+    sender: returnPath(id, { secret: desk.secret, hostname: desk.hostname() }),
+    content: [signature, bytes],
+    size: signature.length + bytes.length,
+    smtpUtf8: shown.some(({ address }) => needsSmtpUtf8(address)),
+  };
+}
