@@ -30,6 +30,7 @@ import { createStore } from './store/database.ts';
 import { OPERATOR, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
 import type { Store } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
+import { version } from './version.ts';
 
 export interface DaemonParts {
   /** With a clock or a resolver of its own (tests), delivery runs in this thread. */
@@ -112,6 +113,7 @@ async function compose(
     clock,
     log,
     accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake: delivery.wake }),
+    version: version(),
     queueProblem: delivery.problem,
     wake: delivery.wake,
     ...(extra === undefined ? {} : { extra }),

@@ -4,10 +4,10 @@
  *
  * Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 the daemon cannot be reached, 78 bad configuration.
  */
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { CONFIG_OPTION, addConfigCommands, addQueueCommands } from './cli/commands.ts';
 import { UserError, errorFields, messageOf } from './lib/errors.ts';
+import { version } from './version.ts';
 
 const EXIT = { failed: 1, usage: 2, configuration: 78 } as const;
 
@@ -80,11 +80,6 @@ async function serve(start: () => Promise<Running>): Promise<void> {
       starting.then((running) => running.close()).then(resolve, reject);
     }
   });
-}
-
-function version(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-  return /"version": "([^"]+)"/.exec(text)?.[1] ?? '';
 }
 
 function write(text: string): void {

@@ -125,6 +125,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     used: () => undefined,
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
+    version: '0.0.0',
     queueProblem: () => undefined,
     wake: () => wakes++,
     ...given.options,

@@ -12,6 +12,8 @@ export interface Page {
 export interface Layout {
   readonly title: string;
   readonly content: Content;
+  /** More rules than every page has. */
+  readonly style?: string;
   /** Shown where somebody may have to ask about it. */
   readonly requestId?: string;
   /** CSP sources that a form on the page may be sent to; a browser asks it for redirects of the answer too. */
@@ -20,7 +22,8 @@ export interface Layout {
   readonly ancestors?: readonly string[];
 }
 
-export function layout({ title, content, requestId, formAction, ancestors }: Layout): Page {
+export function layout({ title, content, style = '', requestId, formAction, ancestors }: Layout): Page {
+  const rules = STYLE + style;
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -28,7 +31,7 @@ export function layout({ title, content, requestId, formAction, ancestors }: Lay
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
-<style>${new Html(STYLE)}</style>
+<style>${new Html(rules)}</style>
 </head>
 <body>
 <main>
@@ -37,7 +40,7 @@ ${content}
 ${requestId !== undefined && html`<footer>Reference ${requestId}</footer>\n`}</body>
 </html>
 `;
-  const hash = createHash('sha256').update(STYLE).digest('base64');
+  const hash = createHash('sha256').update(rules).digest('base64');
   const policy = [
     "default-src 'none'",
     `style-src 'sha256-${hash}'`,

@@ -12,9 +12,13 @@ import { refuse, statusOf, type Refusal } from '../errors.ts';
 import type { Context, Exchange, Handler, State } from '../exchange.ts';
 import { errorPage } from '../pages/error.ts';
 import { rateLimited } from '../rate.ts';
+import { createReference } from './reference.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
 
-export interface TableParts extends ApiParts, ServeParts, HealthParts {}
+export interface TableParts extends ApiParts, ServeParts, HealthParts {
+  /** Of this program, for the reference. */
+  readonly version: string;
+}
 
 const PREFIXES = ['', '/api', '/v1'] as const;
 
@@ -24,7 +28,11 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   table.get('/healthz', answering(healthz));
   table.get('/readyz', answering(readyz(parts)));
   const serve = createServe(parts);
-  for (const route of apiRoutes(parts)) {
+  const routes = apiRoutes(parts);
+  const reference = createReference(routes, parts.version);
+  table.get('/openapi.json', answering(reference.document));
+  table.get('/docs', answering(reference.page));
+  for (const route of routes) {
     table.register(
       PREFIXES.map((prefix) => prefix + route.path),
       [route.method],
