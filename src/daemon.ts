@@ -6,6 +6,7 @@ import type Koa from 'koa';
 import cron from 'node-cron';
 import { createAuthenticator } from './access/authenticate.ts';
 import { createDomains, type Domains } from './access/domains.ts';
+import { adoptHostKey } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createLimits } from './access/limits.ts';
 import { findServerFile } from './config/files.ts';
@@ -90,6 +91,7 @@ async function compose(
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
   const domains = createDomains({ store, resolver, clock, log, snapshot });
   await domains.adopt();
+  await adoptHostKey({ store, clock }, server.server.hostname);
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
   const files = createFileStore({ store, clock });
@@ -125,6 +127,9 @@ async function compose(
     delivery.configure(next.server);
     log.adjust(next.server.log);
     domains.adopt().catch((error: unknown) => log.error('domains.adopt_failed', errorFields(error)));
+    adoptHostKey({ store, clock }, next.server.server.hostname).catch((error: unknown) =>
+      log.error('host_key.adopt_failed', errorFields(error)),
+    );
   });
   ending.push(startWatching({ file, clock, config }));
   ending.push(
