@@ -25,6 +25,10 @@ const server = z.strictObject({
         .array(is.network)
         .default([])
         .describe('Proxies whose X-Forwarded-For is believed, counted from the right.'),
+      cors_origins: z
+        .array(is.origin)
+        .default([])
+        .describe('Origins whose pages may call the API from a browser, such as https://admin.example.com.'),
     })
     .prefault({})
     .describe('The HTTP side.'),
@@ -108,6 +112,30 @@ const limits = z.strictObject({
   free_disk: is.size.prefault('256MiB').describe('Free disk space below which nothing is accepted.'),
 });
 
+/** `null`: no limit but that of the address. */
+function plan(hour: number | null, minute: number | null) {
+  return z
+    .strictObject({
+      requests_per_hour: is.count.nullable().default(hour).describe('Requests per hour; null: no such limit.'),
+      requests_per_minute: is.count.nullable().default(minute).describe('Requests per minute; null: no such limit.'),
+      price: z.number().min(0).default(0).describe('Price of a month, in currency.'),
+    })
+    .prefault({});
+}
+
+const plans = z
+  .object({
+    free: plan(100, 60).describe('What a new tenant is on.'),
+    pro: plan(1000, 300).describe('For tenants that send more.'),
+    enterprise: plan(null, null).describe('Limits are set per tenant.'),
+    currency: z
+      .string()
+      .regex(/^[A-Z]{3}$/, 'expected a currency such as EUR')
+      .default('EUR')
+      .describe('Currency of the prices (ISO 4217).'),
+  })
+  .catchall(plan(null, null).describe('A plan of your own.'));
+
 const log = z.strictObject({
   level: z
     .enum(['debug', 'info', 'warn', 'error', 'silent'])
@@ -127,6 +155,7 @@ export const serverSchema = z
     dns: dns.prefault({}).describe('Looking up and checking DNS records.'),
     delivery: delivery.prefault({}).describe('Sending mail.'),
     limits: limits.prefault({}).describe('What is accepted at most.'),
+    plans: plans.prefault({}).describe('What tenants may use, and what it costs.'),
     log: log.prefault({}).describe('What is written to standard output.'),
   })
   .meta({ title: 'Postern: server.yml', description: 'The appliance: who listens where, database, delivery.' });

@@ -1,7 +1,7 @@
 /** The reference of the API as one page, from its OpenAPI document: nothing to fetch, no script, searchable by the browser. */
 import type { OpenApi } from '../openapi/document.ts';
 import type { Json } from '../openapi/parts.ts';
-import { Html, html } from './html.ts';
+import { html, type Html } from './html.ts';
 import { layout, type Page } from './layout.ts';
 import { listIn, objectIn, schemaTree, textIn } from './schema-tree.ts';
 

@@ -5,6 +5,7 @@
 import { Router, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
 import { page, refusedA, send, type Answer } from '../answer.ts';
+import { apiCors } from '../api/cors.ts';
 import type { Route } from '../api/route.ts';
 import { createServe, type ServeParts } from '../api/serve.ts';
 import { apiRoutes, type ApiParts } from '../api/table.ts';
@@ -39,6 +40,7 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
       serving(route, serve),
     );
   }
+  app.use(apiCors());
   app.use(limited);
   app.use(table.routes());
   app.use((ctx) => {
