@@ -1,18 +1,11 @@
 /** What happened, for the operator, webhooks and analytics: one row per event, written in the unit that makes it true. */
+import type { PublicEvent } from '../lib/event-types.ts';
 import { newId } from '../lib/ids.ts';
 import { define, type Statement } from './statement.ts';
 
+/** The public ones, which webhooks know, and those of accounts, which only GET /events shows. */
 export type EventType =
-  | 'submission.accepted'
-  | 'submission.spam'
-  | 'email.queued'
-  | 'email.delivered'
-  | 'email.deferred'
-  | 'email.bounced'
-  | 'email.suppressed'
-  | 'domain.verified'
-  | 'domain.degraded'
-  | 'domain.failed';
+  PublicEvent | 'key.created' | 'key.revoked' | 'tenant.created' | 'tenant.changed' | 'tenant.confirmed';
 
 export interface NewEvent {
   readonly type: EventType;
