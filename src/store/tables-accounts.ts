@@ -91,6 +91,8 @@ export interface WebhookRow {
   tenant: string;
   /** Of the configuration that names it; null where the API made it. */
   project: string | null;
+  /** The form whose submissions alone it is told of, as the API names it; empty: no one form. */
+  form: string;
   url: string;
   /** JSON: the types that it wants; empty: all. */
   events: string;
@@ -105,6 +107,12 @@ export interface WebhookRow {
   reason: string | null;
   /** Since when every try has failed; null while they succeed. */
   failing_since: number | null;
+  /** The last try that failed. */
+  failed_at: number | null;
+  /** Older events are not for it: when it was made or last enabled. */
+  starts_at: number;
+  /** Up to here, but for stragglers, its events have their deliveries. */
+  cursor: number;
   created_at: number;
 }
 
@@ -112,13 +120,17 @@ export interface WebhookDeliveryRow {
   /** `whd_…`: the `webhook-id`, the same for every try. */
   id: string;
   webhook: string;
-  event: string;
-  state: 'pending' | 'sending' | 'delivered' | 'failed';
+  /** Null: a test, of which there is no event. */
+  event: string | null;
+  state: 'pending' | 'delivered' | 'failed';
+  /** Written before each try. */
   attempts: number;
+  /** Written before each try as well, so that it is also the lease of the one that runs; null once settled. */
   next_attempt_at: number | null;
-  lease_owner: string | null;
-  lease_until: number | null;
-  /** Status and the beginning of the answer, or the fault. */
+  last_attempt_at: number | null;
+  /** Of the last answer; null where there was none. */
+  last_status: number | null;
+  /** The beginning of the last answer, or the fault. */
   last_result: string | null;
   created_at: number;
   settled_at: number | null;

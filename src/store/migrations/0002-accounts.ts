@@ -56,6 +56,7 @@ const TABLES: Columns = {
     ['id', 'text', 'key'],
     ['tenant', 'text'],
     ['project', 'text', 'null'],
+    ['form', 'text'],
     ['url', 'text'],
     ['events', 'text'],
     ['description', 'text'],
@@ -65,17 +66,20 @@ const TABLES: Columns = {
     ['status', 'text'],
     ['reason', 'text', 'null'],
     ['failing_since', 'int', 'null'],
+    ['failed_at', 'int', 'null'],
+    ['starts_at', 'int'],
+    ['cursor', 'int'],
     ['created_at', 'int'],
   ],
   webhook_deliveries: [
     ['id', 'text', 'key'],
     ['webhook', 'text'],
-    ['event', 'text'],
+    ['event', 'text', 'null'],
     ['state', 'text'],
     ['attempts', 'int'],
     ['next_attempt_at', 'int', 'null'],
-    ['lease_owner', 'text', 'null'],
-    ['lease_until', 'int', 'null'],
+    ['last_attempt_at', 'int', 'null'],
+    ['last_status', 'int', 'null'],
     ['last_result', 'text', 'null'],
     ['created_at', 'int'],
     ['settled_at', 'int', 'null'],
@@ -89,7 +93,8 @@ const INDEXES: Indexes = [
   ['collections', ['tenant', 'name']],
   ['webhooks', ['tenant', 'id']],
   ['webhook_deliveries', ['webhook', 'id']],
-  ['webhook_deliveries', ['next_attempt_at'], "state = 'pending'"],
+  ['webhook_deliveries', ['webhook', 'next_attempt_at'], "state = 'pending'"],
+  ['webhook_deliveries', ['created_at']],
 ];
 
 const CHILDREN: Children = {
@@ -102,6 +107,9 @@ export function accounts(dialect: Dialect): Migration {
     async up(db: Kysely<unknown>) {
       await build(db, dialect, { tables: TABLES, indexes: INDEXES, children: CHILDREN });
       await unique(db, 'api_keys', ['hash']);
+      // Those that the API made have no project, and so no twin.
+      await unique(db, 'webhooks', ['tenant', 'project', 'form', 'url']);
+      await unique(db, 'webhook_deliveries', ['webhook', 'event']);
     },
   };
 }
