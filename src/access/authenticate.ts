@@ -24,9 +24,9 @@ export function createAuthenticator({ store, clock }: { store: Store; clock: Clo
   return {
     async byKey(value) {
       if (!isKeyValue(value)) return 'AUTH_INVALID_KEY';
-      const key = await findKeyByHash(store, hashOfKey(value));
-      const tenant = key && (await findTenant(store, key.tenant));
-      if (key === undefined || tenant === undefined) return 'AUTH_INVALID_KEY';
+      const found = await findKeyByHash(store, hashOfKey(value));
+      if (found === undefined) return 'AUTH_INVALID_KEY';
+      const { key, tenant } = found;
       if (key.revoked_at !== null) return 'AUTH_REVOKED_KEY';
       if (key.expires_at !== null && key.expires_at <= clock.now()) return 'AUTH_EXPIRED_KEY';
       return {

@@ -40,6 +40,26 @@ export function addressInRanges(ip: string, ranges: readonly string[]): boolean 
   });
 }
 
+/** Whether all of the address or CIDR lies in one of these. */
+export function networkWithin(range: string, ranges: readonly string[]): boolean {
+  const [inner, bits] = parseRange(range);
+  if (inner === undefined) return false;
+  return ranges.some((text) => {
+    const [outer, outerBits] = parseRange(text);
+    return outer?.kind() === inner.kind() && outerBits <= bits && inner.match([outer, outerBits]);
+  });
+}
+
+/** The address or CIDR as it is kept: without host bits, IPv4 where it is mapped; undefined where it is neither. */
+export function normalNetwork(range: string): string | undefined {
+  const [address, bits] = parseRange(range);
+  if (address === undefined || range.includes('%')) return undefined;
+  const full = address.kind() === 'ipv4' ? 32 : 128;
+  if (bits === full) return address.toString();
+  const kept = address.toByteArray().map((byte, i) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - i * 8))));
+  return `${ipaddr.fromByteArray(kept).toString()}/${bits}`;
+}
+
 function parse(ip: string): Address | undefined {
   return isIP(ip) === 0 ? undefined : ipaddr.process(ip);
 }

@@ -1,7 +1,7 @@
 /** API keys: of their values only a SHA-256 and the last four characters. */
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { ApiKeyRow } from './tables-accounts.ts';
+import type { ApiKeyRow, TenantRow } from './tables-accounts.ts';
 
 /** The statement that keeps a new key. */
 export const insertKey = define<ApiKeyRow>()((db, value) =>
@@ -23,12 +23,73 @@ export const insertKey = define<ApiKeyRow>()((db, value) =>
   }),
 );
 
-const byHash = define<{ hash: string }>()((db, value) =>
-  db.selectFrom('api_keys').selectAll().where('hash', '=', value('hash')),
+/** The statement that revokes a key; touches one row, or none where it was revoked before. */
+export const revokeKey = define<{ id: string; tenant: string; at: number }>()((db, value) =>
+  db
+    .updateTable('api_keys')
+    .set({ revoked_at: value('at') })
+    .where('id', '=', value('id'))
+    .where('tenant', '=', value('tenant'))
+    .where('revoked_at', 'is', null),
 );
 
-/** The key whose value has this SHA-256, or undefined. */
-export async function findKeyByHash(store: Store, hash: string): Promise<ApiKeyRow | undefined> {
+/** The statement that notes when a key was used last; it never goes back. */
+export const noteKeyUse = define<{ id: string; at: number }>()((db, value) =>
+  db
+    .updateTable('api_keys')
+    .set({ last_used_at: value('at') })
+    .where('id', '=', value('id'))
+    .where((where) => where.or([where('last_used_at', 'is', null), where('last_used_at', '<', value('at'))])),
+);
+
+const byHash = define<{ hash: string }>()((db, value) =>
+  db
+    .selectFrom('api_keys')
+    .innerJoin('tenants', 'tenants.id', 'api_keys.tenant')
+    .selectAll('api_keys')
+    .select([
+      'tenants.name as tenant_name',
+      'tenants.email as tenant_email',
+      'tenants.plan as tenant_plan',
+      'tenants.requests_per_hour as tenant_requests_per_hour',
+      'tenants.suspended as tenant_suspended',
+      'tenants.confirmed_at as tenant_confirmed_at',
+      'tenants.created_at as tenant_created_at',
+    ])
+    .where('api_keys.hash', '=', value('hash')),
+);
+
+const byId = define<{ id: string; tenant: string }>()((db, value) =>
+  db.selectFrom('api_keys').selectAll().where('id', '=', value('id')).where('tenant', '=', value('tenant')),
+);
+
+/** The key whose value has this SHA-256, with whose it is; one look-up, because every request makes it. */
+export async function findKeyByHash(
+  store: Store,
+  hash: string,
+): Promise<{ readonly key: ApiKeyRow; readonly tenant: TenantRow } | undefined> {
   const [row] = await store.select(byHash({ hash }));
+  if (row === undefined) return undefined;
+  const {
+    tenant_name: name,
+    tenant_email: email,
+    tenant_plan: plan,
+    tenant_requests_per_hour: requests_per_hour,
+    tenant_suspended: suspended,
+    tenant_confirmed_at: confirmed_at,
+    tenant_created_at: created_at,
+    ...key
+  } = row;
+  return { key, tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, confirmed_at, created_at } };
+}
+
+/** The tenant's key with this id, or undefined. */
+export async function findKey(store: Store, tenant: string, id: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await store.select(byId({ id, tenant }));
   return row;
+}
+
+/** The tenant's keys, newest first, revoked ones among them. */
+export function listKeys(store: Store, tenant: string): Promise<ApiKeyRow[]> {
+  return store.read.selectFrom('api_keys').selectAll().where('tenant', '=', tenant).orderBy('id', 'desc').execute();
 }

@@ -1,0 +1,65 @@
+/** API keys for a test, made as the daemon makes them, without the HTTP around it. */
+import { FULL, makeKey } from '../../src/access/keys.ts';
+import { expandPermissions, type PermissionName } from '../../src/access/permissions.ts';
+import type { Restrictions } from '../../src/access/principal.ts';
+import { isoTime, systemClock } from '../../src/lib/clock.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { revokeKey } from '../../src/store/api-keys.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { TenantRow } from '../../src/store/tables-accounts.ts';
+import { findTenant, insertTenant } from '../../src/store/tenants.ts';
+
+export interface TestKeySettings {
+  /** Its owner, `OPERATOR` say; a new tenant unless told. */
+  readonly tenant?: string;
+  /** Of a tenant that is new. */
+  readonly account?: Partial<TenantRow>;
+  readonly name?: string;
+  /** Those of a full key unless told. */
+  readonly permissions?: readonly PermissionName[];
+  readonly environment?: 'live' | 'test';
+  readonly restrictions?: Restrictions;
+  readonly expired?: boolean;
+  readonly revoked?: boolean;
+  /** Of the test's clock. */
+  readonly now?: number;
+}
+
+export interface TestKey {
+  readonly tenant: string;
+  readonly id: string;
+  /** As it goes into a header. */
+  readonly value: string;
+  /** The header. */
+  readonly headers: { readonly Authorization: string };
+}
+
+/** A key in the store. */
+export async function testKey(store: Store, settings: TestKeySettings = {}): Promise<TestKey> {
+  const { now = systemClock.now(), permissions, restrictions = {}, environment = 'live', name = 'Test' } = settings;
+  const tenant = settings.tenant ?? newId('ten', now);
+  if ((await findTenant(store, tenant)) === undefined) {
+    await store.write([insertTenant({ ...NEW, id: tenant, confirmed_at: now, created_at: now, ...settings.account })]);
+  }
+  const { row, value, unit } = makeKey(
+    {
+      tenant,
+      name,
+      environment,
+      permissions: permissions === undefined ? FULL : expandPermissions(permissions),
+      restrictions: settings.expired === true ? { ...restrictions, expires_at: isoTime(now - 1) } : restrictions,
+      created_by: null,
+    },
+    now,
+  );
+  await store.write([...unit, ...(settings.revoked === true ? [revokeKey({ id: row.id, tenant, at: now })] : [])]);
+  return { tenant, id: row.id, value, headers: { Authorization: `Bearer ${value}` } };
+}
+
+const NEW = {
+  name: 'Tenant',
+  email: 'tenant@inbox.test',
+  plan: 'free',
+  requests_per_hour: null,
+  suspended: 0,
+} as const;
