@@ -16,6 +16,7 @@ export const duration = measure(DURATIONS, /^[1-9]\d{0,5}[smhd]$/, 'expected a d
 export const size = measure(SIZES, /^[1-9]\d{0,9}(B|KiB|MiB|GiB)$/, 'expected a size such as 256KiB or 25MiB');
 
 export const count = z.int().min(1);
+export const price = z.number('expected a price such as 0 or 9.90').min(0, 'expected a price such as 0 or 9.90');
 export const port = z.int().min(1).max(65_535);
 
 /** A mail address in its normal form (`lib/addresses`). */

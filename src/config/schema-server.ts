@@ -32,6 +32,15 @@ const server = z.strictObject({
     })
     .prefault({})
     .describe('The HTTP side.'),
+  metrics: z
+    .strictObject({
+      listen: z
+        .array(is.listenAddress)
+        .default([])
+        .meta({ description: 'Addresses of the listener for Prometheus; none when empty.', restart: true }),
+    })
+    .prefault({})
+    .describe('Figures for Prometheus; GET /metrics on the Unix socket has them as well.'),
   admin_socket: z
     .string()
     .min(1)
@@ -118,7 +127,7 @@ function plan(hour: number | null, minute: number | null) {
     .strictObject({
       requests_per_hour: is.count.nullable().default(hour).describe('Requests per hour; null: no such limit.'),
       requests_per_minute: is.count.nullable().default(minute).describe('Requests per minute; null: no such limit.'),
-      price: z.number().min(0).default(0).describe('Price of a month, in currency.'),
+      price: is.price.default(0).describe('Price of a month, in currency.'),
     })
     .prefault({});
 }

@@ -21,7 +21,7 @@ function unwrap(schema: Schema): Schema {
 export function schemaAt(schema: Schema, path: Path): Schema | undefined {
   let here: Schema | undefined = unwrap(schema);
   for (const key of path) {
-    if (here instanceof z.ZodObject) here = propertiesOf(here).get(String(key));
+    if (here instanceof z.ZodObject) here = propertiesOf(here).get(String(key)) ?? here.def.catchall;
     else if (here instanceof z.ZodRecord) here = here.valueType;
     else if (here instanceof z.ZodArray) here = here.element;
     else return undefined;
