@@ -72,6 +72,13 @@ const dns = z.strictObject({
   grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
 });
 
+const webhooks = z.strictObject({
+  allow_private_networks: z
+    .boolean()
+    .default(false)
+    .describe('Post to targets in private and loopback networks too.'),
+});
+
 const delivery = z.strictObject({
   port: is.port.default(25).describe('Port of the MX hosts that mail is delivered to.'),
   relay: is.smarthost
@@ -162,6 +169,7 @@ export const serverSchema = z
     server: server.describe('Who this server is and where it listens.'),
     database: database.prefault({}).describe('Where everything is kept.'),
     dns: dns.prefault({}).describe('Looking up and checking DNS records.'),
+    webhooks: webhooks.prefault({}).describe('Telling other services what happened.'),
     delivery: delivery.prefault({}).describe('Sending mail.'),
     limits: limits.prefault({}).describe('What is accepted at most.'),
     plans: plans.prefault({}).describe('What tenants may use, and what it costs.'),
