@@ -71,7 +71,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
 /** Where the bytes of every message come from, by what it is. */
 async function createSource({ store, clock, log, config, env }: DeliveryParts): Promise<Source> {
   const desk: Desk = {
-    keysOf: createKeyring({ store, clock }),
+    keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),
     secret: createSecretKey(await obtainSecret(store, 'return-path', clock.now())),
     hostname: () => config().server.hostname,
     now: () => clock.now(),

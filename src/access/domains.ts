@@ -13,6 +13,7 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { generateDkimKey } from '../mail/dkim.ts';
 import { allDomains, dkimKeysOf, domainsDue, insertDkimKey, insertDomain, updateDomain } from '../store/domains.ts';
+import { OPERATOR } from '../store/revisions.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
@@ -179,6 +180,7 @@ async function missingKeys(store: Store, { name, config }: Domain, now: number) 
       const { privateKey, publicKey } = await generateDkimKey(algorithm);
       return insertDkimKey({
         domain: name,
+        tenant: OPERATOR,
         selector,
         algorithm,
         private_key: privateKey,

@@ -4,7 +4,8 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { generateDkimKey } from '../mail/dkim.ts';
-import { dkimKeysOf, insertDkimKey } from '../store/domains.ts';
+import { insertDkimKey, ownKeysOf } from '../store/domains.ts';
+import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 
 const SELECTOR = 'postern';
@@ -14,8 +15,15 @@ export async function adoptHostKey(
   { store, clock }: { readonly store: Store; readonly clock: Clock },
   hostname: string,
 ): Promise<void> {
-  if ((await dkimKeysOf(store, hostname)).length > 0) return;
+  if ((await ownKeysOf(store, hostname, OPERATOR)).length > 0) return;
   const { privateKey: private_key, publicKey: public_key } = await generateDkimKey('rsa');
-  const key = { domain: hostname, selector: SELECTOR, algorithm: 'rsa', private_key, public_key } as const;
+  const key = {
+    domain: hostname,
+    tenant: OPERATOR,
+    selector: SELECTOR,
+    algorithm: 'rsa',
+    private_key,
+    public_key,
+  } as const;
   await store.write([insertDkimKey({ ...key, created_at: clock.now() })]);
 }

@@ -2,7 +2,8 @@
 import { createPrivateKey } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import type { SigningKey } from '../mail/dkim.ts';
-import { dkimKeysOf } from '../store/domains.ts';
+import { ownKeysOf, signingKeysOf } from '../store/domains.ts';
+import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import { Recent } from './recent.ts';
 
@@ -10,15 +11,25 @@ import { Recent } from './recent.ts';
 const FRESH_MS = 60_000;
 const DOMAINS = 1000;
 
-/** All keys of a domain; none where it has none. */
-export type KeysOf = (domain: string) => Promise<readonly SigningKey[]>;
+/**
+ * The keys that sign a tenant's mail of a domain; none where it has none, or DNS never said that the domain is its own.
+ * Whoever's mail is from the server's host name, the server signs it.
+ */
+export type KeysOf = (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
+
+export interface KeyringOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** `server.hostname` */
+  readonly hostname: () => string;
+}
 
 /** Keys from the store. */
-export function createKeyring({ store, clock }: { store: Store; clock: Clock }): KeysOf {
+export function createKeyring({ store, clock, hostname }: KeyringOptions): KeysOf {
   const known = new Recent<{ readonly until: number; readonly keys: Promise<readonly SigningKey[]> }>(DOMAINS);
 
-  async function load(domain: string): Promise<readonly SigningKey[]> {
-    const rows = await dkimKeysOf(store, domain);
+  async function load(domain: string, tenant: string): Promise<readonly SigningKey[]> {
+    const rows = await (domain === hostname() ? ownKeysOf : signingKeysOf)(store, domain, tenant);
     return rows.map(({ selector, algorithm, private_key }) => ({
       domain,
       selector,
@@ -27,19 +38,21 @@ export function createKeyring({ store, clock }: { store: Store; clock: Clock }):
     }));
   }
 
-  return async (domain) => {
-    const kept = known.get(domain);
+  return async (domain, tenant) => {
+    const owner = domain === hostname() ? OPERATOR : tenant;
+    const name = `${owner} ${domain}`;
+    const kept = known.get(name);
     const now = clock.monotonic();
     if (kept !== undefined && now < kept.until) return kept.keys;
-    const keys = load(domain);
-    known.set(domain, { until: now + FRESH_MS, keys });
+    const keys = load(domain, owner);
+    known.set(name, { until: now + FRESH_MS, keys });
     try {
       const found = await keys;
       // A domain that has none yet is asked about again.
-      if (found.length === 0) known.delete(domain);
+      if (found.length === 0) known.delete(name);
       return found;
     } catch (error) {
-      known.delete(domain);
+      known.delete(name);
       throw error;
     }
   };

@@ -100,11 +100,11 @@ export function createFormSource(options: FormSourceOptions): Source {
   async function prepare(message: MessageRow): Promise<Prepared> {
     const submission = message.submission === null ? undefined : await submissionToMail(store, message.submission);
     if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission that it tells of is gone' };
-    const { domain } = message;
+    const { id, domain, tenant } = message;
     if (submission.domain_status === 'failed') {
       throw new Error(`the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`);
     }
-    return finishMail({ id: message.id, domain, ...(await compose(message, submission)) }, desk);
+    return finishMail({ id, domain, tenant, ...(await compose(message, submission)) }, desk);
   }
 
   return { prepare };

@@ -7,8 +7,8 @@ import { signDkim, type SigningKey } from './dkim.ts';
 
 /** What does not change from mail to mail. */
 export interface Desk {
-  /** The keys of a domain, which all sign; none where it has none. */
-  readonly keysOf: (domain: string) => Promise<readonly SigningKey[]>;
+  /** The keys of a domain that sign a tenant's mail, all of them; none where it has none. */
+  readonly keysOf: (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
   /** Of the return paths. */
   readonly secret: KeyObject;
   readonly hostname: () => string;
@@ -21,6 +21,7 @@ export interface Unfinished {
   readonly id: string;
   /** Whose keys sign. */
   readonly domain: string;
+  readonly tenant: string;
   readonly mail: Mail;
   /** What `mail` was composed to. */
   readonly bytes: Buffer;
@@ -37,8 +38,8 @@ export interface Finished {
 }
 
 /** Signs. Rejects where the domain has no key: unsigned mail would be refused or, worse, believed less for ever. */
-export async function finishMail({ id, domain, mail, bytes }: Unfinished, desk: Desk): Promise<Finished> {
-  const keys = await desk.keysOf(domain);
+export async function finishMail({ id, domain, tenant, mail, bytes }: Unfinished, desk: Desk): Promise<Finished> {
+  const keys = await desk.keysOf(domain, tenant);
   if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
   const signature = await signDkim([bytes], keys, desk.now());
   const shown = [mail.from, ...mail.to, ...(mail.cc ?? []), ...(mail.replyTo ?? [])];

@@ -34,7 +34,8 @@ export function createSystemSource(desk: Desk): Source {
   return {
     async prepare(message) {
       const mail = letterOf(message);
-      return finishMail({ id: message.id, domain: message.domain, mail, bytes: await composeMail(mail) }, desk);
+      const { id, domain, tenant } = message;
+      return finishMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, desk);
     },
   };
 }

@@ -62,6 +62,7 @@ export const insertDkimKey = define<DkimKeyRow>()((db, value) =>
     .values({
       domain: value('domain'),
       selector: value('selector'),
+      tenant: value('tenant'),
       algorithm: value('algorithm'),
       private_key: value('private_key'),
       public_key: value('public_key'),
@@ -73,7 +74,40 @@ const keysOf = define<{ domain: string }>()((db, value) =>
   db.selectFrom('dkim_keys').selectAll().where('domain', '=', value('domain')),
 );
 
-/** The keys that sign for the domain. */
+const ownKeys = define<{ domain: string; tenant: string }>()((db, value) =>
+  db.selectFrom('dkim_keys').selectAll().where('domain', '=', value('domain')).where('tenant', '=', value('tenant')),
+);
+const keysToSign = define<{ domain: string; tenant: string }>()((db, value) =>
+  db
+    .selectFrom('dkim_keys')
+    .selectAll()
+    .where('domain', '=', value('domain'))
+    .where('tenant', '=', value('tenant'))
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('domains')
+            .select('domains.name')
+            .whereRef('domains.name', '=', 'dkim_keys.domain')
+            .whereRef('domains.tenant', '=', 'dkim_keys.tenant')
+            .where('domains.status', '=', 'pending'),
+        ),
+      ),
+    ),
+);
+
+/** The keys that sign the tenant's mail of the domain: none while DNS has never said that the domain is the tenant's. */
+export function signingKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
+  return store.select(keysToSign({ domain, tenant }));
+}
+
+/** The tenant's keys for the domain, whatever its state. */
+export function ownKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
+  return store.select(ownKeys({ domain, tenant }));
+}
+
+/** The keys of every tenant for the domain. */
 export function dkimKeysOf(store: Store, domain: string): Promise<DkimKeyRow[]> {
   return store.select(keysOf({ domain }));
 }

@@ -90,6 +90,8 @@ export interface DomainRow {
 
 export interface DkimKeyRow {
   domain: string;
+  /** Whose mail it signs: two tenants that claim one domain have keys under different selectors. */
+  tenant: string;
   selector: string;
   algorithm: 'rsa' | 'ed25519';
   /** PKCS#8 PEM. */

@@ -15,6 +15,7 @@ import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey } from '../../src/store/domains.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
 import type { DkimKeyRow, MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
 import { compileTemplates } from '../../src/templates/engine.ts';
 import { testClock } from '../harness/clock.ts';
@@ -29,7 +30,7 @@ export const secret = Buffer.alloc(32, 9);
 /** A new key of DOMAIN. */
 export async function makeKey(algorithm: DkimAlgorithm): Promise<DkimKeyRow> {
   const { privateKey, publicKey } = await generateDkimKey(algorithm);
-  const names = { domain: DOMAIN, selector: `s-${algorithm}`, algorithm };
+  const names = { domain: DOMAIN, tenant: OPERATOR, selector: `s-${algorithm}`, algorithm };
   return { ...names, private_key: privateKey, public_key: publicKey, created_at: 1 };
 }
 
@@ -68,7 +69,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   });
   const log = { ...silentLog, error, warn };
   const desk = {
-    keysOf: createKeyring({ store, clock }),
+    keysOf: createKeyring({ store, clock, hostname: () => server.server.hostname }),
     secret: createSecretKey(secret),
     hostname: () => server.server.hostname,
     now: () => clock.now(),

@@ -50,6 +50,7 @@ const TABLES: Columns = {
   dkim_keys: [
     ['domain', 'text', 'key'],
     ['selector', 'text', 'key'],
+    ['tenant', 'text'],
     ['algorithm', 'text'],
     ['private_key', 'text'],
     ['public_key', 'text'],
