@@ -23,6 +23,7 @@ import { createResolver, type Resolver } from './dns/resolver.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { createFileStore } from './forms/files.ts';
 import { watchFreeSpace } from './http/free-space.ts';
+import { createMetrics } from './http/metrics.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
 import { systemClock, type Clock } from './lib/clock.ts';
 import { UserError, errorFields } from './lib/errors.ts';
@@ -100,8 +101,12 @@ async function compose(
   const delivery = await openDelivery({ server, store, clock, log, resolver, config: () => snapshot().server, parts });
   ending.push(() => delivery.stop(GRACE_MS));
   const freeSpace = watchFreeSpace(databaseFile(server), { clock, log });
+  const metrics = createMetrics({ store, clock, log, version: version() });
+  ending.push(() => metrics.close());
+  await metrics.listen(server.server.metrics.listen);
   const { extra } = parts;
   const http = createHttpServer({
+    metrics,
     snapshot,
     domains,
     store,

@@ -11,6 +11,7 @@ import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
+import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -108,7 +109,10 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
   let wakes = 0;
+  const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
+  onTestFinished(() => metrics.close());
   const http = createHttpServer({
+    metrics,
     store,
     clock,
     limits,

@@ -51,6 +51,8 @@ export const PUBLIC_PATHS: Readonly<Record<string, Readonly<Record<string, Json>
   '/readyz': {
     get: look('getReadyz', 'Whether the database can be written and the queue moves; 503 with the reasons.'),
   },
+  '/metrics': { get: page('getMetrics', 'Figures for Prometheus; on the Unix socket alone.', []) },
+  '/.well-known/security.txt': { get: page('getSecurityTxt', 'Whom to tell of a weakness (RFC 9116).', []) },
   '/openapi.json': { get: look('getOpenapi', 'This document.') },
   '/docs': { get: page('getDocs', 'This document as a page.', []) },
 };
@@ -102,7 +104,7 @@ function page(operationId: string, summary: string, parameters: readonly string[
     servers: ONE_SPELLING,
     security: [],
     parameters: parameters.map(inPath),
-    responses: { 200: { description: 'A page.', content: { 'text/html': { schema: { type: 'string' } } } } },
+    responses: { 200: { description: 'A page, or text.', content: { 'text/html': { schema: { type: 'string' } } } } },
   };
 }
 

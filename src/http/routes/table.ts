@@ -15,8 +15,10 @@ import { errorPage } from '../pages/error.ts';
 import { rateLimited } from '../rate.ts';
 import { createReference } from './reference.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
+import { metrics, type MetricsRouteParts } from './metrics.ts';
+import { securityTxt } from './security-txt.ts';
 
-export interface TableParts extends ApiParts, ServeParts, HealthParts {
+export interface TableParts extends ApiParts, ServeParts, HealthParts, MetricsRouteParts {
   /** Of this program, for the reference. */
   readonly version: string;
 }
@@ -28,6 +30,8 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   const table = new Router<State>({ strict: true });
   table.get('/healthz', answering(healthz));
   table.get('/readyz', answering(readyz(parts)));
+  table.get('/metrics', answering(metrics(parts)));
+  table.get('/.well-known/security.txt', answering(securityTxt));
   const serve = createServe(parts);
   const routes = apiRoutes(parts);
   const reference = createReference(routes, parts.version);
