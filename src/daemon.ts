@@ -4,11 +4,13 @@
  */
 import type Koa from 'koa';
 import cron from 'node-cron';
+import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthenticator } from './access/authenticate.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createLimits } from './access/limits.ts';
+import { createUsage } from './access/usage.ts';
 import { findServerFile } from './config/files.ts';
 import { loadServer, type Reading } from './config/load.ts';
 import { formatProblem } from './config/problem.ts';
@@ -95,8 +97,13 @@ async function compose(
   await adoptHostKey({ store, clock }, server.server.hostname);
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
+  const accounts = createAccountLimits({ limits, config: () => snapshot().server });
+  const usage = createUsage({ store, clock, log });
+  ending.push(() => usage.close());
   const files = createFileStore({ store, clock });
   const idempotency = createIdempotency({ store, clock });
+  const authenticator = createAuthenticator({ store, clock, log });
+  ending.push(() => authenticator.saveUses());
 
   const delivery = await openDelivery({ server, store, clock, log, resolver, config: () => snapshot().server, parts });
   ending.push(() => delivery.stop(GRACE_MS));
@@ -114,9 +121,9 @@ async function compose(
     files,
     idempotency,
     freeSpace,
-    authenticator: createAuthenticator({ store, clock }),
-    takeAccount: () => Promise.resolve(undefined),
-    used: () => undefined,
+    authenticator,
+    takeAccount: accounts.take,
+    used: usage.used,
     clock,
     log,
     accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake: delivery.wake }),
@@ -144,6 +151,7 @@ async function compose(
         domains: domains.checkDue,
         files: files.sweep,
         idempotency: idempotency.sweep,
+        keys: authenticator.saveUses,
         acknowledged: () => sweepAcknowledged({ store, clock }),
       },
     }),

@@ -3,7 +3,7 @@
  * the file's permissions have decided already.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Authenticator } from '../access/authenticate.ts';
+import type { AuthFault, Authenticator } from '../access/authenticate.ts';
 import { decide, type Need } from '../access/decide.ts';
 import type { Principal } from '../access/principal.ts';
 import { refuse, type Refusal } from './errors.ts';
@@ -39,7 +39,7 @@ export async function principalOf(
       return refuse('AUTH_AMBIGUOUS');
     case 'key': {
       const known = await authenticator.byKey(credentials.value);
-      return typeof known === 'string' ? refuse(known, { headers: CHALLENGE }) : known;
+      return typeof known === 'string' ? refusalOfKey(known) : known;
     }
     case 'none': {
       if (!local) return undefined;
@@ -63,6 +63,19 @@ export async function admit(
   if ('kind' in principal) return principal;
   const denial = decide(principal, { ...need, ip: exchange.ip });
   return denial === undefined ? principal : refuse(denial);
+}
+
+function refusalOfKey(fault: AuthFault): Refusal {
+  switch (fault) {
+    case 'TENANT_SUSPENDED':
+      return refuse('AUTH_FORBIDDEN', { message: 'The account of this API key is suspended.' });
+    case 'TENANT_UNCONFIRMED':
+      return refuse('AUTH_FORBIDDEN', {
+        message: 'The account of this API key is not confirmed yet: follow the link that was mailed to its owner.',
+      });
+    default:
+      return refuse(fault, { headers: CHALLENGE });
+  }
 }
 
 const CHALLENGE = { 'WWW-Authenticate': 'Bearer' };

@@ -63,5 +63,5 @@ export async function countTenants(store: Store): Promise<number> {
     .selectFrom('tenants')
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
-  return Number(count);
+  return count;
 }

@@ -1,20 +1,28 @@
 import { describe, expect, test } from 'vitest';
-import { createAuthenticator } from '../../src/access/authenticate.ts';
+import { principalOf } from '../../src/access/authenticate.ts';
 import { decide, type Need } from '../../src/access/decide.ts';
-import type { PermissionName } from '../../src/access/permissions.ts';
+import { FULL, makeKey } from '../../src/access/keys.ts';
+import { expandPermissions, type PermissionName } from '../../src/access/permissions.ts';
 import type { Principal, Restrictions } from '../../src/access/principal.ts';
 import { networkWithin, normalNetwork } from '../../src/dns/networks.ts';
-import { testClock } from '../harness/clock.ts';
-import { testKey, type TestKeySettings } from '../harness/keys.ts';
-import { openTestStore } from '../harness/store.ts';
 
-async function principal(settings: TestKeySettings): Promise<Principal> {
-  const store = await openTestStore();
-  const clock = testClock();
-  const { value } = await testKey(store, { ...settings, now: clock.now() });
-  const known = await createAuthenticator({ store, clock }).byKey(value);
-  if (typeof known === 'string') throw new Error(known);
-  return known;
+const TENANT = {
+  id: 'ten_a',
+  name: 'A',
+  email: 'a@inbox.test',
+  plan: 'free',
+  requests_per_hour: null,
+  suspended: 0,
+  confirmed_at: 0,
+  created_at: 0,
+};
+
+/** Who asks with such a key, as it is read from the store. */
+function principal(held: { permissions?: PermissionName[]; restrictions?: Restrictions }): Principal {
+  const permissions = held.permissions === undefined ? FULL : expandPermissions(held.permissions);
+  const grant = { tenant: 'ten_a', name: 'Key', environment: 'live', restrictions: {}, created_by: null } as const;
+  const { row } = makeKey({ ...grant, ...held, permissions }, 0);
+  return principalOf({ key: row, tenant: TENANT });
 }
 
 const NEED: Need = { permission: 'any', domain: 'narrowed', ip: '192.0.2.1' };
@@ -31,13 +39,13 @@ describe('a permission', () => {
     [[], 'any', true],
     [[], 'email.send', false],
   ];
-  test.each(cases)('%j for %s: %s', async (permissions, permission, may) => {
-    const denial = decide(await principal({ permissions }), { ...NEED, permission });
+  test.each(cases)('%j for %s: %s', (permissions, permission, may) => {
+    const denial = decide(principal({ permissions }), { ...NEED, permission });
     expect(denial).toBe(may ? undefined : 'AUTH_FORBIDDEN');
   });
 
-  test('a full key holds every one but admin', async () => {
-    const full = await principal({});
+  test('a full key holds every one but admin', () => {
+    const full = principal({});
     expect(decide(full, { ...NEED, permission: 'projects.write' })).toBeUndefined();
     expect(decide(full, { ...NEED, permission: 'admin' })).toBe('AUTH_FORBIDDEN');
   });
@@ -63,8 +71,8 @@ describe('an address', () => {
     // Over the Unix socket a key is still a key.
     [['192.0.2.1'], 'local', false],
   ];
-  test.each(cases)('%j used from %s: %s', async (ip_whitelist, ip, may) => {
-    const denial = decide(await principal({ restrictions: { ip_whitelist } }), { ...NEED, ip });
+  test.each(cases)('%j used from %s: %s', (ip_whitelist, ip, may) => {
+    const denial = decide(principal({ restrictions: { ip_whitelist } }), { ...NEED, ip });
     expect(denial).toBe(may ? undefined : 'AUTH_IP_NOT_ALLOWED');
   });
 });
@@ -80,14 +88,14 @@ describe('a domain', () => {
     [only, 'none', false],
     [only, 'narrowed', true],
   ];
-  test.each(cases)('%j for %j: %s', async (restrictions, domain, may) => {
-    const denial = decide(await principal({ restrictions }), { ...NEED, domain });
+  test.each(cases)('%j for %j: %s', (restrictions, domain, may) => {
+    const denial = decide(principal({ restrictions }), { ...NEED, domain });
     expect(denial).toBe(may ? undefined : 'AUTH_DOMAIN_NOT_ALLOWED');
   });
 });
 
-test('where all is wrong, the address is told first, and nothing of what the key may do', async () => {
-  const nobody = await principal({ permissions: [], restrictions: { ip_whitelist: ['198.51.100.1'] } });
+test('where all is wrong, the address is told first, and nothing of what the key may do', () => {
+  const nobody = principal({ permissions: [], restrictions: { ip_whitelist: ['198.51.100.1'] } });
   expect(decide(nobody, { permission: 'admin', domain: 'none', ip: '192.0.2.1' })).toBe('AUTH_IP_NOT_ALLOWED');
 });
 

@@ -4,9 +4,11 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { createAccountLimits } from '../../src/access/account-limits.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createLimits } from '../../src/access/limits.ts';
+import { createUsage } from '../../src/access/usage.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { createAccept } from '../../src/forms/accept.ts';
@@ -108,6 +110,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   await saveOperator(store, 'ops@example.net', clock.now());
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
+  const usage = createUsage({ store, clock, log: silentLog });
   let wakes = 0;
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
@@ -124,9 +127,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
-    authenticator: createAuthenticator({ store, clock }),
-    takeAccount: () => Promise.resolve(undefined),
-    used: () => undefined,
+    authenticator: createAuthenticator({ store, clock, log: silentLog }),
+    takeAccount: createAccountLimits({ limits, config: () => server }).take,
+    used: usage.used,
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     version: '0.0.0',
@@ -139,6 +142,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   onTestFinished(async () => {
     await http.close(0);
     await limits.close();
+    await usage.close();
   });
   return {
     request: (path, request) => ask({ port, socket, path }, request),

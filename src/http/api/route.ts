@@ -14,9 +14,15 @@ import type { Exchange } from '../exchange.ts';
 export type Outcome = Answer | Refusal;
 
 /** A request that may be done: authenticated, within its limits, its query and body as the schemas say. */
-export interface Call<Query = unknown, Body = unknown, Name extends string = string> {
+export interface Call<
+  Query = unknown,
+  Body = unknown,
+  Name extends string = string,
+  Asker extends Principal | undefined = Principal,
+> {
   readonly exchange: Exchange;
-  readonly principal: Principal;
+  /** Who asks; nobody where the route needs no key. */
+  readonly principal: Asker;
   /** The parts of the path, percent-decoded. */
   readonly params: Readonly<Record<Name, string>>;
   readonly query: Query;
@@ -28,12 +34,14 @@ export interface Call<Query = unknown, Body = unknown, Name extends string = str
   stored(answer: Answer): readonly Statement[];
 }
 
-export interface RouteSpec<Path extends string, Query extends z.ZodType, Body extends z.ZodType> {
+export type Needed = Permission | 'any' | 'none';
+
+export interface RouteSpec<Path extends string, Query extends z.ZodType, Body extends z.ZodType, Needs extends Needed> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Without prefix: `/projects/:slug`. */
   readonly path: Path;
-  /** `any`: any valid key. `none`: no key at all. */
-  readonly permission: Permission | 'any' | 'none';
+  /** `any`: any valid key. `none`: no key at all; one that is shown is not looked at. */
+  readonly permission: Needs;
   /**
    * What a key's `domain_restrictions` do. `narrow`: the handler leaves out, or refuses by `refuseDomain`, what belongs to
    * other domains. `refuse`: the route belongs to no domain, so that such a key may not. `free`: it is about the key itself.
@@ -57,7 +65,9 @@ export interface RouteSpec<Path extends string, Query extends z.ZodType, Body ex
   readonly idempotent?: boolean;
   /** Errors in Resend's shape as well. */
   readonly resend?: boolean;
-  readonly handle: (call: Call<z.output<Query>, z.output<Body>, ParameterOf<Path>>) => Promise<Outcome>;
+  readonly handle: (
+    call: Call<z.output<Query>, z.output<Body>, ParameterOf<Path>, Needs extends 'none' ? undefined : Principal>,
+  ) => Promise<Outcome>;
 }
 
 /** The names behind colons (or, of the rest of a path, behind an asterisk) in a path. */
@@ -67,8 +77,8 @@ export type ParameterOf<Path extends string> = Path extends `${infer First}/${in
     ? Name
     : never;
 
-export interface Route extends Omit<RouteSpec<string, z.ZodType, z.ZodType>, 'handle'> {
-  readonly handle: (call: Call) => Promise<Outcome>;
+export interface Route extends Omit<RouteSpec<string, z.ZodType, z.ZodType, Needed>, 'handle'> {
+  readonly handle: (call: Call<unknown, unknown, string, Principal | undefined>) => Promise<Outcome>;
 }
 
 /** The route that this says. The handler gets what its own schemas let through. */
@@ -76,7 +86,8 @@ export function defineRoute<
   Path extends string,
   Query extends z.ZodType = z.ZodUndefined,
   Body extends z.ZodType = z.ZodUndefined,
->(spec: RouteSpec<Path, Query, Body>): Route {
+  Needs extends Needed = Needed,
+>(spec: RouteSpec<Path, Query, Body, Needs>): Route {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
   return spec as unknown as Route;
 }

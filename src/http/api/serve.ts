@@ -46,25 +46,25 @@ export function createServe(parts: ServeParts): Serve {
 
   return async (route, exchange, params) => {
     const principal = await asker(route, exchange);
-    if ('kind' in principal) return refusedApi(route, principal, exchange);
+    if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
     const outcome = await attempt({ route, exchange, params, principal }).catch((error: unknown) => {
-      used(principal, 500);
+      if (principal !== undefined) used(principal, 500);
       throw error;
     });
     const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
-    used(principal, answer.status);
+    if (principal !== undefined) used(principal, answer.status);
     return answer;
   };
 
-  async function asker(route: Route, exchange: Exchange): Promise<Principal | Refusal> {
+  async function asker(route: Route, exchange: Exchange): Promise<Principal | Refusal | undefined> {
     const { permission, domains } = route;
-    if (permission === 'none') return refuse('INTERNAL');
+    if (permission === 'none') return undefined;
     return admit(exchange, authenticator, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed' });
   }
 
   async function attempt(asked: Asked): Promise<Outcome> {
     const { route, exchange, principal } = asked;
-    const verdict = await takeAccount(principal);
+    const verdict = principal && (await takeAccount(principal));
     if (verdict !== undefined) {
       exchange.limit = tighter(exchange.limit, verdict);
       if (!verdict.allowed && !exchange.local) return rateLimited(verdict, exchange.at);
@@ -72,7 +72,7 @@ export function createServe(parts: ServeParts): Serve {
     const body = route.body === undefined ? undefined : await readText(exchange, route);
     if (typeof body === 'object') return body;
     const key = route.idempotent === true ? header(exchange.request, 'idempotency-key') : undefined;
-    if (key === undefined) return settle(asked, body, undefined);
+    if (key === undefined || principal === undefined) return settle(asked, body, undefined);
     if (key === '' || key.length > LONGEST_KEY) {
       return refuse('VALIDATION_FAILED', { message: `Idempotency-Key must have 1 to ${LONGEST_KEY} characters.` });
     }
@@ -123,7 +123,8 @@ interface Asked {
   readonly route: Route;
   readonly exchange: Exchange;
   readonly params: Readonly<Record<string, string>>;
-  readonly principal: Principal;
+  /** Nobody where the route needs no key. */
+  readonly principal: Principal | undefined;
 }
 
 /** The body as text, or why it cannot be read. */
