@@ -3,8 +3,8 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { dropOldSlices, lockBucket, slicesOf, takeSlice, untakeSlice } from '../store/limits.ts';
-import type { Store } from '../store/store.ts';
-import type { Counters } from './counters.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { Bucket, Counters } from './counters.ts';
 import { judgeWindow, sliceAt, type Limit, type Verdict } from './sliding-window.ts';
 
 const SWEEP_MS = 600_000;
@@ -26,6 +26,31 @@ export function databaseCounters({ store, clock, log }: { store: Store; clock: C
       slicesOf({ bucket: name, since }),
     ]);
     return judgeWindow(slices.rows, { limit, allowed: taken.changes === 1, now });
+  }
+
+  /** Locks in the order given: whoever takes several of the same buckets names them in the same order. */
+  async function takeAll(buckets: readonly Bucket[]): Promise<Verdict[]> {
+    const now = clock.now();
+    try {
+      await store.write(
+        buckets.flatMap(({ name: bucket, limit }) => {
+          const name = nameOf(bucket, limit);
+          const { windowMs, count: max } = limit;
+          const slice = sliceAt(now, windowMs);
+          return [lockBucket({ bucket: name }), takeSlice({ bucket: name, slice, since: now - windowMs, max }, 1)];
+        }),
+      );
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      const verdicts = await peekAll(buckets);
+      // Where there is room by now, it can be had.
+      return verdicts.every(({ allowed }) => allowed) ? takeAll(buckets) : verdicts;
+    }
+    return (await peekAll(buckets)).map((verdict) => ({ ...verdict, allowed: true }));
+  }
+
+  function peekAll(buckets: readonly Bucket[]): Promise<Verdict[]> {
+    return Promise.all(buckets.map(({ name, limit }) => peek(name, limit)));
   }
 
   async function peek(bucket: string, limit: Limit): Promise<Verdict> {
@@ -52,6 +77,7 @@ export function databaseCounters({ store, clock, log }: { store: Store; clock: C
   const sweeping = sweep();
   return {
     take,
+    takeAll,
     peek,
     giveBack,
     async close() {

@@ -5,18 +5,19 @@ import type { Log } from '../lib/log.ts';
 import { allSlices, dropSlices, saveSlice } from '../store/limits.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { Counters } from './counters.ts';
-import { SlidingWindows, type Change, type Limit } from './sliding-window.ts';
+import type { Bucket, Counters } from './counters.ts';
+import { SlidingWindows, type Change, type Limit, type Verdict } from './sliding-window.ts';
 
 export interface MemoryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly maxBuckets: number;
-  /** Where counts are kept; without one they end with the process. */
+  /** Where the counts of windows of ten minutes and more are kept; without one they end with the process. */
   readonly store?: Store;
 }
 
 const FLUSH_MS = 1000;
+const KEPT_FROM = 600_000;
 /** So many changed buckets go into one commit, so that a flood of clients never holds up the submissions beside it. */
 const BATCH = 250;
 
@@ -28,7 +29,7 @@ export async function memoryCounters({ clock, log, maxBuckets, store }: MemoryOp
   function windowsOf(windowMs: number): SlidingWindows {
     let known = windows.get(windowMs);
     if (known === undefined) {
-      known = new SlidingWindows({ windowMs, maxBuckets, kept: store !== undefined });
+      known = new SlidingWindows({ windowMs, maxBuckets, kept: store !== undefined && windowMs >= KEPT_FROM });
       windows.set(windowMs, known);
     }
     return known;
@@ -65,11 +66,19 @@ export async function memoryCounters({ clock, log, maxBuckets, store }: MemoryOp
     }
   }
 
+  function takeAll(buckets: readonly Bucket[]): Verdict[] {
+    const now = clock.now();
+    const verdicts = buckets.map(({ name, limit }) => windowsOf(limit.windowMs).peek(name, limit, now));
+    if (verdicts.some(({ allowed }) => !allowed)) return verdicts;
+    return buckets.map(({ name, limit }) => windowsOf(limit.windowMs).take(name, limit, now));
+  }
+
   if (store !== undefined) await load(store);
   const keeping = keep();
 
   return {
     take: (bucket: string, limit: Limit) => windowsOf(limit.windowMs).take(bucket, limit, clock.now()),
+    takeAll,
     peek: (bucket: string, limit: Limit) => windowsOf(limit.windowMs).peek(bucket, limit, clock.now()),
     giveBack: (bucket: string, limit: Limit, at: number) => windowsOf(limit.windowMs).giveBack(bucket, at),
     async close() {

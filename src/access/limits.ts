@@ -1,20 +1,21 @@
 /**
  * How often: every limit is a sliding window over a bucket. Windows of ten minutes and more are promises, and outlive the
  * process: on SQLite they are counted in memory and written behind within a second (a crash forgives that second), on
- * PostgreSQL they are counted in the database, for all daemons together. Shorter ones protect this daemon and are counted
- * by it alone.
+ * PostgreSQL they are counted in the database, for all daemons together; so are an account's, however short. Other short
+ * ones protect this daemon and are counted by it alone.
  */
 import type { Form } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Store } from '../store/store.ts';
 import { clientBucket } from './client-bucket.ts';
+import type { Bucket } from './counters.ts';
 import { databaseCounters } from './limits-database.ts';
 import { memoryCounters } from './limits-memory.ts';
 import type { Limit, Verdict } from './sliding-window.ts';
 
 export { clientBucket };
-export type { Limit, Verdict };
+export type { Bucket, Limit, Verdict };
 
 export interface Admission {
   readonly verdict: Verdict;
@@ -30,6 +31,13 @@ export interface Limits {
    * own, five times as high, so that a visitor who mistypes is not locked out and one who tries everything is.
    */
   takeSubmission(form: Pick<Form, 'id' | 'rateLimit'>, ip: string): Promise<Admission>;
+  /**
+   * Counts one more in each bucket of an account, or in none where one of them is full: a refused request costs nothing.
+   * Whoever takes several of the same buckets names them in the same order.
+   */
+  takeAll(buckets: readonly Bucket[]): readonly Verdict[] | Promise<readonly Verdict[]>;
+  /** What `takeAll` would answer for one of them, without counting. */
+  peek(bucket: Bucket): Verdict | Promise<Verdict>;
   /** Writes what is not written yet. */
   close(): Promise<void>;
 }
@@ -75,6 +83,8 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   return {
     take: (bucket, limit) => (limit.windowMs < KEPT_FROM ? brief : lasting).take(bucket, limit),
     takeSubmission,
+    takeAll: (buckets) => lasting.takeAll(buckets),
+    peek: ({ name, limit }) => lasting.peek(name, limit),
     async close() {
       await brief.close();
       await lasting.close();
