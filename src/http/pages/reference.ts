@@ -3,7 +3,7 @@ import type { OpenApi } from '../openapi/document.ts';
 import type { Json } from '../openapi/parts.ts';
 import { html, type Html } from './html.ts';
 import { layout, type Page } from './layout.ts';
-import { listIn, objectIn, schemaTree, textIn } from './schema-tree.ts';
+import { listIn, objectIn, prose, schemaTree, textIn } from './schema-tree.ts';
 
 const STYLE = `
 main{max-width:64rem}
@@ -71,7 +71,7 @@ function article({ path, method, operation }: Operation): Html {
   const answer = contentOf(objectIn(objectIn(operation, 'responses'), '200'));
   return html`<article id="${textIn(operation, 'operationId')}">
 <h3><span class="method ${method.toLowerCase()}">${method}</span><code>${path}</code></h3>
-<p>${textIn(operation, 'summary')}</p>
+<p>${prose(textIn(operation, 'summary'))}</p>
 ${paragraphs(textIn(operation, 'description'))}
 ${parameters.length > 0 && html`<h4>Parameters</h4>\n<ul class="tree">${parameters.map(parameter)}</ul>`}
 ${body !== undefined && html`<h4>Body</h4>\n${schemaTree(body)}`}
@@ -82,7 +82,7 @@ ${answer !== undefined && html`<details><summary>Answer</summary>${schemaTree(an
 
 function parameter(value: Json): Html {
   const place = textIn(value, 'in');
-  const words = textIn(value, 'description');
+  const words = prose(textIn(value, 'description'));
   const needed = value['required'] === true && place !== 'path';
   return html`<li><code>${textIn(value, 'name')}</code> <span class="soft">${place}${needed && ', required'}</span> ${words}</li>`;
 }
@@ -100,8 +100,5 @@ function objectOf(value: unknown): Json[] {
 /** Plain paragraphs; what stands between backquotes is code. */
 function paragraphs(text: string): Html[] {
   const blocks = text.split(/\n{2,}/).filter((block) => block.trim() !== '');
-  return blocks.map(
-    (block) =>
-      html`<p class="soft">${block.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : part))}</p>\n`,
-  );
+  return blocks.map((block) => html`<p class="soft">${prose(block)}</p>\n`);
 }

@@ -5,12 +5,12 @@ import { html, type Html } from './html.ts';
 /** The members of the schema, theirs below them. */
 export function schemaTree(schema: Json): Html {
   const members = membersOf(schema);
-  if (members.length === 0) return html`<p class="soft">${typeOf(schema)} ${textIn(schema, 'description')}</p>`;
+  if (members.length === 0) return html`<p class="soft">${typeOf(schema)} ${prose(textIn(schema, 'description'))}</p>`;
   const required = listIn(schema, 'required');
   return html`<ul class="tree">${members.map(([name, member]) => {
     const needed = required.includes(name);
     const inner = innerOf(member);
-    return html`<li><code>${name}</code> <span class="soft">${typeOf(member)}${needed && ', required'}</span> ${textIn(member, 'description')}${inner !== undefined && schemaTree(inner)}</li>`;
+    return html`<li><code>${name}</code> <span class="soft">${typeOf(member)}${needed && ', required'}</span> ${prose(textIn(member, 'description'))}${inner !== undefined && schemaTree(inner)}</li>`;
   })}</ul>`;
 }
 
@@ -47,6 +47,11 @@ function typeOf(schema: Json): string {
 
 function variants(schema: Json): Json[] {
   return [...listIn(schema, 'anyOf'), ...listIn(schema, 'oneOf')].map(asObject);
+}
+
+/** Text in which what stands between backquotes is code. */
+export function prose(text: string): Html[] {
+  return text.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : html`${part}`));
 }
 
 /** The text at this key; empty where there is none. */
