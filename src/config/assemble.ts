@@ -7,6 +7,7 @@ import { conflicts, holdings, loopsAcross, type Claimant } from './claims.ts';
 import { loadProjects, type ProjectFile, type Reading } from './load.ts';
 import { glanceAtProject, parseProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
+import type { ProjectConfig } from './schema.ts';
 import type { Project } from './snapshot.ts';
 
 /** Errors of one file that are listed; the rest is counted. */
@@ -43,7 +44,7 @@ export interface Served extends Claimant {
 
 export interface Assembled {
   readonly served: readonly Served[];
-  /** Domains out of service, each with the file to mend. */
+  /** Domains, and collections as `c/<name>`, that are out of service, each with the file to mend. */
   readonly unavailable: ReadonlyMap<string, string>;
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
@@ -57,6 +58,8 @@ export interface AssembleOptions {
   readonly revisions: Revisions;
   /** What is served so far; empty at start. */
   readonly before: readonly Served[];
+  /** Claims that pushed projects have, and which project that is: no file gets them. */
+  readonly taken: ReadonlyMap<string, string>;
 }
 
 /** Reads all project files and decides. Rejects only where the folder or the store cannot be read. */
@@ -68,11 +71,11 @@ export async function assembleProjects(options: AssembleOptions): Promise<Assemb
   for (const entry of entries) {
     if (entry.version !== undefined) served.push(await serve(entry.version, options));
   }
-  const taken = new Set(served.flatMap(({ config }) => Object.keys(config.domains)));
-  const lost = entries.filter(({ version }) => version === undefined).flatMap(({ file }) => domainsOf(file));
+  const taken = new Set(served.flatMap(({ config }) => placesIn(config)));
+  const lost = entries.filter(({ version }) => version === undefined).flatMap(({ file }) => placesOf(file));
   return {
     served,
-    unavailable: new Map(lost.filter(([domain]) => !taken.has(domain))),
+    unavailable: new Map(lost.filter(([place]) => !taken.has(place))),
     problems: entries.flatMap(problemsOf),
     warnings: [...files.flatMap(({ result }) => result.warnings.map(formatProblem)), ...loopsAcross(served)],
   };
@@ -110,7 +113,7 @@ async function settle(entries: readonly Entry[], options: AssembleOptions): Prom
   for (;;) {
     const lost = conflicts(
       entries.flatMap(({ version }) => version ?? []),
-      holders,
+      { holders, taken: options.taken },
     );
     if (lost.length === 0) return;
     for (const { loser, problem } of lost) {
@@ -138,19 +141,23 @@ function sameFiles(a: Readonly<Record<string, string>>, b: Readonly<Record<strin
   return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && a[name] === b[name]);
 }
 
-function domainsOf({ text, shown }: ProjectFile): [domain: string, file: string][] {
-  return glanceAtProject(text).domains.flatMap((name) => {
-    const domain = parseDomain(name);
-    return domain === undefined ? [] : [[domain, shown]];
-  });
+/** Where forms are: domains, and collections as `c/<name>`. */
+function placesIn({ domains, collections }: ProjectConfig): string[] {
+  return [...Object.keys(domains), ...Object.keys(collections).map((name) => `c/${name}`)];
+}
+
+function placesOf({ text, shown }: ProjectFile): [place: string, file: string][] {
+  const { domains, collections } = glanceAtProject(text);
+  const places = [...domains.map((name) => parseDomain(name)), ...collections.map((name) => `c/${name}`)];
+  return places.flatMap((place) => (place === undefined ? [] : [[place, shown]]));
 }
 
 function problemsOf({ file, problems, version }: Entry): string[] {
   if (problems.length === 0) return [];
-  const domains = domainsOf(file).map(([domain]) => domain);
+  const places = placesOf(file).map(([place]) => place);
   const outcome =
     version === undefined
-      ? `no good revision of it is known, so ${domains.join(', ') || 'its project'} is out of service until it is mended`
+      ? `no good revision of it is known, so ${places.join(', ') || 'its project'} is out of service until it is mended`
       : `its last good revision ${version.revision ?? ''} goes on`;
   const rest = problems.length > LISTED ? [`${file.shown}: and ${problems.length - LISTED} errors more`] : [];
   return [`${file.shown}: ${outcome}`, ...problems.slice(0, LISTED), ...rest];

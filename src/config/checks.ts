@@ -21,7 +21,7 @@ export interface Checked {
 }
 
 /** The parts of a project that are checked against each other. */
-export type ProjectParts = Pick<ProjectConfig, 'settings' | 'domains' | 'templates'>;
+export type ProjectParts = Pick<ProjectConfig, 'settings' | 'domains' | 'collections' | 'templates'>;
 
 /** What else is known of the project. */
 export interface Known {
@@ -37,16 +37,25 @@ export function checkProject(parts: ProjectParts, { owner, doubtful }: Known): C
   for (const [name, { type }] of Object.entries(parts.templates)) templates.set(name, type);
   for (const name of doubtful) templates.set(name, 'doubtful');
   const domains = Object.entries(parts.domains);
+  const collected = Object.entries(parts.collections).flatMap(([name, { forms }]) =>
+    Object.entries(forms).map(([id, form]) => ({ path: ['collections', name, 'forms', id], form })),
+  );
   return {
     errors: [
       ...timezoneErrors(parts.settings.timezone),
       ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
       ...domains.flatMap(([name, domain]) => domainErrors(name, domain, templates)),
+      ...collected.flatMap((place) => formErrors(place, templates)),
       ...loopErrors(parts.domains),
     ],
-    warnings: domains.flatMap(([name, domain]) =>
-      Object.entries(domain.forms).flatMap(([id, form]) => formWarnings({ name, domain, id, form, owner })),
-    ),
+    warnings: [
+      ...domains.flatMap(([name, domain]) =>
+        Object.entries(domain.forms).flatMap(([id, form]) => formWarnings({ name, domain, id, form, owner })),
+      ),
+      ...collected.flatMap(({ path, form }) =>
+        form.email === undefined ? [noRecipient(path, 'there is no "email"', owner)] : [],
+      ),
+    ],
   };
 }
 
@@ -88,9 +97,10 @@ function bodyErrors(name: string, { subject, text, html, html_file }: TemplateCo
 
 function domainErrors(name: string, domain: DomainConfig, templates: Templates): Finding[] {
   const path = ['domains', name];
-  const errors = Object.entries(domain.forms).flatMap(([id, form]) =>
-    formErrors({ path: [...path, 'forms', id], domain: name, form, templates }),
-  );
+  const errors = Object.entries(domain.forms).flatMap(([id, form]) => {
+    const place = [...path, 'forms', id];
+    return [...formErrors({ path: place, form }, templates), ...senderErrors(place, form, name)];
+  });
   for (const key of Object.keys(domain.forwarding)) {
     if (key.endsWith(`@${name}`)) continue;
     const message = `expected an address of this domain such as ${key.split('@')[0]}@${name}`;
@@ -106,20 +116,21 @@ function domainErrors(name: string, domain: DomainConfig, templates: Templates):
 
 interface FormPlace {
   readonly path: Path;
-  readonly domain: string;
-  readonly form: FormConfig;
-  readonly templates: Templates;
+  readonly form: Omit<FormConfig, 'to' | 'from'>;
 }
 
-function formErrors({ path, domain, form, templates }: FormPlace): Finding[] {
+function formErrors({ path, form }: FormPlace, templates: Templates): Finding[] {
   const errors = templateReference([...path, 'template'], [form.template, 'form'], templates);
   if (form.acknowledgment !== undefined) {
     const place = [...path, 'acknowledgment', 'template'];
     errors.push(...templateReference(place, [form.acknowledgment.template, 'acknowledgment'], templates));
   }
-  if (form.from !== undefined && parseAddress(form.from)?.domain !== domain) {
-    errors.push({ path: [...path, 'from'], message: `expected an address at ${domain}, found ${form.from}` });
-  }
+  return [...errors, ...fieldErrors({ path, form })];
+}
+
+/** What can be wrong with a form wherever it is kept. */
+export function fieldErrors({ path, form }: FormPlace): Finding[] {
+  const errors: Finding[] = [];
   for (const [name, { pattern }] of Object.entries(form.fields)) {
     const message = pattern === undefined ? undefined : patternProblem(pattern);
     if (message !== undefined) errors.push({ path: [...path, 'fields', name, 'pattern'], message });
@@ -129,6 +140,11 @@ function formErrors({ path, domain, form, templates }: FormPlace): Finding[] {
     errors.push({ path: [...path, 'required'], message });
   }
   return errors;
+}
+
+function senderErrors(path: Path, { from }: FormConfig, domain: string): Finding[] {
+  if (from === undefined || parseAddress(from)?.domain === domain) return [];
+  return [{ path: [...path, 'from'], message: `expected an address at ${domain}, found ${from}` }];
 }
 
 function templateReference(path: Path, [name, type]: [string, TemplateType], templates: Templates): Finding[] {
@@ -158,7 +174,11 @@ interface FormOf {
 
 function formWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
   if (form.to !== undefined || typeof routeOf(domain.forwarding, name, id) === 'object') return [];
+  const why = `neither "to" nor forwarding of ${id}@${name}`;
+  return [noRecipient(['domains', name, 'forms', id], why, owner)];
+}
+
+function noRecipient(path: Path, why: string, owner: string | undefined): Finding {
   const whom = owner === undefined ? 'server.operator' : 'project.owner';
-  const message = `no recipient: neither "to" nor forwarding of ${id}@${name}; submissions go to ${whom}`;
-  return [{ path: ['domains', name, 'forms', id], message, key: true }];
+  return { path, message: `no recipient: ${why}; submissions go to ${whom}`, key: true };
 }

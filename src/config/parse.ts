@@ -62,14 +62,23 @@ export function parseProject(text: string, file: string, context: ProjectContext
   return { ok: freeze({ ...read.value, templates: found.templates }), warnings };
 }
 
-/** What can be told of a project's text, valid or not: its slug, its domains, the files that it needs. */
-export function glanceAtProject(text: string): { slug: string | undefined; domains: string[]; files: string[] } {
+/** What can be told of a project's text, valid or not. */
+export interface Glance {
+  readonly slug: string | undefined;
+  readonly domains: readonly string[];
+  readonly collections: readonly string[];
+  /** The files that it needs. */
+  readonly files: readonly string[];
+}
+
+export function glanceAtProject(text: string): Glance {
   const { value } = readYaml(text, '');
   const slug = valueAt(value, ['project', 'slug']);
   const templates = Object.values(objectAt(value, 'templates'));
   return {
     slug: typeof slug === 'string' ? slug : undefined,
     domains: Object.keys(objectAt(value, 'domains')),
+    collections: Object.keys(objectAt(value, 'collections')),
     files: [...new Set(templates.map((template) => valueAt(template, ['html_file'])))].filter(
       (name) => typeof name === 'string',
     ),

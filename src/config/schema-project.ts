@@ -48,7 +48,8 @@ const uploads = z.strictObject({
     .describe('Media types or extensions: image/*, application/pdf, .docx.'),
 });
 
-const form = z.strictObject({
+/** A form of a domain. */
+export const formSchema = z.strictObject({
   name: is.text(200).optional().describe('Display name; the form’s id when absent.'),
   to: is.addresses.optional().describe('Who gets the notifications; else forwarding decides, else the owner.'),
   from: is.address
@@ -80,6 +81,31 @@ const template = z.strictObject({
   variables: z.record(z.string(), z.json()).default({}).describe('More variables for this template.'),
 });
 
+/** Forms under one name that belong to no domain. */
+export const collectionSchema = z.strictObject({
+  name: is.text(200).optional().describe('Display name; the collection’s key when absent.'),
+  settings: z
+    .strictObject({
+      requireApiKey: z.boolean().default(false).describe('Whether a submission needs an API key.'),
+    })
+    .prefault({})
+    .describe('Rules for all forms of the collection.'),
+  allowed_origins: z
+    .array(is.origin)
+    .default([])
+    .describe('Origins whose pages may post to any of its forms; those of any origin when nothing is listed.'),
+  forms: z
+    .record(
+      is.identifier,
+      formSchema
+        // Their mail is from the server's host name.
+        .omit({ to: true, from: true })
+        .extend({ email: is.addresses.optional().describe('Who gets the notifications; else the owner.') }),
+    )
+    .default({})
+    .describe('Forms by their id: POST /c/<collection>/<id>.'),
+});
+
 const domain = z.strictObject({
   dkim: z
     .strictObject({
@@ -101,7 +127,7 @@ const domain = z.strictObject({
     )
     .default({})
     .describe('Address of this domain, or "*@domain" for all others, to where its mail goes.'),
-  forms: z.record(is.identifier, form).default({}).describe('Forms by their id: POST /<domain>/<id>.'),
+  forms: z.record(is.identifier, formSchema).default({}).describe('Forms by their id: POST /<domain>/<id>.'),
   default_form: is.identifier.optional().describe('The form of /v1/<domain>/send.'),
 });
 
@@ -117,11 +143,21 @@ export const projectSchema = z
     settings: z
       .strictObject({
         rate_limit: is.count.optional().describe('Submissions per hour and IP address for every form.'),
+        from: is.mailbox
+          .optional()
+          .describe('Sender of the API’s mail that names none: shop@example.com or Shop <shop@example.com>.'),
         timezone: z.string().default('UTC').describe('Zone of the times in mail, such as Europe/Berlin.'),
       })
       .prefault({})
       .describe('Defaults of the project.'),
     domains: z.record(is.domainName, domain).default({}).describe('Domains by their name.'),
+    collections: z
+      .record(is.identifier, collectionSchema)
+      .default({})
+      .describe('Collections of forms by their name, which is unique on a server.'),
     templates: z.record(is.identifier, template).default({}).describe('Templates by their name.'),
   })
-  .meta({ title: 'Postern: a project', description: 'Domains, their forms and forwarding, and templates.' });
+  .meta({
+    title: 'Postern: a project',
+    description: 'Domains, their forms and forwarding, collections of forms, and templates.',
+  });

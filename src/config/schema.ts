@@ -14,4 +14,5 @@ export type ServerConfig = z.output<typeof serverSchema>;
 export type ProjectConfig = z.output<typeof projectSchema>;
 export type DomainConfig = ProjectConfig['domains'][string];
 export type FormConfig = DomainConfig['forms'][string];
+export type CollectionConfig = ProjectConfig['collections'][string];
 export type TemplateConfig = ProjectConfig['templates'][string];

@@ -1,6 +1,6 @@
 /** Where in a project's files an error of a template stands. */
 import type { Path, Problem } from './problem.ts';
-import type { ProjectConfig } from './schema.ts';
+import type { FormConfig, ProjectConfig } from './schema.ts';
 import { find } from './yaml-data.ts';
 import type { YamlFile } from './yaml.ts';
 
@@ -16,12 +16,13 @@ export interface TemplateProblem {
 /** Parses every template and answers what is wrong with them; handed in, because this folder does not know the engine. */
 export type CheckTemplates = (templates: ProjectConfig['templates']) => readonly TemplateProblem[];
 
-type Parts = Pick<ProjectConfig, 'domains' | 'templates'>;
+type Parts = Pick<ProjectConfig, 'domains' | 'collections' | 'templates'>;
 
 /** Everything that does not parse: the templates, and the subjects and names of forms, which hold expressions as well. */
-export function checkAllTemplates({ domains, templates }: Parts, yaml: YamlFile, check?: CheckTemplates): Problem[] {
+export function checkAllTemplates(parts: Parts, yaml: YamlFile, check?: CheckTemplates): Problem[] {
   if (check === undefined) return [];
-  const lines = linesOf(domains);
+  const { templates } = parts;
+  const lines = [...linesOf('domains', parts.domains), ...linesOf('collections', parts.collections)];
   const single = lines.map(
     ({ source }, index) => [`line${index}`, { type: 'form', subject: source, text: '', variables: {} }] as const,
   );
@@ -33,10 +34,15 @@ export function checkAllTemplates({ domains, templates }: Parts, yaml: YamlFile,
   ];
 }
 
-function linesOf(domains: ProjectConfig['domains']): { path: Path; source: string }[] {
-  return Object.entries(domains).flatMap(([domain, { forms }]) =>
+type Lines = Pick<FormConfig, 'subject' | 'from_name' | 'acknowledgment'>;
+
+function linesOf(
+  key: 'domains' | 'collections',
+  places: Readonly<Record<string, { readonly forms: Readonly<Record<string, Lines>> }>>,
+): { path: Path; source: string }[] {
+  return Object.entries(places).flatMap(([name, { forms }]) =>
     Object.entries(forms).flatMap(([id, { subject, from_name, acknowledgment }]) => {
-      const path = ['domains', domain, 'forms', id];
+      const path = [key, name, 'forms', id];
       return [
         { path: [...path, 'subject'], source: subject },
         { path: [...path, 'from_name'], source: from_name },

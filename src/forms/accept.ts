@@ -112,10 +112,11 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
   const { form, fields, control, judgement, ip, userAgent, referer } = submission;
   return insertSubmission({
     id,
-    tenant: form.project.tenant,
+    tenant: form.tenant,
     form: form.id,
     domain: form.domain,
-    revision: form.project.revision,
+    // A form that the API made stands in none.
+    revision: form.project?.revision ?? '',
     fields: writeFields(fields),
     control: writeControl(control),
     ip,
@@ -132,7 +133,7 @@ function eventOf({ form, judgement }: Admitted, { id, status }: Accepted, now: n
   const reasons = judgement.reasons.map(({ name }) => name);
   return recordEvent({
     type: `submission.${status}`,
-    tenant: form.project.tenant,
+    tenant: form.tenant,
     at: now,
     data: status === 'spam' ? { form: form.id, score: judgement.score, reasons } : { form: form.id },
     submission: id,
@@ -142,7 +143,7 @@ function eventOf({ form, judgement }: Admitted, { id, status }: Accepted, now: n
 
 function notification({ form, id, ttl, now }: { form: Form; id: string; ttl: number; now: number }): Statement[] {
   const source: NotificationSource = { form: form.key, to: [...form.to] };
-  const { tenant } = form.project;
+  const { tenant } = form;
   const message = {
     tenant,
     kind: 'notification',
@@ -165,7 +166,7 @@ interface Acknowledgment {
 
 function acknowledgment({ form, id, visitor, ttl, now }: Acknowledgment): Statement[] {
   const source: AcknowledgmentSource = { form: form.key, to: visitor, replyTo: form.config.replyTo ?? form.to[0] };
-  const { tenant } = form.project;
+  const { tenant } = form;
   const name = { tenant, address: acknowledgedName(visitor), at: now, since: now - DAY };
   const message = {
     tenant,

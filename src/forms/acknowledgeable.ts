@@ -47,7 +47,7 @@ export async function acknowledgeableAddress(
   if (form.config.acknowledgment?.enabled !== true) return undefined;
   const address = emailOf(fields, form.config) ?? replyToOf(control);
   if (address === undefined || isRole(address) || isOurs(address, form)) return undefined;
-  const { tenant } = form.project;
+  const { tenant } = form;
   if (await isSuppressed(store, tenant, address)) return undefined;
   const client = await limits.take(`acknowledged:${tenant}:${clientBucket(ip)}`, PER_CLIENT);
   if (!client.allowed) return undefined;
@@ -72,7 +72,7 @@ function isOurs(address: string, { to, domain, config, project }: Form): boolean
   const sender = config.from ?? `forms@${domain}`;
   if ([...to, sender].some((own) => own.toLowerCase() === lower)) return true;
   const parsed = parseAddress(address);
-  const forwarding = parsed === undefined ? undefined : project.config.domains[parsed.domain]?.forwarding;
+  const forwarding = parsed === undefined ? undefined : project?.config.domains[parsed.domain]?.forwarding;
   return (
     parsed !== undefined && forwarding !== undefined && routeOf(forwarding, parsed.domain, parsed.local) !== undefined
   );

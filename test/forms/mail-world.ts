@@ -4,7 +4,7 @@ import { simpleParser, type ParsedMail } from 'mailparser';
 import { expect, onTestFinished, vi } from 'vitest';
 import { keepRecent, type Revision } from '../../src/access/revisions.ts';
 import { createLimits } from '../../src/access/limits.ts';
-import type { Form } from '../../src/config/snapshot.ts';
+import type { Form, Project } from '../../src/config/snapshot.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/judge.ts';
@@ -63,7 +63,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const warn = vi.fn<(event: string) => void>();
   const accept = createAccept({ store, clock, limits, config: () => server, wake: () => undefined });
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
-    const { config } = form.project;
+    const { config } = projectOf(form);
     const templates = compileTemplates(config.templates, { timezone: config.settings.timezone });
     return Promise.resolve(revision ? { config, templates } : undefined);
   });
@@ -116,11 +116,16 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   return { store, clock, source, post, read, messageOf, revisionOf, error, warn };
 }
 
+function projectOf({ project }: Form): Project {
+  if (project === undefined) throw new Error('the form stands in no project');
+  return project;
+}
+
 /** What a mail is made from, without a store. */
 export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
   const form = formOf(config);
   const { fields, control } = checkSubmission(form, { entries, files: [] });
-  const { templates, settings } = form.project.config;
+  const { templates, settings } = projectOf(form).config;
   return {
     message: MESSAGE,
     submission: { ...SUBMISSION, form: form.id },

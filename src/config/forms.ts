@@ -1,0 +1,159 @@
+/** Forms of every kind in one shape: those of domains and collections, and those that the API made by themselves. */
+import { routeOf } from './forwarding.ts';
+import { freeze, freezeMap } from './freeze.ts';
+import type { CollectionConfig, DomainConfig, FormConfig, ProjectConfig, ServerConfig } from './schema.ts';
+
+/** Accepted submissions per hour and address of a form for which nothing else is said. */
+const RATE_LIMIT = 60;
+
+/** A project as one revision of its YAML says it. */
+export interface Project {
+  /** `rev_…` of the store; what was accepted is rendered under this. */
+  readonly revision: string;
+  readonly slug: string;
+  readonly tenant: string;
+  readonly source: 'file' | 'push' | 'api';
+  /** The tenant's own address, for mail that has no other; the operator's where there is none. */
+  readonly contact?: string;
+  readonly config: ProjectConfig;
+}
+
+export interface Form {
+  /** As the API names it: `<domain>/<key>`, `c/<collection>/<key>` or `frm_…`. */
+  readonly id: string;
+  readonly kind: 'domain' | 'collection' | 'api' | 'instant';
+  /** The key in the YAML; the id of one that the API made by itself. */
+  readonly key: string;
+  readonly name: string;
+  readonly tenant: string;
+  /** In whose configuration it stands; undefined where the API made it. */
+  readonly project: Project | undefined;
+  /** Whose name its mail is from: the form's domain, else the server's host name. */
+  readonly domain: string;
+  readonly config: FormConfig;
+  /** Who gets the notification (http-api: the form's `to`, else forwarding, else the owner, else the operator). */
+  readonly to: readonly string[];
+  /** Accepted submissions per hour and address. */
+  readonly rateLimit: number;
+  readonly requireApiKey: boolean;
+  readonly audience: Audience;
+  /** False: what is sent is kept, and mails nobody until the recipient has agreed. */
+  readonly confirmed: boolean;
+}
+
+/** Whose pages may use a form. */
+export interface Audience {
+  /** Those of this domain and its subdomains, with any scheme and port. */
+  readonly domain: string | undefined;
+  /** Those of these origins. */
+  readonly origins: readonly string[];
+  /** Those of any origin. */
+  readonly anyone: boolean;
+}
+
+export interface Collection {
+  readonly name: string;
+  /** For people. */
+  readonly title: string;
+  readonly tenant: string;
+  readonly project: Project | undefined;
+  readonly config: CollectionConfig;
+  readonly forms: ReadonlyMap<string, Form>;
+}
+
+interface DomainPlace {
+  readonly name: string;
+  readonly config: DomainConfig;
+  readonly project: Project;
+  readonly server: ServerConfig;
+}
+
+/** The forms of a domain. */
+export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
+  const { name: domain, project, config } = place;
+  const forms = Object.entries(config.forms).map(([key, form]) =>
+    formOf({
+      id: `${domain}/${key}`,
+      kind: 'domain',
+      key,
+      name: form.name ?? key,
+      tenant: project.tenant,
+      project,
+      domain,
+      config: form,
+      to: recipients(key, form, place),
+      requireApiKey: false,
+      audience: { domain, origins: form.allowed_origins, anyone: false },
+      confirmed: true,
+    }),
+  );
+  return freezeMap(forms.map((form) => [form.key, form]));
+}
+
+function recipients(key: string, form: FormConfig, { name, config, project, server }: DomainPlace): readonly string[] {
+  if (form.to !== undefined) return form.to;
+  const route = routeOf(config.forwarding, name, key);
+  return typeof route === 'object'
+    ? route
+    : [project.config.project.owner ?? project.contact ?? server.server.operator];
+}
+
+export interface NewCollection extends Pick<Collection, 'name' | 'tenant' | 'project' | 'config'> {
+  readonly server: ServerConfig;
+}
+
+/** A collection with its forms; where any of the two lists origins, no others may use the form. */
+export function collectionOf({ name, tenant, project, config, server }: NewCollection): Collection {
+  const forms = Object.entries(config.forms).map(([key, { email, ...form }]) =>
+    formOf({
+      id: `c/${name}/${key}`,
+      kind: 'collection',
+      key,
+      name: form.name ?? key,
+      tenant,
+      project,
+      domain: server.server.hostname,
+      config: { ...form, to: email },
+      to: email ?? [project?.config.project.owner ?? project?.contact ?? server.server.operator],
+      requireApiKey: config.settings.requireApiKey,
+      audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins]),
+      confirmed: true,
+    }),
+  );
+  const title = config.name ?? name;
+  return Object.freeze({
+    name,
+    title,
+    tenant,
+    project,
+    config,
+    forms: freezeMap(forms.map((form) => [form.key, form])),
+  });
+}
+
+export interface OwnForm extends Pick<Form, 'id' | 'name' | 'tenant' | 'config' | 'confirmed'> {
+  readonly kind: 'api' | 'instant';
+}
+
+/** A form that the API made by itself. */
+export function ownForm(own: OwnForm, { server }: ServerConfig): Form {
+  return formOf({
+    ...own,
+    key: own.id,
+    project: undefined,
+    domain: server.hostname,
+    to: own.config.to ?? [],
+    requireApiKey: false,
+    audience: withoutDomain(own.config.allowed_origins),
+  });
+}
+
+function withoutDomain(origins: readonly string[]): Audience {
+  return { domain: undefined, origins, anyone: origins.length === 0 };
+}
+
+function formOf(form: Omit<Form, 'rateLimit'>): Form {
+  const { config, project } = form;
+  const { rateLimit = config.spam_protection.rate_limit } = config;
+  return freeze({ ...form, rateLimit: rateLimit ?? project?.config.settings.rate_limit ?? RATE_LIMIT });
+}
