@@ -48,12 +48,14 @@ export function createMetrics({ store, clock, log, version }: MetricsParts): Met
     const p99 = lag.percentile(99) / 1e9;
     lag.reset();
     return [
-      metric('postern_info', 'gauge', 'Which version runs.', [[{ version }, 1]]),
+      metric(['postern_info', 'gauge'], 'Which version runs.', [[{ version }, 1]]),
       ...figures(await readFigures(store, now), now),
-      metric('process_resident_memory_bytes', 'gauge', 'Memory in use.', [[{}, process.memoryUsage.rss()]]),
-      metric('process_cpu_seconds_total', 'counter', 'Processor time of all threads.', [[{}, cpuSeconds()]]),
-      metric('process_uptime_seconds', 'gauge', 'Since the start.', [[{}, Math.floor(process.uptime())]]),
-      metric('postern_event_loop_delay_seconds', 'gauge', 'Of the main thread, 99 % since the last look.', [[{}, p99]]),
+      metric(['process_resident_memory_bytes', 'gauge'], 'Memory in use.', [[{}, process.memoryUsage.rss()]]),
+      metric(['process_cpu_seconds_total', 'counter'], 'Processor time of all threads.', [[{}, cpuSeconds()]]),
+      metric(['process_uptime_seconds', 'gauge'], 'Since the start.', [[{}, Math.floor(process.uptime())]]),
+      metric(['postern_event_loop_delay_seconds', 'gauge'], 'Of the main thread, 99 % since the last look.', [
+        [{}, p99],
+      ]),
     ].join('');
   }
 
@@ -82,21 +84,25 @@ function figures({ deliveries, dueSince, paused, held, domains, submissions }: F
   const waiting = deliveries.map(({ state, count }): Sample => [{ state }, count]);
   const age = dueSince === null ? 0 : (now - dueSince) / 1000;
   return [
-    metric('postern_submissions_accepted_total', 'counter', 'Of all forms, ever.', [[{}, submissions]]),
-    metric('postern_deliveries', 'gauge', 'By state, without those that are delivered.', waiting),
-    metric('postern_queue_oldest_due_seconds', 'gauge', 'How long the oldest due mail has waited.', [[{}, age]]),
-    metric('postern_destinations_paused', 'gauge', 'Left alone until their next try.', [[{}, paused]]),
-    metric('postern_destinations_held', 'gauge', 'Held by the operator.', [[{}, held]]),
+    metric(['postern_submissions_accepted_total', 'counter'], 'Of all forms, ever.', [[{}, submissions]]),
+    metric(['postern_deliveries', 'gauge'], 'By state, without those that are delivered.', waiting),
+    metric(['postern_queue_oldest_due_seconds', 'gauge'], 'How long the oldest due mail has waited.', [[{}, age]]),
+    metric(['postern_destinations_paused', 'gauge'], 'Left alone until their next try.', [[{}, paused]]),
+    metric(['postern_destinations_held', 'gauge'], 'Held by the operator.', [[{}, held]]),
     metric(
-      'postern_domains',
-      'gauge',
+      ['postern_domains', 'gauge'],
       'By state.',
       domains.map(({ status, count }): Sample => [{ status }, count]),
     ),
   ];
 }
 
-function metric(name: string, type: 'gauge' | 'counter', help: string, samples: readonly Sample[]): string {
+/** `name` is its name and its type. */
+function metric(
+  [name, type]: readonly [string, 'gauge' | 'counter'],
+  help: string,
+  samples: readonly Sample[],
+): string {
   const lines = samples.map(([labels, value]) => {
     const pairs = Object.entries(labels).map(([label, text]) => `${label}=${JSON.stringify(text)}`);
     return `${name}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${value}\n`;

@@ -54,7 +54,7 @@ export async function readFigures(store: Store, now: number): Promise<Figures> {
   const at = due?.at ?? null;
   return {
     deliveries: deliveries.map(({ state, count }) => ({ state, count: Number(count) })),
-    dueSince: at !== null && Number(at) <= now ? Number(at) : null,
+    dueSince: at !== null && at <= now ? at : null,
     paused: Number(paused.count),
     held: Number(held.count),
     domains: domains.map(({ status, count }) => ({ status, count: Number(count) })),
