@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';
 import { temporaryFolder } from '../harness/store.ts';
@@ -26,6 +26,10 @@ const BODIES: [name: string, request: () => TestRequest, api: number, form?: num
   ['no type', () => ({ body: 'name=x', method: 'POST' }), 415],
   ['XML', () => json('<a/>', 'text/xml'), 415],
 ];
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
 
 describe.each([
   ['a form', '/example.com/contact'],
