@@ -1,0 +1,125 @@
+/** Which events a webhook is to be told of. */
+import { sql, type Kysely, type RawBuilder } from 'kysely';
+import { listed } from './listed.ts';
+import { define, type Dialect, type Placeholders } from './statement.ts';
+import type { Store } from './store.ts';
+import type { EventRow, Tables } from './tables.ts';
+
+interface Wanted {
+  webhook: string;
+  tenant: string;
+  since: number;
+  /** JSON: the types. */
+  types: string;
+  /** Ids of events: only later ones. */
+  after: string;
+  limit: number;
+}
+
+/** Of whose things a webhook is told: all of the tenant's, one form's, or one project's. */
+export type Scope =
+  | { readonly kind: 'tenant' }
+  | { readonly kind: 'form'; readonly form: string }
+  | {
+      readonly kind: 'project';
+      readonly project: string;
+      readonly domains: readonly string[];
+      readonly forms: readonly string[];
+    };
+
+const ofTenant = define<Wanted>()((db, value, dialect) => wantedEvents({ db, value, dialect }));
+const ofForm = define<Wanted & { form: string }>()((db, value, dialect) =>
+  wantedEvents({ db, value, dialect }).where(formOf(dialect), '=', value('form')),
+);
+const ofProject = define<Wanted & { project: string; domains: string; forms: string }>()((db, value, dialect) =>
+  wantedEvents({ db, value, dialect }).where((eb) =>
+    eb.or([
+      eb('events.domain', 'in', listed(value('domains'), dialect)),
+      eb(formOf(dialect), 'in', listed(value('forms'), dialect)),
+      eb(member('project', dialect), '=', value('project')),
+    ]),
+  ),
+);
+
+interface Building {
+  readonly db: Kysely<Tables>;
+  readonly value: Placeholders<Wanted>;
+  readonly dialect: Dialect;
+}
+
+function wantedEvents({ db, value, dialect }: Building) {
+  return db
+    .selectFrom('events')
+    .select('events.id')
+    .where('events.tenant', '=', value('tenant'))
+    .where('events.created_at', '>=', value('since'))
+    .where('events.id', '>', value('after'))
+    .where('events.type', 'in', listed(value('types'), dialect))
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('webhook_deliveries')
+            .select('webhook_deliveries.id')
+            .where('webhook_deliveries.webhook', '=', value('webhook'))
+            .whereRef('webhook_deliveries.event', '=', 'events.id'),
+        ),
+      ),
+    )
+    .orderBy('events.id')
+    .limit(value('limit'));
+}
+
+function formOf(dialect: Dialect): RawBuilder<string> {
+  return sql`coalesce(${member('form', dialect)}, (select form from submissions where submissions.id = events.submission))`;
+}
+
+function member(name: 'form' | 'project', dialect: Dialect): RawBuilder<string> {
+  return dialect === 'sqlite'
+    ? sql`json_extract(events.data, ${sql.lit(`$.${name}`)})`
+    : sql`(events.data::json ->> ${sql.lit(name)})`;
+}
+
+/** What is asked for of a webhook's events. */
+export interface EventsWanted {
+  /** Empty: every one that matches; else those without a delivery to this webhook. */
+  readonly webhook: string;
+  readonly tenant: string;
+  readonly types: readonly string[];
+  readonly since: number;
+  readonly after?: string;
+  readonly limit: number;
+}
+
+/** Ids of events of this scope, oldest first. */
+export async function eventsFor(
+  store: Store,
+  { types, after = '', ...wanted }: EventsWanted,
+  scope: Scope,
+): Promise<string[]> {
+  const values = { ...wanted, after, types: JSON.stringify(types) };
+  const rows = await store.select(statementOf(values, scope));
+  return rows.map(({ id }) => id);
+}
+
+function statementOf(values: Wanted, scope: Scope) {
+  switch (scope.kind) {
+    case 'tenant':
+      return ofTenant(values);
+    case 'form':
+      return ofForm({ ...values, form: scope.form });
+    case 'project': {
+      const { project, domains, forms } = scope;
+      return ofProject({ ...values, project, domains: JSON.stringify(domains), forms: JSON.stringify(forms) });
+    }
+  }
+}
+
+const eventById = define<{ id: string; tenant: string }>()((db, value) =>
+  db.selectFrom('events').selectAll().where('id', '=', value('id')).where('tenant', '=', value('tenant')),
+);
+/** The tenant's event with this id, or undefined. */
+export async function findEvent(store: Store, tenant: string, id: string): Promise<EventRow | undefined> {
+  const [row] = await store.select(eventById({ id, tenant }));
+  return row;
+}

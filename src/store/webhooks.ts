@@ -1,0 +1,205 @@
+/** Webhooks: where a tenant wants to be told of what happens, and how that goes. */
+import { sql } from 'kysely';
+import { define } from './statement.ts';
+import type { Store } from './store.ts';
+import type { WebhookRow } from './tables-accounts.ts';
+
+type NewWebhook = Pick<
+  WebhookRow,
+  'id' | 'tenant' | 'project' | 'form' | 'url' | 'events' | 'description' | 'secret' | 'created_at'
+>;
+
+/** The statement that makes a webhook, active from its creation on; one that its configuration made already stays. */
+export const insertWebhook = define<NewWebhook>()((db, value) =>
+  db
+    .insertInto('webhooks')
+    .values({
+      id: value('id'),
+      tenant: value('tenant'),
+      project: value('project'),
+      form: value('form'),
+      url: value('url'),
+      events: value('events'),
+      description: value('description'),
+      secret: value('secret'),
+      old_secret: null,
+      old_secret_until: null,
+      status: 'active',
+      reason: null,
+      failing_since: null,
+      failed_at: null,
+      starts_at: value('created_at'),
+      cursor: value('created_at'),
+      created_at: value('created_at'),
+    })
+    .onConflict((conflict) => conflict.doNothing()),
+);
+
+/** The statement that writes what the API may change of it. */
+export const updateWebhook = define<Pick<WebhookRow, 'id' | 'tenant' | 'url' | 'events' | 'description'>>()(
+  (db, value) =>
+    db
+      .updateTable('webhooks')
+      .set({ url: value('url'), events: value('events'), description: value('description') })
+      .where('id', '=', value('id'))
+      .where('tenant', '=', value('tenant')),
+);
+
+/** The statement that gives it another secret; the one of now signs as well until then (ms). */
+export const replaceSecret = define<Pick<WebhookRow, 'id' | 'tenant' | 'secret'> & { until: number }>()((db, value) =>
+  db
+    .updateTable('webhooks')
+    .set((eb) => ({ old_secret: eb.ref('secret'), old_secret_until: value('until'), secret: value('secret') }))
+    .where('id', '=', value('id'))
+    .where('tenant', '=', value('tenant')),
+);
+
+/** The statement that enables it for what happens from now on; one that is active stays as it is. */
+export const enableWebhook = define<{ id: string; tenant: string; now: number }>()((db, value) =>
+  db
+    .updateTable('webhooks')
+    .set({
+      status: 'active',
+      reason: null,
+      failing_since: null,
+      failed_at: null,
+      starts_at: value('now'),
+      cursor: value('now'),
+    })
+    .where('id', '=', value('id'))
+    .where('tenant', '=', value('tenant'))
+    .where('status', '=', 'disabled'),
+);
+
+/** The statement that disables it; it touches no row where it was disabled already. */
+export const disableWebhook = define<{ id: string; tenant: string; reason: string }>()((db, value) =>
+  db
+    .updateTable('webhooks')
+    .set({ status: 'disabled', reason: value('reason') })
+    .where('id', '=', value('id'))
+    .where('tenant', '=', value('tenant'))
+    .where('status', '=', 'active'),
+);
+
+/** The statement that removes it with its deliveries. */
+export const deleteWebhook = define<{ id: string; tenant: string }>()((db, value) =>
+  db.deleteFrom('webhooks').where('id', '=', value('id')).where('tenant', '=', value('tenant')),
+);
+
+/** The statement that notes a try that failed; after one before `quiet`, what failed then is another story. */
+export const noteFailure = define<{ id: string; now: number; quiet: number }>()((db, value) =>
+  db
+    .updateTable('webhooks')
+    .set((eb) => ({
+      failing_since: eb
+        .case()
+        .when(eb.or([eb('failing_since', 'is', null), eb('failed_at', '<', value('quiet'))]))
+        .then(sql<number>`cast(${value('now')} as bigint)`)
+        .else(eb.ref('failing_since'))
+        .end(),
+      failed_at: value('now'),
+    }))
+    .where('id', '=', value('id')),
+);
+
+/** The statement that notes a try that succeeded; mostly there is nothing to note. */
+export const noteSuccess = define<{ id: string }>()((db, value) =>
+  db
+    .updateTable('webhooks')
+    .set({ failing_since: null, failed_at: null })
+    .where('id', '=', value('id'))
+    .where('failing_since', 'is not', null),
+);
+
+/** The statement that says that all webhooks have their events up to `now`. */
+export const moveCursors = define<{ now: number }>()((db, value) =>
+  db
+    .updateTable('webhooks')
+    .set({ cursor: value('now') })
+    .where('status', '=', 'active')
+    .where('cursor', '<', value('now')),
+);
+
+const withNews = define<{ since: number }>()((db, value) =>
+  db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('status', '=', 'active')
+    .where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('events')
+          .select('events.id')
+          .whereRef('events.tenant', '=', 'webhooks.tenant')
+          .where('events.created_at', '>=', value('since')),
+      ),
+    ),
+);
+const active = define<object>()((db) => db.selectFrom('webhooks').selectAll().where('status', '=', 'active'));
+const due = define<{ now: number }>()((db, value) =>
+  db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('status', '=', 'active')
+    .where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('webhook_deliveries')
+          .select('webhook_deliveries.id')
+          .whereRef('webhook_deliveries.webhook', '=', 'webhooks.id')
+          .where(sql<boolean>`webhook_deliveries.state = 'pending'`)
+          .where('webhook_deliveries.next_attempt_at', '<=', value('now')),
+      ),
+    ),
+);
+const byId = define<{ id: string; tenant: string }>()((db, value) =>
+  db.selectFrom('webhooks').selectAll().where('id', '=', value('id')).where('tenant', '=', value('tenant')),
+);
+const configured = define<object>()((db) =>
+  db.selectFrom('webhooks').selectAll().where('project', 'is not', null).orderBy('id'),
+);
+
+/** Active webhooks whose tenant has events from `since` on. */
+export function webhooksWithNews(store: Store, since: number): Promise<WebhookRow[]> {
+  return store.select(withNews({ since }));
+}
+
+export function activeWebhooks(store: Store): Promise<WebhookRow[]> {
+  return store.select(active({}));
+}
+
+/** Active webhooks that have a delivery due. */
+export function webhooksDue(store: Store, now: number): Promise<WebhookRow[]> {
+  return store.select(due({ now }));
+}
+
+/** The tenant's webhook with this id, or undefined. */
+export async function findWebhook(store: Store, tenant: string, id: string): Promise<WebhookRow | undefined> {
+  const [row] = await store.select(byId({ id, tenant }));
+  return row;
+}
+
+/** Every webhook of every configuration. */
+export function configuredWebhooks(store: Store): Promise<WebhookRow[]> {
+  return store.select(configured({}));
+}
+
+/** Up to `limit` webhooks of the tenant, newest first, older than `before`. */
+export function listWebhooks(
+  store: Store,
+  tenant: string,
+  { before, limit }: { before?: string | undefined; limit: number },
+): Promise<WebhookRow[]> {
+  let query = store.read.selectFrom('webhooks').selectAll().where('tenant', '=', tenant);
+  if (before !== undefined) query = query.where('id', '<', before);
+  return query.orderBy('id', 'desc').limit(limit).execute();
+}
+
+export async function countWebhooks(store: Store, tenant: string): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('webhooks')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
