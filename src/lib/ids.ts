@@ -12,14 +12,29 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
  */
 export function newId(kind: IdKind, now: number): string {
   const uuid = randomUUID();
-  const time = Math.floor(now / 2 ** 20);
   // Of its hexadecimal digits those that are random (RFC 9562 §5.4), five at a time: 20 bits, four characters.
   const random =
     four(uuid.slice(0, 5)) +
     four(uuid.slice(5, 8) + uuid.slice(34)) +
     four(uuid.slice(24, 29)) +
     four(uuid.slice(29, 34));
-  return `${kind}_${character(time >>> 25)}${character(time >>> 20)}${characters(time)}${characters(now % 2 ** 20)}${random}`;
+  return `${kind}_${timePart(now)}${random}`;
+}
+
+/** What no id of this kind that was made at `at` (ms) or later sorts before. */
+export function firstId(kind: IdKind, at: number): string {
+  return `${kind}_${timePart(at)}${'0'.repeat(16)}`;
+}
+
+/** When the thing with this id was made, ms. */
+export function timeOfId(id: string): number {
+  const start = id.indexOf('_') + 1;
+  return [...id.slice(start, start + 10)].reduce((time, digit) => time * 32 + ALPHABET.indexOf(digit), 0);
+}
+
+function timePart(now: number): string {
+  const time = Math.floor(now / 2 ** 20);
+  return `${character(time >>> 25)}${character(time >>> 20)}${characters(time)}${characters(now % 2 ** 20)}`;
 }
 
 function four(hex: string): string {

@@ -25,6 +25,8 @@ const insert = define<{
   submission: string | null;
   message: string | null;
   domain: string | null;
+  /** The submission again; empty for none. */
+  of: string;
   created_at: number;
 }>()((db, value) =>
   db.insertInto('events').values({
@@ -35,6 +37,7 @@ const insert = define<{
     submission: value('submission'),
     message: value('message'),
     domain: value('domain'),
+    form: db.selectFrom('submissions').select('form').where('id', '=', value('of')),
     created_at: value('created_at'),
   }),
 );
@@ -49,6 +52,7 @@ export function recordEvent(event: NewEvent): Statement {
     submission: event.submission ?? null,
     message: event.message ?? null,
     domain: event.domain ?? null,
+    of: event.submission ?? '',
     created_at: event.at,
   });
 }

@@ -49,6 +49,19 @@ export interface UsageRow {
   rate_limited: number;
 }
 
+/** How many events of a kind there were in an hour that is over; outlives the events. */
+export interface EventCountRow {
+  tenant: string;
+  /** Its start, ms. */
+  hour: number;
+  type: string;
+  /** Empty for events that belong to none. */
+  domain: string;
+  /** The same. */
+  form: string;
+  count: number;
+}
+
 /** A form that the API made; those of configurations are in their revisions. */
 export interface FormRow {
   /** `frm_…` */

@@ -6,6 +6,7 @@
 import type {
   ApiKeyRow,
   CollectionRow,
+  EventCountRow,
   FormRow,
   TenantRow,
   TokenRow,
@@ -26,6 +27,7 @@ export interface Tables {
   form_counters: FormCounterRow;
   messages: MessageRow;
   message_chunks: MessageChunkRow;
+  attachment_chunks: AttachmentChunkRow;
   deliveries: DeliveryRow;
   attempts: AttemptRow;
   destinations: DestinationRow;
@@ -37,6 +39,7 @@ export interface Tables {
   secrets: SecretRow;
   api_keys: ApiKeyRow;
   usage: UsageRow;
+  event_counts: EventCountRow;
   forms: FormRow;
   collections: CollectionRow;
   tokens: TokenRow;
@@ -183,6 +186,15 @@ export interface MessageChunkRow {
   bytes: Uint8Array;
 }
 
+/** A piece of what is attached to a message that is yet to be rendered. */
+export interface AttachmentChunkRow {
+  message: string;
+  /** Its place among the attachments, from 0. */
+  position: number;
+  seq: number;
+  bytes: Uint8Array;
+}
+
 export type DeliveryState =
   'queued' | 'sending' | 'deferred' | 'delivered' | 'bounced' | 'expired' | 'cancelled' | 'suppressed' | 'captured';
 
@@ -191,7 +203,7 @@ export interface DeliveryRow {
   message: string;
   tenant: string;
   recipient: string;
-  /** The recipient's domain. */
+  /** The recipient's domain; `sandbox` for mail of the environment `test`. */
   destination: string;
   state: DeliveryState;
   attempts: number;
@@ -214,7 +226,7 @@ export interface AttemptRow {
   address: string | null;
   /** `TLSv1.3`, … ; null for clear text. */
   tls: string | null;
-  outcome: 'delivered' | 'deferred' | 'bounced' | 'expired' | 'interrupted';
+  outcome: 'delivered' | 'deferred' | 'bounced' | 'expired' | 'interrupted' | 'captured';
   reply: string;
 }
 
@@ -237,7 +249,7 @@ export interface DestinationRow {
 export interface SuppressionRow {
   tenant: string;
   address: string;
-  reason: 'bounce' | 'complaint' | 'manual';
+  reason: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
   created_at: number;
 }
 
@@ -257,6 +269,8 @@ export interface EventRow {
   submission: string | null;
   message: string | null;
   domain: string | null;
+  /** Of the submission, as `submissions.form`. */
+  form: string | null;
   created_at: number;
 }
 

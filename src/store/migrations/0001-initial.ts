@@ -112,6 +112,12 @@ const TABLES: Columns = {
     ['seq', 'int', 'key'],
     ['bytes', 'bytes'],
   ],
+  attachment_chunks: [
+    ['message', 'text', 'key'],
+    ['position', 'int', 'key'],
+    ['seq', 'int', 'key'],
+    ['bytes', 'bytes'],
+  ],
   deliveries: [
     ['id', 'text', 'key'],
     ['message', 'text'],
@@ -166,6 +172,7 @@ const TABLES: Columns = {
     ['submission', 'text', 'null'],
     ['message', 'text', 'null'],
     ['domain', 'text', 'null'],
+    ['form', 'text', 'null'],
     ['created_at', 'int'],
   ],
   idempotency_keys: [
@@ -193,6 +200,8 @@ const INDEXES: Indexes = [
   ['submissions', ['form', 'created_at']],
   ['submission_files', ['submission']],
   ['messages', ['submission']],
+  // What was sent through the API, newest first.
+  ['messages', ['tenant', 'id'], "kind = 'transactional'"],
   ['deliveries', ['message']],
   // What a destination has due, soonest first: the claim's index.
   ['deliveries', ['destination', 'next_attempt_at'], "state in ('queued', 'deferred')"],
@@ -201,6 +210,7 @@ const INDEXES: Indexes = [
   // Nearly all end as delivered: to list those, newest first, their ids are enough.
   ['deliveries', ['state', 'id'], "state <> 'delivered'"],
   ['destinations', ['next_due_at'], 'next_due_at is not null and held = 0'],
+  ['domains', ['tenant', 'name']],
   ['domains', ['next_check_at']],
   ['events', ['tenant', 'created_at']],
   ['events', ['message'], 'message is not null'],
@@ -211,12 +221,13 @@ const INDEXES: Indexes = [
 const CHILDREN: Children = {
   submission_files: ['submission', 'submissions'],
   message_chunks: ['message', 'messages'],
+  attachment_chunks: ['message', 'messages'],
   deliveries: ['message', 'messages'],
   attempts: ['delivery', 'deliveries'],
 };
 
 /** Rows that do not fit a page many times over: a clustered index would only get in their way. */
-const LARGE = new Set(['config_revisions', 'submissions', 'file_chunks', 'message_chunks', 'idempotency_keys']);
+const LARGE = new Set(['config_revisions', 'submissions', 'file_chunks', 'message_chunks', 'attachment_chunks', 'idempotency_keys']);
 
 /** Creates every table of `tables.ts`. */
 export function initial(dialect: Dialect): Migration {

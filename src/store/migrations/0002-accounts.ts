@@ -29,6 +29,14 @@ const TABLES: Columns = {
     ['errors', 'int'],
     ['rate_limited', 'int'],
   ],
+  event_counts: [
+    ['tenant', 'text', 'key'],
+    ['hour', 'int', 'key'],
+    ['type', 'text', 'key'],
+    ['domain', 'text', 'key'],
+    ['form', 'text', 'key'],
+    ['count', 'int'],
+  ],
   forms: [
     ['id', 'text', 'key'],
     ['tenant', 'text'],
@@ -89,6 +97,8 @@ const TABLES: Columns = {
 const INDEXES: Indexes = [
   ['api_keys', ['tenant', 'id']],
   ['usage', ['tenant', 'day']],
+  // Of all tenants at once, from the index alone.
+  ['event_counts', ['hour', 'tenant', 'type', 'count']],
   ['forms', ['tenant', 'id']],
   ['collections', ['tenant', 'name']],
   ['webhooks', ['tenant', 'id']],
