@@ -10,6 +10,8 @@ import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createLimits } from './access/limits.ts';
+import { signupConfirmation } from './access/tenants.ts';
+import { sweepTokens } from './access/tokens.ts';
 import { createUsage } from './access/usage.ts';
 import { findServerFile } from './config/files.ts';
 import { loadServer, type Reading } from './config/load.ts';
@@ -31,7 +33,9 @@ import { systemClock, type Clock } from './lib/clock.ts';
 import { UserError, errorFields } from './lib/errors.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
 import { createStore } from './store/database.ts';
-import { OPERATOR, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
+import { standingsOf } from './store/domains.ts';
+import { storedProjects } from './store/projects.ts';
+import { OPERATOR, findRevision, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
 import type { Store } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
 import { version } from './version.ts';
@@ -120,6 +124,7 @@ async function compose(
     limits,
     files,
     idempotency,
+    confirmations: { signup: signupConfirmation({ store, clock }) },
     freeSpace,
     authenticator,
     takeAccount: accounts.take,
@@ -152,6 +157,7 @@ async function compose(
         files: files.sweep,
         idempotency: idempotency.sweep,
         keys: authenticator.saveUses,
+        tokens: () => sweepTokens({ store, clock }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
       },
     }),
@@ -186,6 +192,11 @@ function openConfig({ file, server, reading, store, clock, log }: ConfigParts): 
     revisions: {
       save: (project) => saveRevision(store, { ...project, tenant: OPERATOR, source: 'file' }, clock.now()),
       lastGood: (name) => lastRevisionOfFile(store, OPERATOR, name),
+    },
+    stored: {
+      list: () => storedProjects(store),
+      revision: (id) => findRevision(store, id),
+      standings: (names) => standingsOf(store, names),
     },
   });
 }

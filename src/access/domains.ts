@@ -126,6 +126,7 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
       updateDomain({
         tenant,
         name,
+        was: row.status,
         ...state,
         records: next.records,
         checked_at: now,

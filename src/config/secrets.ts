@@ -18,7 +18,16 @@ export interface SecretSource {
   variable(name: string): string | undefined;
   /** The file's text without its last line break, or undefined where it cannot be read. */
   file(path: string): string | undefined;
+  /** Why references are not followed at all, where that is so. */
+  readonly refusal?: string;
 }
+
+/** For what a stranger wrote: nothing of this machine may be read through it. */
+export const NO_SECRETS: SecretSource = {
+  variable: () => undefined,
+  file: () => undefined,
+  refusal: 'references to secrets are not followed in a configuration that is pushed; put the value itself here',
+};
 
 /** A value that was written as a reference. */
 export interface Reference {
@@ -60,6 +69,7 @@ export function resolveSecrets(
     const file = FILE.exec(value)?.[1];
     if (file === undefined && value.search(within === 'text' ? VARIABLE : WHOLE_VARIABLE) < 0) return value;
     references.push({ path, reference: value });
+    if (source.refusal !== undefined) return missing(path, value, source.refusal);
     if (file !== undefined) return source.file(file) ?? missing(path, value, `cannot read the file ${file}`);
     return value.replaceAll(
       VARIABLE,
@@ -74,11 +84,12 @@ export function resolveSecrets(
   }
 }
 
-/** Passwords within a URL, masked: `smtp://user:***@host`. References stay. */
+/** Passwords within a URL, and secrets of webhooks, masked: `smtp://user:***@host`. References stay. */
 export function maskPasswords(text: string): string {
   return text
     .replace(/(:\/\/[^\s/:@]*:)(?!\$\{[A-Z0-9_]+\}@)\S*@/, '$1***@')
-    .replaceAll(/([?&](?:ssl)?password=)(?!\$\{)[^\s&]*/g, '$1***');
+    .replaceAll(/([?&](?:ssl)?password=)(?!\$\{)[^\s&]*/g, '$1***')
+    .replaceAll(/\bwhsec_[\w+/=]+/g, 'whsec_***');
 }
 
 function readSmall(path: string): string | undefined {

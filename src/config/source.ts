@@ -1,18 +1,26 @@
 /**
- * The configuration that is in force, and its reload. What is invalid changes nothing: server.yml and each project file
- * keep their last good version on their own, and `problems` of the snapshot says so. Reloads never overlap, and a
- * snapshot is swapped only after every revision in it is committed.
+ * The configuration that is in force, and its reload. What is invalid changes nothing: server.yml, each project file and
+ * each pushed project keep their last good version on their own, and `problems` of the snapshot says so. Reloads never
+ * overlap, and a snapshot is swapped as a whole, only after every revision in it is committed.
  */
-import { dirname, join } from 'node:path';
 import { errorFields, messageOf, UserError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { assembleProjects, type Assembled, type Revisions, type Served } from './assemble.ts';
-import { diffConfig, writtenProject, writtenServer, type Change } from './diff.ts';
+import { assembleProjects, type Assembled, type Revisions } from './assemble.ts';
 import { loadServer, type Reading } from './load.ts';
 import { formatProblem } from './problem.ts';
 import { applicable } from './restart.ts';
 import type { ServerConfig } from './schema.ts';
-import { buildSnapshot, type Snapshot } from './snapshot.ts';
+import type { Snapshot } from './snapshot.ts';
+import {
+  changesBetween,
+  stateOf,
+  storedChanges,
+  takenBy,
+  type FileChange,
+  type ServerState,
+  type State,
+} from './state.ts';
+import { readStored, type Kept, type StoredProjects } from './stored.ts';
 
 export interface ConfigSourceOptions {
   /** Path of server.yml; projects lie beside it. */
@@ -23,11 +31,10 @@ export interface ConfigSourceOptions {
   readonly tenant: string;
   readonly reading: Reading;
   readonly revisions: Revisions;
+  /** The projects that live in the database. */
+  readonly stored: StoredProjects;
   readonly log: Log;
 }
-
-/** A key that a reload changed; values stay out of logs. */
-export type FileChange = Pick<Change, 'op' | 'path'> & { readonly file: string };
 
 export type Reload =
   | { readonly kind: 'unchanged' }
@@ -39,8 +46,10 @@ export type Reload =
 export interface ConfigSource {
   /** What is in force now. */
   current(): Snapshot;
-  /** Reads all files again. Never rejects: what cannot be read is a refusal. */
+  /** Reads all files again, and what the database says of projects. Never rejects: what cannot be read is a refusal. */
   reload(): Promise<Reload>;
+  /** Takes over what the database says of projects and domains now. Rejects where it cannot be read. */
+  refresh(): Promise<void>;
   /** Calls `listener` after each reload that changed something, until the function it answers is called. */
   onChange(listener: (snapshot: Snapshot, before: Snapshot) => void): () => void;
 }
@@ -52,10 +61,10 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   let state = await firstState(options);
   let last: Promise<unknown> = Promise.resolve();
   report(options, state);
-  return { current: () => state.snapshot, reload, onChange };
+  return { current: () => state.snapshot, reload, refresh, onChange };
 
   function reload(): Promise<Reload> {
-    const next = last.then(async () => {
+    return oneAfterAnother(async () => {
       try {
         return await once();
       } catch (error) {
@@ -63,7 +72,24 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
         return { kind: 'refused', problems: [`the configuration cannot be read: ${messageOf(error)}`] } as const;
       }
     });
-    last = next;
+  }
+
+  function refresh(): Promise<void> {
+    return oneAfterAnother(async () => {
+      const before = state;
+      const after = await refreshed(options, before);
+      const changed = storedChanges(before, after);
+      if (changed.length === 0) return;
+      state = after;
+      log.info('config.refreshed', { changed: changed.slice(0, MOST_LOGGED), count: changed.length });
+      for (const problem of newProblems(before, after)) log.error('config.problem', { problem });
+      tell(after.snapshot, before.snapshot);
+    });
+  }
+
+  function oneAfterAnother<T>(step: () => Promise<T>): Promise<T> {
+    const next = last.then(step);
+    last = next.catch(() => undefined);
     return next;
   }
 
@@ -73,13 +99,14 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     const changes = changesBetween(options.file, before, after);
     const { problems } = after.snapshot;
     const sameProblems = JSON.stringify(problems) === JSON.stringify(before.snapshot.problems);
+    const elsewhere = storedChanges(before, after).length > 0;
     // A new comment is a new revision as well, although it changes nothing.
     state = after;
+    if (changes.length > 0 || elsewhere) tell(after.snapshot, before.snapshot);
     if (changes.length === 0 && sameProblems && after.refused === 0) return { kind: 'unchanged' };
     report(options, after);
     if (changes.length === 0 && after.refused > 0) return { kind: 'refused', problems };
     log.info('config.applied', { changes: changes.map(({ op, file, path }) => `${file}: ${op} ${path}`) });
-    if (changes.length > 0) tell(after.snapshot, before.snapshot);
     return { kind: 'applied', changes, problems };
   }
 
@@ -101,33 +128,41 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   }
 }
 
-interface State {
-  readonly served: readonly Served[];
-  readonly snapshot: Snapshot;
-  readonly warnings: readonly string[];
-  /** Files of which another version than what stands there is in force, or none. */
-  readonly refused: number;
-}
+/** Changes that one line of the log names; the rest is counted. */
+const MOST_LOGGED = 20;
 
 async function firstState(options: ConfigSourceOptions): Promise<State> {
-  const projects = await assemble(options, []);
-  return stateOf({ server: options.server, problems: [], warnings: [] }, projects);
+  const stored = await storedNow(options, []);
+  const files = await assemble(options, [], stored);
+  return stateOf(
+    { server: { server: options.server, problems: [], warnings: [] }, files, stored },
+    options.stored.standings,
+  );
 }
 
 async function nextState(options: ConfigSourceOptions, before: State): Promise<State> {
   const server = await readServer(options, before.snapshot.server);
-  return stateOf(server, await assemble(options, before.served));
+  const stored = await storedNow(options, before.stored);
+  const files = await assemble(options, before.files.served, stored);
+  return stateOf({ server, files, stored }, options.stored.standings);
 }
 
-function assemble({ file, tenant, reading, revisions }: ConfigSourceOptions, before: readonly Served[]) {
-  return assembleProjects({ serverFile: file, tenant, reading, revisions, before });
+/** The files as they are in force, and the rest as the database has it now. */
+async function refreshed(options: ConfigSourceOptions, before: State): Promise<State> {
+  const stored = await storedNow(options, before.stored);
+  return stateOf({ server: before.server, files: before.files, stored }, options.stored.standings);
 }
 
-interface ServerState {
-  readonly server: ServerConfig;
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-  readonly refused?: true;
+function storedNow({ stored, reading }: ConfigSourceOptions, before: readonly Kept[]): Promise<readonly Kept[]> {
+  return readStored({ stored, checkTemplates: reading.checkTemplates, before });
+}
+
+function assemble(
+  { file, tenant, reading, revisions }: ConfigSourceOptions,
+  before: Assembled['served'],
+  stored: readonly Kept[],
+): Promise<Assembled> {
+  return assembleProjects({ serverFile: file, tenant, reading, revisions, before, taken: takenBy(stored, tenant) });
 }
 
 async function readServer({ file, reading }: ConfigSourceOptions, running: ServerConfig): Promise<ServerState> {
@@ -152,39 +187,12 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
   }
 }
 
-function stateOf({ server, problems, warnings, refused }: ServerState, projects: Assembled): State {
-  return {
-    served: projects.served,
-    snapshot: buildSnapshot({
-      server,
-      projects: projects.served.map(({ project }) => project),
-      unavailable: projects.unavailable,
-      problems: [...problems, ...projects.problems],
-    }),
-    warnings: [...warnings, ...projects.warnings],
-    refused: (refused === true ? 1 : 0) + projects.problems.length,
-  };
-}
-
-function changesBetween(file: string, before: State, after: State): FileChange[] {
-  const folder = dirname(file);
-  const server = diffConfig(writtenServer(before.snapshot.server), writtenServer(after.snapshot.server));
-  const projects = new Set([...before.served, ...after.served].map((served) => served.file));
-  return [
-    ...server.map(({ op, path }) => ({ op, path, file })),
-    ...[...projects].flatMap((name) => {
-      const [old, now] = [before, after].map(({ served }) => served.find((project) => project.file === name)?.config);
-      if (old === now) return [];
-      const changes = diffConfig(
-        old === undefined ? undefined : writtenProject(old),
-        now === undefined ? undefined : writtenProject(now),
-      );
-      return changes.map(({ op, path }) => ({ op, path, file: join(folder, name) }));
-    }),
-  ];
-}
-
-function report({ log }: ConfigSourceOptions, { snapshot, warnings }: State): void {
-  for (const warning of warnings) log.warn('config.warning', { warning });
+function report({ log }: ConfigSourceOptions, { snapshot, server, files }: State): void {
+  for (const warning of [...server.warnings, ...files.warnings]) log.warn('config.warning', { warning });
   for (const problem of snapshot.problems) log.error('config.problem', { problem });
+}
+
+function newProblems(before: State, after: State): string[] {
+  const known = new Set(before.snapshot.problems);
+  return after.snapshot.problems.filter((problem) => !known.has(problem));
 }

@@ -1,7 +1,8 @@
 /** Domains and what DNS last said of them, and the DKIM keys that sign for them. */
+import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DkimKeyRow, DomainRow } from './tables.ts';
+import type { DkimKeyRow, DomainRow, DomainStatus } from './tables.ts';
 
 type Checked = Pick<
   DomainRow,
@@ -20,17 +21,27 @@ const insert = define<Omit<DomainRow, 'records' | 'checked_at' | 'verified_at' |
       next_check_at: value('next_check_at'),
       created_at: value('created_at'),
     })
-    .onConflict((conflict) => conflict.columns(['name', 'tenant']).doUpdateSet({ project: value('project') })),
+    .onConflict((conflict) =>
+      conflict
+        .columns(['name', 'tenant'])
+        .doUpdateSet({ project: value('project'), next_check_at: value('next_check_at') }),
+    ),
 );
 const all = define<object>()((db) => db.selectFrom('domains').selectAll());
+const ofNames = define<{ names: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('domains')
+    .select(['tenant', 'name', 'status', 'verified_at', 'created_at'])
+    .where('name', 'in', listed(value('names'), dialect)),
+);
 const due = define<{ now: number }>()((db, value) =>
   db.selectFrom('domains').selectAll().where('next_check_at', '<=', value('now')).orderBy('next_check_at').limit(50),
 );
 /** The statement that makes the domain, pending; one that exists keeps its state. */
 export const insertDomain = insert;
 
-/** The statement that writes what a check found. */
-export const updateDomain = define<Checked>()((db, value) =>
+/** The statement that writes what a check found; touches no row where the state is no longer `was`. */
+export const updateDomain = define<Checked & { readonly was: DomainStatus }>()((db, value) =>
   db
     .updateTable('domains')
     .set({
@@ -42,8 +53,47 @@ export const updateDomain = define<Checked>()((db, value) =>
       next_check_at: value('next_check_at'),
     })
     .where('tenant', '=', value('tenant'))
-    .where('name', '=', value('name')),
+    .where('name', '=', value('name'))
+    .where('status', '=', value('was')),
 );
+
+const byName = define<{ tenant: string; name: string }>()((db, value) =>
+  db.selectFrom('domains').selectAll().where('name', '=', value('name')).where('tenant', '=', value('tenant')),
+);
+
+/** The statement that ends a claim. */
+export const deleteDomain = define<{ tenant: string; name: string }>()((db, value) =>
+  db.deleteFrom('domains').where('tenant', '=', value('tenant')).where('name', '=', value('name')),
+);
+
+/** The statement that ends the claims of a project. */
+export const deleteDomainsOf = define<{ tenant: string; project: string }>()((db, value) =>
+  db.deleteFrom('domains').where('tenant', '=', value('tenant')).where('project', '=', value('project')),
+);
+
+/** The statement that notes that no project claims the domain any more: nothing is sent from it, its token is kept. */
+export const releaseDomain = define<{ tenant: string; name: string; project: string }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set({ project: '' })
+    .where('tenant', '=', value('tenant'))
+    .where('name', '=', value('name'))
+    .where('project', '=', value('project')),
+);
+
+/** The tenant's row of this domain, or undefined. */
+export async function findDomain(store: Store, tenant: string, name: string): Promise<DomainRow | undefined> {
+  const [row] = await store.select(byName({ tenant, name }));
+  return row;
+}
+
+/** How every tenant's claim to these domains stands. */
+export function standingsOf(
+  store: Store,
+  names: readonly string[],
+): Promise<Pick<DomainRow, 'tenant' | 'name' | 'status' | 'verified_at' | 'created_at'>[]> {
+  return store.select(ofNames({ names: JSON.stringify(names) }));
+}
 
 /** Every domain of every tenant. */
 export function allDomains(store: Store): Promise<DomainRow[]> {
@@ -110,4 +160,29 @@ export function ownKeysOf(store: Store, domain: string, tenant: string): Promise
 /** The keys of every tenant for the domain. */
 export function dkimKeysOf(store: Store, domain: string): Promise<DkimKeyRow[]> {
   return store.select(keysOf({ domain }));
+}
+
+const statusOf = define<{ tenant: string; name: string }>()((db, value) =>
+  db.selectFrom('domains').select('status').where('name', '=', value('name')).where('tenant', '=', value('tenant')),
+);
+const sendable = define<{ tenant: string }>()((db, value) =>
+  db
+    .selectFrom('domains')
+    .select('name')
+    .where('tenant', '=', value('tenant'))
+    .where('project', '<>', '')
+    .where('status', 'in', ['verified', 'degraded'])
+    .orderBy('verified_at')
+    .orderBy('name'),
+);
+
+/** The state of the tenant's domain of this name; undefined where it has none. */
+export async function domainStatus(store: Store, tenant: string, name: string): Promise<DomainStatus | undefined> {
+  const [row] = await store.select(statusOf({ tenant, name }));
+  return row?.status;
+}
+
+/** The tenant's domains that mail may be sent from, the longest verified first. */
+export async function sendingDomains(store: Store, tenant: string): Promise<string[]> {
+  return (await store.select(sendable({ tenant }))).map(({ name }) => name);
 }

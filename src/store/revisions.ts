@@ -1,6 +1,5 @@
 /** Revisions of projects: the YAML and its files as they were accepted, kept because what came in under one is rendered under it. */
-import { createHash } from 'node:crypto';
-import { newId } from '../lib/ids.ts';
+import { putInForce, type ProjectSource } from './projects.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { RevisionRow } from './tables.ts';
@@ -10,17 +9,6 @@ export type Revision = Omit<RevisionRow, 'files'> & { readonly files: Readonly<R
 
 /** The tenant that owns the projects on the server's disk. */
 export const OPERATOR = 'ten_operator';
-
-export interface ProjectSource {
-  readonly tenant: string;
-  readonly slug: string;
-  readonly name: string;
-  readonly source: 'file' | 'push';
-  /** The file's name as the operator knows it. */
-  readonly file: string;
-  readonly yaml: string;
-  readonly files: Readonly<Record<string, string>>;
-}
 
 const insertTenant = define<{ id: string; name: string; email: string; plan: string; created_at: number }>()(
   (db, value) =>
@@ -38,53 +26,6 @@ const insertTenant = define<{ id: string; name: string; email: string; plan: str
       })
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ email: value('email') })),
 );
-const insertRevision = define<RevisionRow>()((db, value) =>
-  db
-    .insertInto('config_revisions')
-    .values({
-      id: value('id'),
-      tenant: value('tenant'),
-      slug: value('slug'),
-      file: value('file'),
-      yaml: value('yaml'),
-      files: value('files'),
-      hash: value('hash'),
-      created_at: value('created_at'),
-    })
-    // The same content again is the current revision again.
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'slug', 'hash'])
-        .doUpdateSet({ created_at: value('created_at'), file: value('file') }),
-    )
-    .returning('id'),
-);
-const upsertProject = define<{
-  id: string;
-  tenant: string;
-  slug: string;
-  name: string;
-  source: 'file' | 'push';
-  revision: string;
-  created_at: number;
-}>()((db, value) =>
-  db
-    .insertInto('projects')
-    .values({
-      id: value('id'),
-      tenant: value('tenant'),
-      slug: value('slug'),
-      name: value('name'),
-      source: value('source'),
-      revision: value('revision'),
-      created_at: value('created_at'),
-    })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'slug'])
-        .doUpdateSet({ name: value('name'), source: value('source'), revision: value('revision') }),
-    ),
-);
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('config_revisions').selectAll().where('id', '=', value('id')),
 );
@@ -98,28 +39,50 @@ const lastOfFile = define<{ tenant: string; file: string }>()((db, value) =>
     .limit(1),
 );
 
+const ofProject = define<{ tenant: string; slug: string }>()((db, value) =>
+  db
+    .selectFrom('config_revisions')
+    .select(['id', 'created_at'])
+    .where('tenant', '=', value('tenant'))
+    .where('slug', '=', value('slug'))
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(100),
+);
+
 /** Makes the operator's tenant, or notes that the operator's address changed. */
 export async function saveOperator(store: Store, email: string, now: number): Promise<void> {
   await store.write([insertTenant({ id: OPERATOR, name: 'Operator', email, plan: 'enterprise', created_at: now })]);
 }
 
-/** Keeps this content as the project's current revision and answers its id. */
+/** Keeps this content as the current revision of a project on disk and answers its id. */
 export async function saveRevision(store: Store, project: ProjectSource, now: number): Promise<string> {
-  const files = JSON.stringify(project.files);
-  const hash = createHash('sha256').update(project.yaml).update('\0').update(files).digest('hex');
-  const { tenant, slug, name, source, file, yaml } = project;
-  const [{ rows }] = await store.write([
-    insertRevision({ id: newId('rev', now), tenant, slug, file, yaml, files, hash, created_at: now }),
-  ]);
-  const revision = rows[0]?.id ?? '';
-  await store.write([upsertProject({ id: newId('prj', now), tenant, slug, name, source, revision, created_at: now })]);
-  return revision;
+  const [{ rows }] = await store.write(putInForce(project, undefined, now));
+  return rows[0]?.id ?? '';
 }
 
 /** The revision with this id, or undefined. */
 export async function findRevision(store: Store, id: string): Promise<Revision | undefined> {
   const [row] = await store.select(byId({ id }));
   return row && withFiles(row);
+}
+
+/** The revision of this project with this id, or undefined. */
+export async function findRevisionOf(
+  store: Store,
+  { tenant, slug }: { readonly tenant: string; readonly slug: string },
+  id: string,
+): Promise<Revision | undefined> {
+  const revision = await findRevision(store, id);
+  return revision?.tenant === tenant && revision.slug === slug ? revision : undefined;
+}
+
+/** Up to 100 revisions of a project, the latest accepted first. */
+export function revisionsOf(
+  store: Store,
+  { tenant, slug }: { readonly tenant: string; readonly slug: string },
+): Promise<Pick<RevisionRow, 'id' | 'created_at'>[]> {
+  return store.select(ofProject({ tenant, slug }));
 }
 
 /** The newest revision that was accepted from this file, or undefined. */

@@ -24,6 +24,7 @@ async function setUp(algorithms: ('rsa' | 'ed25519')[] = ['rsa']) {
     server,
     projects: [project],
     domains: new Map([['example.com', domain]]),
+    claims: new Map([[`${OPERATOR} example.com`, domain]]),
     collections: new Map(),
     unavailable: new Map(),
     problems: [],

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { StoredProjects } from '../../src/config/stored.ts';
 import type { NewRevision, Revision, Revisions } from '../../src/config/assemble.ts';
 
 export const SERVER = 'server:\n  hostname: mail.example.net\n  operator: ops@example.net\n';
@@ -43,6 +44,13 @@ export async function configFolder(files: Readonly<Record<string, string>> = {})
     await writeFile(path(name), text);
   }
 }
+
+/** A database without projects. */
+export const NOTHING_STORED: StoredProjects = {
+  list: async () => [],
+  revision: async () => undefined,
+  standings: async () => [],
+};
 
 /** The store's part, in memory. */
 export function memoryRevisions(): Revisions & { readonly saved: NewRevision[] } {

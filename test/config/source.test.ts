@@ -4,12 +4,12 @@ import { loadServer } from '../../src/config/load.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import type { Log } from '../../src/lib/log.ts';
-import { configFolder, memoryRevisions, projectText, SERVER, type Folder } from './folder.ts';
+import { configFolder, memoryRevisions, NOTHING_STORED, projectText, SERVER, type Folder } from './folder.ts';
 import { unclosed } from './templates.ts';
 
 const secrets = machineSecrets({});
 
-async function start(folder: Folder, revisions = memoryRevisions()) {
+async function start(folder: Folder, revisions = memoryRevisions(), stored = NOTHING_STORED) {
   const server = await loadServer(folder.server, secrets);
   if (!('ok' in server)) throw new Error('server.yml');
   const lines: string[] = [];
@@ -21,6 +21,7 @@ async function start(folder: Folder, revisions = memoryRevisions()) {
     tenant: 'ten_operator',
     reading: { secrets, checkTemplates: unclosed },
     revisions,
+    stored,
     log,
   });
   return { source, revisions, lines };
