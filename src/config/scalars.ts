@@ -4,7 +4,7 @@
  * that `config show` and diffs speak the YAML's language.
  */
 import { z } from 'zod';
-import { parseAddress, parseDomain } from '../lib/addresses.ts';
+import { formatMailbox, parseAddress, parseDomain, parseMailbox } from '../lib/addresses.ts';
 
 const DURATIONS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 } as const;
 const SIZES = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 } as const;
@@ -54,6 +54,12 @@ export const dnsServer = (() => {
     .refine((text) => portOf(text) <= 65_535, { error });
 })();
 
+/** A mail address, with a name before it or not. */
+export const mailbox = normal((text) => {
+  const parsed = parseMailbox(text);
+  return parsed && formatMailbox(parsed);
+}, 'expected a mail address such as shop@example.com or Shop <shop@example.com>');
+
 /** An address or network, IPv4 or IPv6. */
 export const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], {
   error: 'expected an IP address or network such as 192.0.2.10 or 10.0.0.0/8',
@@ -68,6 +74,20 @@ export const webUrl = z.url({
   protocol: /^https?$/,
   error: 'expected a web address such as https://example.com/thanks',
 });
+
+/** An address that events are posted to; what stands before an `@` would be sent to nobody. */
+export const hookUrl = (() => {
+  const error = 'expected a web address such as https://example.com/hook, without a user name';
+  return z.url({ protocol: /^https?$/, error }).refine((text) => !/^https?:\/\/[^/?#]*@/i.test(text), { error });
+})();
+
+/** What signs a webhook (Standard Webhooks: 24 to 64 bytes). */
+export const webhookSecret = (() => {
+  const error = 'expected whsec_ and 24 to 64 bytes in base64';
+  return z
+    .string({ error })
+    .regex(/^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, { error });
+})();
 
 /** The address of this server, without a slash at its end. */
 export const baseUrl = z.codec(

@@ -1,6 +1,9 @@
 /** The keys of a project file: the specification's with its names and meanings, and ours, which are all optional. */
 import { z } from 'zod';
+import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import * as is from './scalars.ts';
+
+const TWICE = 'expected each address once';
 
 const spamProtection = z.strictObject({
   level: z
@@ -70,6 +73,18 @@ export const formSchema = z.strictObject({
   thank_you: is.text(2000).optional().describe('Words on our thank-you page.'),
   allowed_origins: z.array(is.origin).default([]).describe('Origins beside the domain itself whose pages may post.'),
   uploads: uploads.optional().describe('Files as attachments; refused without this.'),
+  webhooks: z
+    .array(is.hookUrl)
+    .max(20)
+    .refine((urls) => new Set(urls).size === urls.length, { error: TWICE })
+    .default([])
+    .describe('Addresses that each submission is posted to.'),
+});
+
+const webhook = z.strictObject({
+  url: is.hookUrl.describe('Address that events are posted to.'),
+  events: z.array(z.enum(PUBLIC_EVENTS)).default([]).describe('Kinds of events; empty: all.'),
+  secret: is.webhookSecret.optional().describe('Signs what is posted; one of the server’s own when absent.'),
 });
 
 const template = z.strictObject({
@@ -155,6 +170,12 @@ export const projectSchema = z
       .record(is.identifier, collectionSchema)
       .default({})
       .describe('Collections of forms by their name, which is unique on a server.'),
+    webhooks: z
+      .array(webhook)
+      .max(100)
+      .refine((list) => new Set(list.map(({ url }) => url)).size === list.length, { error: TWICE })
+      .default([])
+      .describe('Who is told of what happens in this project.'),
     templates: z.record(is.identifier, template).default({}).describe('Templates by their name.'),
   })
   .meta({

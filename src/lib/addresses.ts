@@ -30,6 +30,32 @@ export function parseAddress(text: string): Address | undefined {
   return domain === undefined ? undefined : { local, domain, address: `${local}@${domain}` };
 }
 
+/** An address, with the name of whom it belongs to where that is known. */
+export interface Mailbox {
+  readonly name?: string | undefined;
+  readonly address: string;
+}
+
+/** Outside of quotes a name is plain words: whatever might divide a list or hide an address is not in it. */
+const NAMED = /^(?:"((?:[^"\\\p{Cc}]|\\["\\]){0,300})"|([^<>,;:"@()[\]\\\p{Cc}]{0,300}?))\s*<([^<>]*)>$/u;
+
+/** The one mailbox that `text` is, or undefined: `ana@example.com`, `Ana García <ana@…>` or `"García, Ana" <ana@…>`. */
+export function parseMailbox(text: string): Mailbox | undefined {
+  if (text.length > 700) return undefined;
+  const [whole, quoted, plain, inner] = NAMED.exec(text.trim()) ?? [];
+  const parsed = parseAddress(whole === undefined ? text.trim() : (inner ?? ''));
+  if (parsed === undefined) return undefined;
+  const name = (quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '').trim();
+  return { address: parsed.address, ...(name === '' ? {} : { name }) };
+}
+
+/** `Ana <ana@example.com>`, as `parseMailbox` reads it. */
+export function formatMailbox({ name, address }: Mailbox): string {
+  if (name === undefined) return address;
+  const plain = /^[^<>,;:"@()[\]\\]*$/.test(name);
+  return `${plain ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`} <${address}>`;
+}
+
 /** A host or domain name with at least two labels as lower-case A-labels without a trailing dot, or undefined. */
 export function parseDomain(text: string): string | undefined {
   if (text.length === 0 || text.length > 253 || /[\s%@:/?#[\]\\]/.test(text)) return undefined;
