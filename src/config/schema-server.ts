@@ -51,6 +51,10 @@ const server = z.strictObject({
     .min(1)
     .default(['http', 'delivery'])
     .meta({ description: 'What this daemon does: http accepts submissions, delivery sends mail.', restart: true }),
+  signup: z
+    .enum(['closed', 'open'])
+    .default('closed')
+    .describe('open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.'),
   watch: z
     .boolean()
     .default(true)
@@ -121,6 +125,7 @@ const limits = z.strictObject({
   files_total: is.size
     .prefault('18MiB')
     .describe('All files of a submission, so that the encoded mail stays below message.'),
+  recipients: is.count.default(50).describe('Recipients of one mail that is sent through the API.'),
   message: is.size.prefault('25MiB').describe('Largest message; most receivers refuse more.'),
   requests_per_minute_per_address: is.count
     .default(600)

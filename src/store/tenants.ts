@@ -1,5 +1,5 @@
 /** Tenants: who owns projects, keys and mail. */
-import { define } from './statement.ts';
+import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { TenantRow } from './tables-accounts.ts';
 
@@ -17,17 +17,41 @@ export const insertTenant = define<TenantRow>()((db, value) =>
   }),
 );
 
-/** The statement that changes what an operator may change of a tenant. */
-export const updateTenant = define<Pick<TenantRow, 'id' | 'plan' | 'requests_per_hour' | 'suspended'>>()((db, value) =>
+/** What may be changed of a tenant; what is not named stays. */
+export interface TenantChange {
+  readonly plan?: string | undefined;
+  /** null: the plan's. */
+  readonly requests_per_hour?: number | null | undefined;
+  readonly suspended?: boolean | undefined;
+}
+
+const setPlan = define<Pick<TenantRow, 'id' | 'plan'>>()((db, value) =>
   db
     .updateTable('tenants')
-    .set({
-      plan: value('plan'),
-      requests_per_hour: value('requests_per_hour'),
-      suspended: value('suspended'),
-    })
+    .set({ plan: value('plan') })
     .where('id', '=', value('id')),
 );
+const setRequestsPerHour = define<Pick<TenantRow, 'id' | 'requests_per_hour'>>()((db, value) =>
+  db
+    .updateTable('tenants')
+    .set({ requests_per_hour: value('requests_per_hour') })
+    .where('id', '=', value('id')),
+);
+const setSuspended = define<Pick<TenantRow, 'id' | 'suspended'>>()((db, value) =>
+  db
+    .updateTable('tenants')
+    .set({ suspended: value('suspended') })
+    .where('id', '=', value('id')),
+);
+
+/** The statements that change it, none where nothing is named; their unit fails with UnmetError where there is no such tenant. */
+export function changeTenant(id: string, { plan, requests_per_hour, suspended }: TenantChange): Statement[] {
+  return [
+    ...(plan === undefined ? [] : [setPlan({ id, plan }, 1)]),
+    ...(requests_per_hour === undefined ? [] : [setRequestsPerHour({ id, requests_per_hour }, 1)]),
+    ...(suspended === undefined ? [] : [setSuspended({ id, suspended: suspended ? 1 : 0 }, 1)]),
+  ];
+}
 
 /** The statement that confirms a tenant; touches one row, or none where that was done before. */
 export const confirmTenant = define<{ id: string; at: number }>()((db, value) =>
@@ -37,6 +61,26 @@ export const confirmTenant = define<{ id: string; at: number }>()((db, value) =>
     .where('id', '=', value('id'))
     .where('confirmed_at', 'is', null),
 );
+
+const forgetKeysOfUnconfirmed = define<{ before: number }>()((db, value) =>
+  db
+    .deleteFrom('api_keys')
+    .where('tenant', 'in', (keys) =>
+      keys
+        .selectFrom('tenants')
+        .select('id')
+        .where('confirmed_at', 'is', null)
+        .where('created_at', '<=', value('before')),
+    ),
+);
+const forgetTenants = define<{ before: number }>()((db, value) =>
+  db.deleteFrom('tenants').where('confirmed_at', 'is', null).where('created_at', '<=', value('before')),
+);
+
+/** The statements that forget tenants made before, which nobody has confirmed, and their keys. */
+export function forgetUnconfirmed(before: number): Statement[] {
+  return [forgetKeysOfUnconfirmed({ before }), forgetTenants({ before })];
+}
 
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('tenants').selectAll().where('id', '=', value('id')),

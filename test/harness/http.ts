@@ -8,6 +8,7 @@ import { createAccountLimits } from '../../src/access/account-limits.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createLimits } from '../../src/access/limits.ts';
+import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
@@ -127,6 +128,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
+    confirmations: { signup: signupConfirmation({ store, clock }) },
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     takeAccount: createAccountLimits({ limits, config: () => server }).take,
     used: usage.used,

@@ -13,12 +13,13 @@ import { refuse, statusOf, type Refusal } from '../errors.ts';
 import type { Context, Exchange, Handler, State } from '../exchange.ts';
 import { errorPage } from '../pages/error.ts';
 import { rateLimited } from '../rate.ts';
+import { createConfirm, type ConfirmParts } from './confirm.ts';
 import { createReference } from './reference.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
 import { metrics, type MetricsRouteParts } from './metrics.ts';
 import { securityTxt } from './security-txt.ts';
 
-export interface TableParts extends ApiParts, ServeParts, HealthParts, MetricsRouteParts {
+export interface TableParts extends ApiParts, ServeParts, ConfirmParts, HealthParts, MetricsRouteParts {
   /** Of this program, for the reference. */
   readonly version: string;
 }
@@ -32,6 +33,10 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   table.get('/readyz', answering(readyz(parts)));
   table.get('/metrics', answering(metrics(parts)));
   table.get('/.well-known/security.txt', answering(securityTxt));
+  const confirm = createConfirm(parts);
+  table.register('/confirm/:token', ['GET', 'POST'], async (ctx) => {
+    send(ctx, await confirm(ctx.state.exchange, ctx.params['token'] ?? ''));
+  });
   const serve = createServe(parts);
   const routes = apiRoutes(parts);
   const reference = createReference(routes, parts.version);

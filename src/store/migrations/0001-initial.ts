@@ -70,6 +70,7 @@ const TABLES: Columns = {
     ['status', 'text'],
     ['spam_score', 'int'],
     ['spam_reasons', 'text'],
+    ['environment', 'text'],
     ['created_at', 'int'],
   ],
   submission_files: [
@@ -90,6 +91,7 @@ const TABLES: Columns = {
   form_counters: [
     ['form', 'text', 'key'],
     ['submissions', 'int'],
+    ['created_at', 'int'],
   ],
   messages: [
     ['id', 'text', 'key'],
@@ -196,6 +198,7 @@ const TABLES: Columns = {
 };
 
 const INDEXES: Indexes = [
+  ['tenants', ['created_at'], 'confirmed_at is null'],
   ['config_revisions', ['tenant', 'slug', 'created_at']],
   ['submissions', ['form', 'created_at']],
   ['submission_files', ['submission']],
@@ -227,7 +230,14 @@ const CHILDREN: Children = {
 };
 
 /** Rows that do not fit a page many times over: a clustered index would only get in their way. */
-const LARGE = new Set(['config_revisions', 'submissions', 'file_chunks', 'message_chunks', 'attachment_chunks', 'idempotency_keys']);
+const LARGE = new Set([
+  'config_revisions',
+  'submissions',
+  'file_chunks',
+  'message_chunks',
+  'attachment_chunks',
+  'idempotency_keys',
+]);
 
 /** Creates every table of `tables.ts`. */
 export function initial(dialect: Dialect): Migration {

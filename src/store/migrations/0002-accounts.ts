@@ -96,6 +96,7 @@ const TABLES: Columns = {
 
 const INDEXES: Indexes = [
   ['api_keys', ['tenant', 'id']],
+  ['tokens', ['expires_at']],
   ['usage', ['tenant', 'day']],
   // Of all tenants at once, from the index alone.
   ['event_counts', ['hour', 'tenant', 'type', 'count']],

@@ -1,0 +1,108 @@
+/** Tenants as the operator sees and steers them. */
+import { z } from 'zod';
+import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
+import { alterTenant, makeAccount } from '../../access/tenants.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { OPERATOR } from '../../store/revisions.ts';
+import type { Store } from '../../store/store.ts';
+import { countTenants, findTenant, listTenants } from '../../store/tenants.ts';
+import { json } from '../answer.ts';
+import { refuse, type Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+import { label, mailAddress, newAccountShape, requestsPerHour, shownTenant, tenantShape } from './account-shapes.ts';
+import { invalidAt } from './issues.ts';
+import { listing, listOf, pageOf } from './listing.ts';
+import { defineRoute, type Outcome, type Route } from './route.ts';
+
+export interface AdminTenantsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+}
+
+const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
+
+/** `/admin/tenants…` */
+export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[] {
+  return [
+    defineRoute({
+      ...ADMIN,
+      method: 'GET',
+      path: '/admin/tenants',
+      summary: 'Lists the tenants, newest first.',
+      query: z.strictObject(listing('ten')),
+      answer: listOf('tenants', tenantShape),
+      async handle({ query: { limit, cursor } }) {
+        const [rows, count] = await Promise.all([
+          listTenants(store, { before: cursor, limit: limit + 1 }),
+          countTenants(store),
+        ]);
+        const { page, next_cursor } = pageOf(rows, limit);
+        return json({ tenants: page.map(shownTenant), count, next_cursor });
+      },
+    }),
+    defineRoute({
+      ...ADMIN,
+      method: 'POST',
+      path: '/admin/tenants',
+      summary: 'Makes a tenant and its first key, whose value is shown once.',
+      description: 'The key works at once.',
+      body: z.strictObject({
+        name: label.describe('Of the person or organisation.'),
+        email: mailAddress.describe('Where its alerts go, and the mail of its forms without a recipient.'),
+        plan: z.string().default(FIRST_PLAN).describe('A name under `plans` of server.yml.'),
+      }),
+      answer: newAccountShape,
+      async handle({ exchange, principal, body }) {
+        const unknownPlan = checkPlan(exchange, body.plan);
+        if (unknownPlan !== undefined) return unknownPlan;
+        const by = principal.key?.id ?? null;
+        const { tenant, key, unit } = makeAccount({ ...body, confirmed: true, by }, clock.now());
+        await store.write(unit);
+        return json({ tenant: shownTenant(tenant), key });
+      },
+    }),
+    defineRoute({
+      ...ADMIN,
+      method: 'GET',
+      path: '/admin/tenants/:id',
+      summary: 'Shows a tenant.',
+      answer: tenantShape,
+      async handle({ params: { id } }) {
+        const row = await findTenant(store, id);
+        return row === undefined ? unknown(id) : json(shownTenant(row));
+      },
+    }),
+    defineRoute({
+      ...ADMIN,
+      method: 'PATCH',
+      path: '/admin/tenants/:id',
+      summary: 'Changes the plan of a tenant, its limit, or whether it is served.',
+      description:
+        'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail leaves. What is not named stays as it is.',
+      body: z.strictObject({
+        plan: z.string().optional().describe('A name under `plans` of server.yml.'),
+        requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
+        suspended: z.boolean().optional().describe('true: nothing is accepted from it or for it.'),
+      }),
+      answer: tenantShape,
+      async handle({ exchange, principal, params: { id }, body }) {
+        const unknownPlan = body.plan === undefined ? undefined : checkPlan(exchange, body.plan);
+        if (unknownPlan !== undefined) return unknownPlan;
+        if (id === OPERATOR && body.suspended === true) {
+          return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
+        }
+        const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
+        return row === undefined ? unknown(id) : json(shownTenant(row));
+      },
+    }),
+  ];
+}
+
+function checkPlan({ snapshot }: Exchange, name: string): Refusal | undefined {
+  const plans = [...plansOf(snapshot.server).keys()];
+  return plans.includes(name) ? undefined : invalidAt('plan', `must be one of ${plans.join(', ')}`);
+}
+
+function unknown(id: string): Outcome {
+  return refuse('NOT_FOUND', { message: `There is no tenant ${id.slice(0, 60)}.` });
+}

@@ -1,0 +1,109 @@
+/**
+ * Making an account. Where the operator lets strangers do it, nothing of theirs works before the link that is mailed to
+ * them is confirmed; and because anybody may name anybody's address, who asks, and about whom, counts against caps.
+ */
+import { z } from 'zod';
+import type { Limit, Limits, Verdict } from '../../access/limits.ts';
+import { clientBucket } from '../../access/limits.ts';
+import { FIRST_PLAN } from '../../access/plans.ts';
+import { makeAccount } from '../../access/tenants.ts';
+import { LINK_LIFE, newToken } from '../../access/tokens.ts';
+import type { ServerConfig } from '../../config/schema.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { systemMail } from '../../queue/system-mail.ts';
+import { OPERATOR } from '../../store/revisions.ts';
+import type { Statement } from '../../store/statement.ts';
+import type { Store } from '../../store/store.ts';
+import type { TenantRow } from '../../store/tables-accounts.ts';
+import { json } from '../answer.ts';
+import { refuse } from '../errors.ts';
+import { tighter, type Exchange } from '../exchange.ts';
+import { rateLimited } from '../rate.ts';
+import { label, mailAddress, newAccountShape, shownTenant } from './account-shapes.ts';
+import { defineRoute, type Route } from './route.ts';
+
+export interface SignupParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly limits: Pick<Limits, 'take'>;
+  /** Tells the queue that there may be something to do. */
+  readonly wake: () => void;
+}
+
+const HOUR = 3_600_000;
+const PER_CLIENT: Limit = { count: 5, windowMs: HOUR };
+const PER_MAILBOX: Limit = { count: 3, windowMs: 24 * HOUR };
+const PER_SERVER: Limit = { count: 200, windowMs: HOUR };
+
+/** `/signup` */
+export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route[] {
+  /** The first cap that has no room, if any. */
+  async function capped(exchange: Exchange, email: string): Promise<Verdict | undefined> {
+    const caps = [
+      [`signup:client:${clientBucket(exchange.ip)}`, PER_CLIENT],
+      [`signup:mailbox:${mailboxOf(email)}`, PER_MAILBOX],
+      ['signup:server', PER_SERVER],
+    ] as const;
+    for (const [bucket, limit] of caps) {
+      const verdict = await limits.take(bucket, limit);
+      exchange.limit = tighter(exchange.limit, verdict);
+      if (!verdict.allowed) return verdict;
+    }
+    return undefined;
+  }
+
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/signup',
+      permission: 'none',
+      domains: 'free',
+      tag: 'Accounts',
+      summary: 'Makes an account and its first API key, whose value is shown once.',
+      description:
+        'Needs no key. Open where the server’s operator says so (`server.signup: open`); the key then works once the link that is mailed to `email` is confirmed. Over the Unix socket it is always open, and the key works at once.',
+      body: z.strictObject({
+        name: label.describe('Of the person or organisation.'),
+        email: mailAddress.describe('Where its alerts go, and the mail of its forms without a recipient.'),
+      }),
+      answer: newAccountShape,
+      async handle({ exchange, body }) {
+        const { local, snapshot } = exchange;
+        if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
+        const over = local ? undefined : await capped(exchange, body.email);
+        if (over !== undefined) return rateLimited(over, exchange.at);
+        const now = clock.now();
+        const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
+        await store.write(local ? unit : [...unit, ...confirmation(tenant, snapshot.server, now)]);
+        if (!local) wake();
+        return json({ tenant: shownTenant(tenant), key });
+      },
+    }),
+  ];
+}
+
+/** One person's address, however it is tagged. */
+function mailboxOf(address: string): string {
+  return address.toLowerCase().replace(/\+[^@]*@/, '@');
+}
+
+/** The mail with the link. No word of it is the stranger's: it would go to whomever they name. */
+function confirmation({ id, email }: TenantRow, config: ServerConfig, now: number): Statement[] {
+  const { hostname } = config.server;
+  const { link, statement } = newToken({ kind: 'signup', tenant: id, subject: id }, config, now);
+  const text = `Somebody, probably you, has made an account on ${hostname} for this address.
+
+To confirm it, open this link within ${LINK_LIFE} and press the button:
+
+${link}
+
+Until then the account does nothing. If it was not you, ignore this mail: the account then ends by itself, and you
+will not hear of it again.
+`;
+  const mail = systemMail(
+    { tenant: OPERATOR, to: email, subject: `Confirm your account on ${hostname}`, text },
+    hostname,
+    now,
+  );
+  return [statement, ...mail];
+}
