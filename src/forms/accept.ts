@@ -12,6 +12,7 @@ import { cleanText } from '../mail/header-text.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
 import { recordEvent } from '../store/events.ts';
+import { stillUnconfirmed } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
@@ -30,6 +31,8 @@ export interface Admitted {
   readonly ip: string;
   readonly userAgent: string;
   readonly referer: string;
+  /** Of the key that it came with: mail of `test` is never delivered. `live` unless told. */
+  readonly environment?: 'live' | 'test' | undefined;
   /** More for the unit, once the id is known: the answer under an idempotency key. Called again where the unit is tried again. */
   readonly also?: ((accepted: Accepted) => readonly Statement[]) | undefined;
 }
@@ -64,7 +67,8 @@ export function createAccept(options: AcceptOptions): Accept {
     const now = clock.now();
     const spam = submission.judgement.verdict === 'spam';
     const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted' };
-    const visitor = spam ? undefined : await acknowledgeableAddress(submission.form, submission, options);
+    const mails = !spam && submission.form.confirmed;
+    const visitor = mails ? await acknowledgeableAddress(submission.form, submission, options) : undefined;
     const { expire } = config().delivery;
     const entry = { submission, accepted, expire, now };
     await commit(store, entry, visitor);
@@ -89,27 +93,31 @@ async function commit(store: Store, entry: Entry, visitor: string | undefined): 
   try {
     await store.write(unitOf(entry, visitor));
   } catch (error) {
-    if (visitor === undefined || !(error instanceof UnmetError)) throw error;
-    // The address had its acknowledgment today: the submission counts all the same.
-    await store.write(unitOf(entry, undefined));
+    const { form } = entry.submission;
+    if (!(error instanceof UnmetError) || (visitor === undefined && form.confirmed)) throw error;
+    // The address had its acknowledgment today: the submission counts all the same. Or the form's recipient has agreed just now.
+    const submission = form.confirmed ? entry.submission : { ...entry.submission, form: { ...form, confirmed: true } };
+    await store.write(unitOf({ ...entry, submission }, undefined));
   }
 }
 
 /** Rows that many submissions share come last: on PostgreSQL they stay locked until the commit. */
 function unitOf({ submission, accepted, expire, now }: Entry, visitor: string | undefined): Statement[] {
-  const { form, files, also } = submission;
+  const { form, files, environment = 'live', also } = submission;
   const unit: Statement[] = [submissionRow(submission, accepted, now), ...fileStatements(accepted.id, files, now)];
   if (also !== undefined) unit.push(...also(accepted));
   if (visitor !== undefined)
-    unit.push(...acknowledgment({ form, id: accepted.id, visitor, ttl: expire.acknowledgment, now }));
+    unit.push(...acknowledgment({ form, id: accepted.id, visitor, ttl: expire.acknowledgment, environment, now }));
   unit.push(eventOf(submission, accepted, now));
   if (accepted.status === 'spam') return unit;
-  unit.push(...notification({ form, id: accepted.id, ttl: expire.default, now }), countSubmission({ form: form.id }));
+  if (form.confirmed) unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
+  else unit.push(stillUnconfirmed({ id: form.id }, 1));
+  unit.push(countSubmission({ form: form.id, at: now }));
   return unit;
 }
 
 function submissionRow(submission: Admitted, { id, status }: Accepted, now: number): Statement {
-  const { form, fields, control, judgement, ip, userAgent, referer } = submission;
+  const { form, fields, control, judgement, ip, userAgent, referer, environment = 'live' } = submission;
   return insertSubmission({
     id,
     tenant: form.tenant,
@@ -125,6 +133,7 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
     status,
     spam_score: judgement.score,
     spam_reasons: JSON.stringify(judgement.reasons),
+    environment,
     created_at: now,
   });
 }
@@ -141,30 +150,36 @@ function eventOf({ form, judgement }: Admitted, { id, status }: Accepted, now: n
   });
 }
 
-function notification({ form, id, ttl, now }: { form: Form; id: string; ttl: number; now: number }): Statement[] {
+interface Notification {
+  readonly form: Form;
+  /** Of the submission. */
+  readonly id: string;
+  readonly ttl: number;
+  readonly environment: 'live' | 'test';
+  readonly now: number;
+}
+
+/** The statements that enqueue the mail to the form's recipients. */
+export function notification({ form, id, ttl, environment, now }: Notification): Statement[] {
   const source: NotificationSource = { form: form.key, to: [...form.to] };
-  const { tenant } = form;
   const message = {
-    tenant,
+    tenant: form.tenant,
     kind: 'notification',
     submission: id,
     domain: form.domain,
     source,
     recipients: form.to,
     ttl,
+    environment,
   } as const;
   return enqueue(message, now).unit;
 }
 
-interface Acknowledgment {
-  readonly form: Form;
-  readonly id: string;
+interface Acknowledgment extends Notification {
   readonly visitor: string;
-  readonly ttl: number;
-  readonly now: number;
 }
 
-function acknowledgment({ form, id, visitor, ttl, now }: Acknowledgment): Statement[] {
+function acknowledgment({ form, id, visitor, ttl, environment, now }: Acknowledgment): Statement[] {
   const source: AcknowledgmentSource = { form: form.key, to: visitor, replyTo: form.config.replyTo ?? form.to[0] };
   const { tenant } = form;
   const name = { tenant, address: acknowledgedName(visitor), at: now, since: now - DAY };
@@ -176,6 +191,7 @@ function acknowledgment({ form, id, visitor, ttl, now }: Acknowledgment): Statem
     source,
     recipients: [visitor],
     ttl,
+    environment,
   } as const;
   return [acknowledge(name, 1), ...enqueue(message, now).unit];
 }

@@ -19,15 +19,16 @@ export const insertSubmission = define<SubmissionRow>()((db, value) =>
     status: value('status'),
     spam_score: value('spam_score'),
     spam_reasons: value('spam_reasons'),
+    environment: value('environment'),
     created_at: value('created_at'),
   }),
 );
 
 /** The statement that counts one more accepted submission of the form. */
-export const countSubmission = define<{ form: string }>()((db, value) =>
+export const countSubmission = define<{ form: string; at: number }>()((db, value) =>
   db
     .insertInto('form_counters')
-    .values({ form: value('form'), submissions: 1 })
+    .values({ form: value('form'), submissions: 1, created_at: value('at') })
     .onConflict((conflict) =>
       conflict.column('form').doUpdateSet((eb) => ({ submissions: eb('form_counters.submissions', '+', 1) })),
     ),

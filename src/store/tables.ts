@@ -124,6 +124,8 @@ export interface SubmissionRow {
   spam_score: number;
   /** JSON: `[{ name, score, detail }]`. */
   spam_reasons: string;
+  /** Of the key that it came with: mail of `test` is never delivered. */
+  environment: 'live' | 'test';
   created_at: number;
 }
 
@@ -150,6 +152,8 @@ export interface FileChunkRow {
 export interface FormCounterRow {
   form: string;
   submissions: number;
+  /** When the form was first known. */
+  created_at: number;
 }
 
 export type MessageKind = 'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'dsn' | 'system';

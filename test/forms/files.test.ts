@@ -31,6 +31,7 @@ async function submit(store: Store, uploads: readonly Upload[]): Promise<void> {
     status: 'accepted',
     spam_score: 0,
     spam_reasons: '[]',
+    environment: 'live',
     created_at: 1,
   });
   await store.write([submission, ...fileStatements('sub_1', uploads, 1)]);

@@ -152,6 +152,7 @@ const SUBMISSION: SubmissionRow = {
   status: 'accepted',
   spam_score: 0,
   spam_reasons: '[]',
+  environment: 'live',
   created_at: 1_767_225_600_000,
 };
 

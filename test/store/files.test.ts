@@ -25,6 +25,7 @@ const submission = {
   status: 'accepted' as const,
   spam_score: 0,
   spam_reasons: '[]',
+  environment: 'live' as const,
   created_at: 1,
 };
 

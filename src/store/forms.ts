@@ -1,0 +1,80 @@
+/** Forms that the API made: those by themselves, and instant forms. */
+import { define } from './statement.ts';
+import type { Store } from './store.ts';
+import type { FormRow } from './tables-accounts.ts';
+
+/** The statement that makes the form. */
+export const insertForm = define<FormRow>()((db, value) =>
+  db.insertInto('forms').values({
+    id: value('id'),
+    tenant: value('tenant'),
+    kind: value('kind'),
+    name: value('name'),
+    config: value('config'),
+    confirmed_at: value('confirmed_at'),
+    created_at: value('created_at'),
+  }),
+);
+
+/** The statement that changes what the form says. */
+export const updateForm = define<Pick<FormRow, 'id' | 'name' | 'config' | 'confirmed_at'>>()((db, value) =>
+  db
+    .updateTable('forms')
+    .set({ name: value('name'), config: value('config'), confirmed_at: value('confirmed_at') })
+    .where('id', '=', value('id')),
+);
+
+/** The statement that notes that the form's recipient agreed; it touches no row where that was known, or the form is gone. */
+export const confirmForm = define<{ id: string; config: string; at: number }>()((db, value) =>
+  db
+    .updateTable('forms')
+    .set({ confirmed_at: value('at') })
+    .where('id', '=', value('id'))
+    .where('config', '=', value('config'))
+    .where('confirmed_at', 'is', null),
+);
+
+/** The statement that changes nothing: with `expect` 1 its unit fails where the recipient has agreed meanwhile. */
+export const stillUnconfirmed = define<{ id: string }>()((db, value) =>
+  db
+    .updateTable('forms')
+    .set((eb) => ({ name: eb.ref('name') }))
+    .where('id', '=', value('id'))
+    .where('confirmed_at', 'is', null),
+);
+
+/** The statement that takes the form out of service for good. */
+export const deleteForm = define<{ id: string }>()((db, value) => db.deleteFrom('forms').where('id', '=', value('id')));
+
+const byId = define<{ id: string }>()((db, value) => db.selectFrom('forms').selectAll().where('id', '=', value('id')));
+
+/** The form with this id, or undefined. */
+export async function findForm(store: Store, id: string): Promise<FormRow | undefined> {
+  const [row] = await store.select(byId({ id }));
+  return row;
+}
+
+export interface FormFilter {
+  readonly tenant: string;
+  readonly kind: FormRow['kind'];
+}
+
+/** The tenant's forms of this kind, newest first; only those before an id where one is given. */
+export function listForms(
+  store: Store,
+  { tenant, kind, before, limit }: FormFilter & { readonly before?: string | undefined; readonly limit: number },
+): Promise<FormRow[]> {
+  let query = store.read.selectFrom('forms').selectAll().where('tenant', '=', tenant).where('kind', '=', kind);
+  if (before !== undefined) query = query.where('id', '<', before);
+  return query.orderBy('id', 'desc').limit(limit).execute();
+}
+
+export async function countForms(store: Store, { tenant, kind }: FormFilter): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('forms')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .where('kind', '=', kind)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
