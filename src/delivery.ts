@@ -14,6 +14,7 @@ import type { Log } from './lib/log.ts';
 import type { Desk } from './mail/finish.ts';
 import { createCourier } from './queue/courier.ts';
 import type { Random, Source } from './queue/interfaces.ts';
+import { withSandbox } from './queue/sandbox.ts';
 import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
 import { obtainSecret } from './store/secrets.ts';
@@ -47,14 +48,16 @@ const STUCK_MS = 30_000;
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const { store, clock, log, resolver, random, config } = parts;
   const source = await createSource(parts);
-  const courier = createCourier({
-    resolver,
-    config,
-    clock,
-    log,
-    random,
-    ownAddresses: (ip) => config().server.public_ips.includes(ip),
-  });
+  const courier = withSandbox(
+    createCourier({
+      resolver,
+      config,
+      clock,
+      log,
+      random,
+      ownAddresses: (ip) => config().server.public_ips.includes(ip),
+    }),
+  );
   const worker = createWorker({ store, clock, log, source, courier, config, owner: randomUUID(), random });
   return {
     wake: () => worker.wake(),

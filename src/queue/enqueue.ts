@@ -2,7 +2,7 @@
  * Puts a message into the queue: rows for the caller's own unit, so that what caused the mail and the mail itself are on
  * the disk together or not at all. After that commit, wake the worker.
  */
-import { parseAddress } from '../lib/addresses.ts';
+import { parseAddress, type Address } from '../lib/addresses.ts';
 import { newId } from '../lib/ids.ts';
 import { insertDelivery } from '../store/deliveries.ts';
 import { noteDue } from '../store/destinations.ts';
@@ -10,6 +10,7 @@ import { recordEvent } from '../store/events.ts';
 import { insertMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageKind } from '../store/tables.ts';
+import { SANDBOX } from './sandbox.ts';
 
 export interface NewMessage {
   readonly tenant: string;
@@ -38,7 +39,8 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
   const { tenant, kind, submission, domain, environment = 'live', sendAt: due = now } = message;
   const id = newId('msg', now);
   const recipients = distinct(message.recipients);
-  const destinations = [...new Set(recipients.map((recipient) => recipient.domain))].sort();
+  const destinationOf = (recipient: Address): string => (environment === 'test' ? SANDBOX : recipient.domain);
+  const destinations = [...new Set(recipients.map(destinationOf))].sort();
   const expires_at = due + message.ttl;
   const unit: Statement[] = [
     insertMessage({
@@ -55,7 +57,7 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
     }),
   ];
   for (const recipient of recipients) {
-    const { address, domain: destination } = recipient;
+    const { address } = recipient;
     const delivery = newId('dlv', now);
     unit.push(
       insertDelivery({
@@ -63,14 +65,18 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
         message: id,
         tenant,
         recipient: address,
-        destination,
+        destination: destinationOf(recipient),
         due,
         created_at: now,
         expires_at,
       }),
     );
   }
-  const data = { kind, recipients: recipients.map(({ address }) => address) };
+  const data = {
+    kind,
+    recipients: recipients.map(({ address }) => address),
+    ...(environment === 'test' && { environment }),
+  };
   unit.push(
     recordEvent({
       type: 'email.queued',

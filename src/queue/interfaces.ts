@@ -39,6 +39,8 @@ export interface Recipient {
   /** The delivery's id. */
   readonly id: string;
   readonly address: string;
+  /** Which try this is, from 1. */
+  readonly attempt: number;
 }
 
 export type Opened =
@@ -72,13 +74,15 @@ export interface RecipientResult extends Peer {
   readonly recipient: Recipient;
   /**
    * `untouched`: not tried, as if it had never been claimed. `interrupted`: ended in the middle by a stop of the daemon,
-   * when it may have arrived already.
+   * when it may have arrived already. `captured`: kept instead of sent.
    */
-  readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'untouched' | 'interrupted';
+  readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'untouched' | 'interrupted' | 'captured';
   /** What a deferral is for: a reply, a fault of the connection, or silence after the message had left. */
   readonly cause: 'reply' | 'fault' | 'uncertain';
   /** The server's words (`550 5.1.1 no such user`), or ours. */
   readonly reply: string;
+  /** The recipient called it spam. */
+  readonly complained?: true;
 }
 
 export type Result =

@@ -95,13 +95,14 @@ export class Ledger {
     if (isBack) destination.succeed();
     const byId = new Map(results.map((result) => [result.recipient.id, result]));
     return this.#persist(batch, async (now) => {
-      if (results.some(({ outcome, host }) => outcome === 'deferred' && host !== null)) await body.keep();
+      if (results.some(isToBeKept)) await body.keep();
       const dues: number[] = [];
       const endings = (await this.#tried(batch, now)).map((tried): Ending => {
         const result = byId.get(tried.row.id);
         switch (result?.outcome) {
           case 'delivered':
           case 'bounced':
+          case 'captured':
             return settled(tried, result.outcome, result);
           case 'deferred': {
             const cause = result.cause === 'fault' ? 'fault' : 'reply';
@@ -165,6 +166,11 @@ export class Ledger {
       }
     }
   }
+}
+
+/** Whether the bytes are sent again, or read. */
+function isToBeKept({ outcome, host }: RecipientResult): boolean {
+  return outcome === 'captured' || (outcome === 'deferred' && host !== null);
 }
 
 /** Whether somebody at the destination, or DNS for good, has spoken. */

@@ -5,7 +5,8 @@ import type { ClaimedRow } from '../store/claims.ts';
 import { deferDelivery, endWaiting, giveBack, settleDelivery, type SettledState } from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import type { DeliveryRow, MessageRow } from '../store/tables.ts';
+import { suppress } from '../store/suppressions.ts';
+import type { AttemptRow, DeliveryRow, MessageRow, SuppressionRow } from '../store/tables.ts';
 import type { Peer } from './interfaces.ts';
 
 export interface Ending {
@@ -25,6 +26,7 @@ export interface Tried {
 
 interface Words extends Peer {
   readonly reply: string;
+  readonly complained?: true;
 }
 
 const EVENTS: Readonly<Record<SettledState, EventType>> = {
@@ -32,18 +34,31 @@ const EVENTS: Readonly<Record<SettledState, EventType>> = {
   bounced: 'email.bounced',
   expired: 'email.bounced',
   suppressed: 'email.suppressed',
+  captured: 'email.delivered',
 };
 
+/** RFC 3463: there is no such mailbox, it has moved, the domain takes no mail. All else may be the server's mood. */
+const GONE = /^5\d\d 5\.1\.(?:1|6|10)(?!\d)/;
+
 /** The delivery is over. */
-export function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed', words: Words): Ending {
+export function settled(
+  tried: Tried,
+  state: 'delivered' | 'bounced' | 'suppressed' | 'captured',
+  words: Words,
+): Ending {
   const { row, owner, now } = tried;
   const { id, attempts } = row;
+  const reason = reasonToSuppress(tried, state, words);
   return {
     unit: [
       settleDelivery({ id, owner, attempts, state, reply: words.reply, at: now }, 1),
       // A suppressed recipient was never tried.
       ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
-      eventOf(tried, EVENTS[state], { ...words, attempt: attempts }),
+      eventOf(tried, EVENTS[state], { state, ...said(words), attempt: attempts }),
+      ...(words.complained === true ? [eventOf(tried, 'email.complained', {})] : []),
+      ...(reason === undefined
+        ? []
+        : [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })]),
     ],
     event: `delivery.${state}`,
     fields: lineOf(tried, words),
@@ -58,7 +73,7 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
     unit: [
       deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
       attempt(tried, 'deferred', words),
-      eventOf(tried, 'email.deferred', { ...words, attempt: attempts, next_attempt_at: due }),
+      eventOf(tried, 'email.deferred', { ...said(words), attempt: attempts, next_attempt_at: due }),
     ],
     event: 'delivery.deferred',
     fields: { ...lineOf(tried, words), next_attempt_at: new Date(due).toISOString() },
@@ -102,7 +117,25 @@ export function expired(row: DeliveryRow, message: MessageRow | undefined, now: 
   };
 }
 
-function attempt({ row, now }: Tried, outcome: 'delivered' | 'deferred' | 'bounced' | 'interrupted', words: Words) {
+/**
+ * A complaint, or word that there is no such mailbox: but for mail to an owner, whose leads must not end at a slip of
+ * their own server, and for the tests of a tenant, which must not stop its mail.
+ */
+function reasonToSuppress(
+  { message }: Tried,
+  state: SettledState,
+  { reply, complained }: Words,
+): SuppressionRow['reason'] | undefined {
+  if (complained === true) return 'complaint';
+  if (state !== 'bounced' || !GONE.test(reply) || message?.environment !== 'live') return undefined;
+  return message.kind === 'transactional' || message.kind === 'acknowledgment' ? 'bounce' : undefined;
+}
+
+function said({ reply, host, address, tls }: Words): Fields {
+  return { reply, host, address, tls };
+}
+
+function attempt({ row, now }: Tried, outcome: Exclude<AttemptRow['outcome'], 'expired'>, words: Words) {
   const { host, address, tls, reply } = words;
   return insertAttempt({ delivery: row.id, number: row.attempts, at: now, host, address, tls, outcome, reply });
 }
@@ -118,7 +151,12 @@ function eventOf(
     type,
     tenant: row.tenant,
     at: now,
-    data: { delivery: row.id, recipient: row.recipient, ...more },
+    data: {
+      delivery: row.id,
+      recipient: row.recipient,
+      ...more,
+      ...(message?.environment === 'test' && { environment: 'test' }),
+    },
     message: row.message,
     ...(message === undefined ? {} : { domain: message.domain }),
     ...(message === undefined || message.submission === null ? {} : { submission: message.submission }),

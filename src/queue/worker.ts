@@ -10,7 +10,7 @@ import type { Log } from '../lib/log.ts';
 import { nextDueAt } from '../store/destinations.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
-import type { MessageRow } from '../store/tables.ts';
+import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { createBodies, type Bodies } from './bodies.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
@@ -54,6 +54,16 @@ const AFTER_FAULT = 1000;
 
 /** With a reason of our own, an abort makes no error with a stack, which costs more than the rest of a wake. */
 const AWAKE = 'awake';
+
+/** A lead reaches the form's owner, and an alert whom it is for, whatever other mail to them has come to. */
+const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
+  notification: false,
+  system: false,
+  acknowledgment: true,
+  transactional: true,
+  forward: true,
+  dsn: true,
+};
 
 /** A worker that has begun. */
 export function createWorker(options: WorkerOptions): Worker {
@@ -175,7 +185,10 @@ class QueueWorker implements Worker {
       const parcels: Parcel[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
         const message = messages.get(id);
-        const [suppressed, open] = [1, 0].map((flag) => group.filter((row) => row.suppressed === flag));
+        const heeds = message !== undefined && HEEDS_SUPPRESSION[message.kind];
+        const [suppressed, open] = [true, false].map((is) =>
+          group.filter((row) => (heeds && row.suppressed === 1) === is),
+        );
         if (isSome(suppressed)) this.#suppress({ destination, rows: suppressed, body: this.#bodies.hold(id, message) });
         if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, message) }));
       }
@@ -195,7 +208,7 @@ class QueueWorker implements Worker {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
-      recipients: rows.map(({ id, recipient }) => ({ id, address: recipient })),
+      recipients: rows.map(({ id, recipient, attempts }) => ({ id, address: recipient, attempt: attempts })),
       open: () => body.open(),
       mayLeave: () => this.#chores.areLeasesSafe(),
       done: async (result) => {

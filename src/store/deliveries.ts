@@ -1,9 +1,10 @@
 /**
  * Deliveries: one row per recipient, `queued → sending → delivered | deferred → … | bounced | expired | cancelled |
- * suppressed`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
+ * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
  * changes nothing. Claims are in claims.ts.
  */
 import { sql } from 'kysely';
+import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryRow, DeliveryState } from './tables.ts';
@@ -17,7 +18,7 @@ export const waiting = sql<boolean>`state in ('queued', 'deferred')`;
 /** As `waiting`, for the index by state. */
 export const unsettled = sql<boolean>`deliveries.state <> 'delivered'`;
 
-export type SettledState = Extract<DeliveryState, 'delivered' | 'bounced' | 'expired' | 'suppressed'>;
+export type SettledState = Extract<DeliveryState, 'delivered' | 'bounced' | 'expired' | 'suppressed' | 'captured'>;
 
 /** The statement that enqueues a delivery, due at once. */
 export const insertDelivery = define<
@@ -182,6 +183,29 @@ export const makeDue = define<{ id: string; due: number }>()((db, value) =>
     .where('id', '=', value('id'))
     .where(waiting),
 );
+
+/** The statement that changes when a message that was not tried yet is sent first; touches no delivery that was. */
+export const reschedule = define<{ message: string; due: number; expires_at: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ next_attempt_at: value('due'), expires_at: value('expires_at') })
+    .where('message', '=', value('message'))
+    .where('attempts', '=', 0)
+    .where(waiting),
+);
+
+const byMessages = define<{ messages: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('deliveries')
+    .selectAll()
+    .where('message', 'in', listed(value('messages'), dialect))
+    .orderBy('id'),
+);
+
+/** The deliveries of these messages, in the order of their recipients. */
+export function deliveriesOfMessages(store: Store, messages: readonly string[]): Promise<DeliveryRow[]> {
+  return store.select(byMessages({ messages: JSON.stringify(messages) }));
+}
 
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('deliveries').selectAll().where('id', '=', value('id')),

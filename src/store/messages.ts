@@ -2,6 +2,8 @@
  * Messages and their finished bytes. A message is enqueued as data for its renderer; what was rendered is kept in chunks
  * once it must be sent again, so that every retry sends the same bytes.
  */
+import { sql } from 'kysely';
+import { dropAttachments } from './attachments.ts';
 import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
@@ -55,6 +57,16 @@ const chunk = define<{ message: string; seq: number }>()((db, value) =>
     .where('seq', '=', value('seq')),
 );
 
+const setSource = define<Pick<MessageRow, 'id' | 'source' | 'expires_at'>>()((db, value) =>
+  db
+    .updateTable('messages')
+    .set({ source: value('source'), expires_at: value('expires_at') })
+    .where('id', '=', value('id')),
+);
+
+/** The statement that changes what a message is made from, and how long it is tried. */
+export const updateSource = setSource;
+
 /** The statement that makes a message whose bytes are yet to be rendered. */
 export const insertMessage = insert;
 
@@ -80,7 +92,8 @@ export interface FinishedMessage {
 /** The unit that keeps a message's finished bytes; it is unmet where somebody kept them before: theirs are the ones to send. */
 export function storeBody(id: string, { sender, encoding, size, content }: FinishedMessage): Statement[] {
   const chunks = pieces(content).map((bytes, seq) => insertChunk({ message: id, seq, bytes }));
-  return [markStored({ id, size, sender, encoding }, 1), ...chunks];
+  // What was attached is in there now.
+  return [markStored({ id, size, sender, encoding }, 1), ...chunks, dropAttachments({ message: id })];
 }
 
 /** A piece of a stored body, at most CHUNK_BYTES; undefined after the last. */
@@ -94,4 +107,45 @@ function pieces(content: readonly Uint8Array[]): Uint8Array[] {
   const result: Uint8Array[] = [];
   for (let at = 0; at < whole.length; at += CHUNK_BYTES) result.push(whole.subarray(at, at + CHUNK_BYTES));
   return result;
+}
+
+export interface MessageFilter {
+  readonly tenant: string;
+  /** Only those of these domains. */
+  readonly domains?: readonly string[] | undefined;
+  /** Only those older than this one. */
+  readonly before?: string | undefined;
+  /** Only those newer than this one. */
+  readonly after?: string | undefined;
+}
+
+/** Transactional messages of a tenant, newest first; those that follow `after` where it is given. */
+export async function selectTransactional(
+  store: Store,
+  { limit, ...filter }: MessageFilter & { readonly limit: number },
+): Promise<MessageRow[]> {
+  const { before, after } = filter;
+  let query = transactional(store, filter).selectAll().limit(limit);
+  if (before !== undefined) query = query.where('id', '<', before);
+  if (after === undefined) return query.orderBy('id', 'desc').execute();
+  return (await query.where('id', '>', after).orderBy('id').execute()).reverse();
+}
+
+/** How many there are. */
+export async function countTransactional(
+  store: Store,
+  filter: Pick<MessageFilter, 'tenant' | 'domains'>,
+): Promise<number> {
+  const query = transactional(store, filter).select((eb) => eb.fn.countAll().as('count'));
+  const { count } = await query.executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+function transactional(store: Store, { tenant, domains }: Pick<MessageFilter, 'tenant' | 'domains'>) {
+  const query = store.read
+    .selectFrom('messages')
+    .where('tenant', '=', tenant)
+    // As the partial index has it.
+    .where(sql<boolean>`kind = 'transactional'`);
+  return domains === undefined ? query : query.where('domain', 'in', [...domains, '']);
 }

@@ -56,7 +56,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
       const { promise, resolve } = Promise.withResolvers<Result>();
       const parcel = {
         destination,
-        recipients: list.map((address) => ({ id: `dlv_${number++}`, address })),
+        recipients: list.map((address) => ({ id: `dlv_${number++}`, address, attempt: 1 })),
         open: () => Promise.resolve(opened ?? bodyOf(`Subject: ${number}\r\n\r\nHello\r\n`, body)),
         mayLeave,
         done: (result: Result) => {

@@ -11,6 +11,7 @@ import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Courier, Prepared, Source } from '../../src/queue/interfaces.ts';
 import { showMessage } from '../../src/queue/operate.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/queue/timeouts.ts';
+import { withSandbox } from '../../src/queue/sandbox.ts';
 import { createWorker, type Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
@@ -89,7 +90,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     clock,
     log: recordingLog(log),
     source: options.source ?? plainSource(),
-    courier,
+    courier: withSandbox(courier),
     config: () => config,
     owner: options.owner ?? 'test',
     random: options.random ?? (() => 0.5),

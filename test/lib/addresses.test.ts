@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { needsSmtpUtf8, parseAddress, parseDomain } from '../../src/lib/addresses.ts';
+import { formatMailbox, needsSmtpUtf8, parseAddress, parseDomain, parseMailbox } from '../../src/lib/addresses.ts';
 
 describe('an address', () => {
   test.each([
@@ -72,4 +72,39 @@ test('a domain is lower case, in A-labels, and has two labels', () => {
 test('only a local part beyond ASCII asks for SMTPUTF8', () => {
   expect(needsSmtpUtf8('you@xn--bcher-kva.example')).toBe(false);
   expect(needsSmtpUtf8('山田@example.com')).toBe(true);
+});
+
+describe('a mailbox', () => {
+  test.each([
+    ['ana@Example.com', undefined, 'ana@example.com'],
+    [' <ana@example.com> ', undefined, 'ana@example.com'],
+    ['Ana García <ana@example.com>', 'Ana García', 'ana@example.com'],
+    ['O’Neil & Sons Ltd. <ana@example.com>', 'O’Neil & Sons Ltd.', 'ana@example.com'],
+    ['"García, Ana" <ana@example.com>', 'García, Ana', 'ana@example.com'],
+    ['"a \\"b\\" <x@y.example>" <ana@example.com>', 'a "b" <x@y.example>', 'ana@example.com'],
+  ])('%s', (text, name, address) => {
+    expect(parseMailbox(text)).toEqual({ address, ...(name !== undefined && { name }) });
+    expect(parseMailbox(formatMailbox({ name, address }))).toEqual(parseMailbox(text));
+  });
+
+  test.each([
+    '',
+    '<>',
+    'Ana',
+    'ana@example.com, bob@example.com',
+    'ana@example.com <bob@example.com>',
+    'a@x.example, Bob <bob@example.com>',
+    'Group: a@x.example;',
+    'Ana <ana@example.com> <bob@example.com>',
+    'Ana <ana@example.com>, bob@example.com',
+    '"Ana" "Bob" <ana@example.com>',
+    'Ana <ana@example.com\r\nBcc: x@y.example>',
+    'Ana\r\nBcc: x@y.example <ana@example.com>',
+    '"Ana\n" <ana@example.com>',
+    'Ana (x) <ana@example.com>',
+    `"${'\\'.repeat(10_000)}`,
+    `a${' '.repeat(100_000)}b`,
+  ])('%j is none', (text) => {
+    expect(parseMailbox(text)).toBeUndefined();
+  });
 });

@@ -325,7 +325,7 @@ test('a suppressed address gets nothing, the others do', async () => {
   const peer = await startSmtpPeer();
   const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
   await queue.store.write([suppress({ tenant: 'ten_a', address: 'no@example.test', reason: 'bounce', created_at: 1 })]);
-  const message = await queue.send(['No@example.test', 'yes@example.test']);
+  const message = await queue.send(['No@example.test', 'yes@example.test'], { kind: 'transactional' });
   await expect
     .poll(async () =>
       Object.values(await queue.deliveries(message))

@@ -55,7 +55,7 @@ const attempt = z.object({
   host: z.string().nullable(),
   address: z.string().nullable(),
   tls: z.string().nullable(),
-  outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted']),
+  outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted', 'captured']),
   reply: z.string(),
 });
 const message = z.object({

@@ -1,0 +1,79 @@
+/**
+ * Where mail of the environment `test` ends: rendered and signed like any other, it is captured instead of sent. Addresses
+ * at `sandbox.invalid`, a name that no DNS will ever know (RFC 6761 §6.4), end as their local part says, so that every
+ * state can be tried out: `bounce@`, `defer@` (captured at its second try), `complain@`; a `+tag` makes each of them many.
+ */
+import { parseAddress } from '../lib/addresses.ts';
+import type { Courier, Parcel, Peer, Recipient, RecipientResult, Result } from './interfaces.ts';
+
+/** The destination of all mail that is not to leave; it has no dot, so that no address can name it. */
+export const SANDBOX = 'sandbox';
+/** The domain of the addresses that play a part. */
+export const SANDBOX_DOMAIN = 'sandbox.invalid';
+
+const APPETITE = 100;
+const NOBODY: Peer = { host: null, address: null, tls: null };
+
+/** The same courier, but for mail that is not to leave. */
+export function withSandbox(courier: Courier): Courier {
+  const pending = new Set<Promise<void>>();
+
+  async function capture(parcel: Parcel): Promise<void> {
+    await parcel.done(await resultOf(parcel));
+  }
+
+  return {
+    ...courier,
+    take(destination, parcels) {
+      if (destination !== SANDBOX) return courier.take(destination, parcels);
+      for (const parcel of parcels) {
+        const work = capture(parcel).finally(() => pending.delete(work));
+        pending.add(work);
+      }
+    },
+    appetite: (destination) => (destination === SANDBOX ? APPETITE : courier.appetite(destination)),
+    isProven: (destination) => destination === SANDBOX || courier.isProven(destination),
+    proven: () => [...courier.proven(), SANDBOX],
+    async stop(graceMs) {
+      await Promise.all([courier.stop(graceMs), ...pending]);
+    },
+  };
+}
+
+async function resultOf(parcel: Parcel): Promise<Result> {
+  const opened = await parcel.open();
+  return {
+    kind: 'decided',
+    recipients: parcel.recipients.map((recipient): RecipientResult => {
+      const cause = 'reply';
+      switch (opened.kind) {
+        case 'ready':
+          return { recipient, cause, ...partOf(recipient), ...NOBODY };
+        case 'unrenderable':
+          return { recipient, cause, outcome: 'bounced', reply: `550 5.6.0 ${opened.reason}`, ...NOBODY };
+        case 'unavailable':
+          return { recipient, cause, outcome: 'deferred', reply: `451 4.3.0 ${opened.reason}`, ...NOBODY };
+      }
+    }),
+  };
+}
+
+type Part = Pick<RecipientResult, 'outcome' | 'reply' | 'complained'>;
+
+const CAPTURED: Part = { outcome: 'captured', reply: '250 2.0.0 captured: test mail is not sent' };
+
+function partOf({ address, attempt }: Recipient): Part {
+  const { local = '', domain } = parseAddress(address) ?? {};
+  if (domain !== SANDBOX_DOMAIN) return CAPTURED;
+  switch (local.toLowerCase().replace(/\+.*$/, '')) {
+    case 'bounce':
+      return { outcome: 'bounced', reply: '550 5.1.1 no such mailbox, as the sandbox has it' };
+    case 'defer':
+      if (attempt > 1) return CAPTURED;
+      return { outcome: 'deferred', reply: '451 4.7.1 try again later, as the sandbox has it' };
+    case 'complain':
+      return { ...CAPTURED, complained: true };
+    default:
+      return CAPTURED;
+  }
+}
