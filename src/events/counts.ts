@@ -1,0 +1,120 @@
+/**
+ * How many events of each kind there were. Hours that are over are counted once, a few minutes later, into rows that
+ * outlive the events; what came since is counted from the events when it is asked for. A report over any time is read in
+ * slices that each take milliseconds, and the event loop turns between them.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Clock } from '../lib/clock.ts';
+import {
+  countHour,
+  eventsOf,
+  eventsOfAll,
+  firstCountedHour,
+  hoursOf,
+  hoursOfAll,
+  lastCountedHour,
+  nextEventAt,
+  type Span,
+  type TypeCount,
+} from '../store/analytics.ts';
+import type { Store } from '../store/store.ts';
+
+/** So many events of a type, domain and form (empty: none) within a span, which lies in one hour. */
+export interface Counted extends Span {
+  readonly type: string;
+  readonly domain: string;
+  readonly form: string;
+  readonly count: number;
+}
+
+export interface EventCounts {
+  /** Counts the hours that are over and not counted yet. */
+  rollUp(): Promise<void>;
+  /** A tenant's events of the span, oldest slice first. */
+  of(tenant: string, span: Span): AsyncIterable<readonly Counted[]>;
+  /** The same of all tenants. */
+  ofAll(span: Span): AsyncIterable<readonly TypeCount[]>;
+}
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const MINUTE = 60_000;
+/** An event is on the disk by then, however slow its commit. */
+const LATE = 5 * MINUTE;
+/** The loop turns after so long a time of reading, ms. */
+const HOLD = 10;
+
+/** The counts of this store. */
+export function createEventCounts({ store, clock }: { store: Store; clock: Clock }): EventCounts {
+  /** All before is counted. */
+  let counted = 0;
+  let rolling: Promise<void> | undefined;
+
+  function rollUp(): Promise<void> {
+    rolling ??= countOver().finally(() => (rolling = undefined));
+    return rolling;
+  }
+
+  async function countOver(): Promise<void> {
+    const over = hourOf(clock.now() - LATE);
+    if (counted >= over) return;
+    const last = await lastCountedHour(store);
+    let from = Math.max(counted, last === undefined ? 0 : last + HOUR);
+    while (from < over) {
+      const next = await nextEventAt(store, from);
+      if (next === undefined || next >= over) break;
+      await store.write([countHour(hourOf(next))]);
+      from = hourOf(next) + HOUR;
+    }
+    counted = over;
+  }
+
+  /** The span in slices: days of whole hours that are counted, minutes of what is not. */
+  async function* slices({ from, until }: Span): AsyncGenerator<Span & { readonly live: boolean }> {
+    // What is counted while this runs does not concern it: the events are still there.
+    const whole = hourOf(Math.min(until, counted));
+    let began = clock.monotonic();
+    for (let at = from; at < until;) {
+      const live = at >= whole || at !== hourOf(at);
+      const end = live ? Math.min(at + MINUTE, hourOf(at) + HOUR, until) : Math.min(at + DAY, whole);
+      yield { from: at, until: end, live };
+      at = end;
+      if (clock.monotonic() - began < HOLD) continue;
+      await turn();
+      began = clock.monotonic();
+    }
+  }
+
+  return {
+    rollUp,
+    async *of(tenant, { from, until }) {
+      await rollUp();
+      const first = (await firstCountedHour(store, tenant)) ?? counted;
+      const known = { from: Math.max(from, first), until: Math.min(until, clock.now() + 1) };
+      for await (const slice of slices(known)) {
+        if (slice.live) yield (await eventsOf(store, tenant, slice)).map((row) => ({ ...row, ...spanOf(slice) }));
+        else
+          yield (await hoursOf(store, tenant, slice)).map(({ hour, ...row }) => ({
+            ...row,
+            from: hour,
+            until: hour + HOUR,
+          }));
+      }
+    },
+    async *ofAll({ from, until }) {
+      await rollUp();
+      for await (const slice of slices({ from, until: Math.min(until, clock.now() + 1) })) {
+        yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice));
+      }
+    },
+  };
+}
+
+/** The start of the UTC hour. */
+export function hourOf(at: number): number {
+  return at - (at % HOUR);
+}
+
+function spanOf({ from, until }: Span): Span {
+  return { from, until };
+}
