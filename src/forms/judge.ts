@@ -1,22 +1,22 @@
 /**
  * Whether a submission is spam, with a score and the reasons by name, so that its owner can see why. In time linear in the
- * text, of which the first 256 KiB are read.
- *
- * | reason | score | what |
- * |---|---|---|
- * | honeypot | 100 | a field that people do not see was filled in |
- * | blocklist | 100 | a word, address, domain or network of the form's blocklist |
- * | and with `content_filter` | | see content-filter.ts |
+ * text, of which the first 256 KiB are read. docs/spam.md says what counts for how much.
  *
  * From 10 points on it is spam at level `normal`, from 5 on at `strict`. No single sign of what honest people do as well
- * reaches 10: two links, a code snippet, capital letters, a quoted mail.
+ * reaches 10: two links, a code snippet, capital letters, a quoted mail, any language.
  */
 import type { Form } from '../config/snapshot.ts';
-import { blockedBy } from './blocklist.ts';
-import { contentReasons, type Reason } from './content-filter.ts';
-import { valuesOf, type Control, type Field } from './fields.ts';
-
-export type { Reason };
+import { parseAddress } from '../lib/addresses.ts';
+import { emailOf, replyToOf, valuesOf, type Control, type Field } from './fields.ts';
+import { addressReasons, NO_MX, noMx, type RefusesMail } from './spam/addresses.ts';
+import { blockedBy } from './spam/blocklist.ts';
+import { disguiseReasons } from './spam/disguise.ts';
+import { gibberishReasons } from './spam/gibberish.ts';
+import { headerReasons } from './spam/headers.ts';
+import { linkReasons, linksOf } from './spam/links.ts';
+import { phraseReasons } from './spam/phrases.ts';
+import type { Reason, Value } from './spam/reasons.ts';
+import { repetitionReasons } from './spam/repetition.ts';
 
 export interface Judgement {
   readonly verdict: 'accept' | 'spam';
@@ -31,29 +31,81 @@ export interface Judged {
   readonly ip: string;
 }
 
+type Rules = Pick<Form, 'config'>;
+
+/** Judges a submission by its form's `spam_protection`; a promise only where DNS has to be asked. */
+export type Judge = (form: Rules, judged: Judged) => Judgement | Promise<Judgement>;
+
 const CERTAIN = 100;
 const SPAM_FROM = { normal: 10, strict: 5 } as const;
 const LONGEST_TEXT = 256 * 1024;
 
-/** Judges a submission by its form's `spam_protection`. */
-export function judge({ config }: Pick<Form, 'config'>, { fields, control, ip }: Judged): Judgement {
-  const { level, content_filter: filters, blocklist } = config.spam_protection;
+/** The judge that also asks whether the visitor's address can get mail, only where that decides. */
+export function createJudge(refusesMail: RefusesMail): Judge {
+  return (form, judged) => {
+    const judgement = judge(form, judged);
+    const { level, content_filter: filters } = form.config.spam_protection;
+    if (!filters || judgement.verdict === 'spam' || judgement.score + NO_MX < SPAM_FROM[level]) return judgement;
+    const domain = parseAddress(addressOf(form, judged) ?? '')?.domain;
+    return domain === undefined ? judgement : withLookup(form, judgement, { domain, refusesMail });
+  };
+}
+
+async function withLookup(
+  { config }: Rules,
+  judgement: Judgement,
+  { domain, refusesMail }: { domain: string; refusesMail: RefusesMail },
+): Promise<Judgement> {
+  if (!(await refusesMail(domain))) return judgement;
+  return sum([...judgement.reasons, noMx(domain)], config.spam_protection.level);
+}
+
+/** What the submission itself says. */
+export function judge(form: Rules, judged: Judged): Judgement {
+  const { level, content_filter: filters, blocklist } = form.config.spam_protection;
   const reasons: Reason[] = [];
-  const [trap] = control.trapped;
+  const [trap] = judged.control.trapped;
   if (trap !== undefined) reasons.push({ name: 'honeypot', score: CERTAIN, detail: `the field ${trap} was filled in` });
   if (filters || blocklist.length > 0) {
-    const values = textOf(fields, control);
-    const blocked = blockedBy(blocklist, { text: values.map(({ text }) => text).join('\n'), ip });
+    const values = textOf(judged);
+    const text = values.map((value) => value.text).join('\n');
+    const blocked = blockedBy(blocklist, { text, ip: judged.ip });
     if (blocked !== undefined) reasons.push({ name: 'blocklist', score: CERTAIN, detail: blocked });
-    if (filters) reasons.push(...contentReasons(values));
+    if (filters) reasons.push(...contentReasons(form, values, text), ...addressReasons(addressOf(form, judged)));
   }
-  const score = reasons.reduce((sum, reason) => sum + reason.score, 0);
+  return sum(reasons, level);
+}
+
+function sum(reasons: readonly Reason[], level: keyof typeof SPAM_FROM): Judgement {
+  const score = reasons.reduce((points, reason) => points + reason.score, 0);
   return { verdict: score >= SPAM_FROM[level] ? 'spam' : 'accept', score, reasons };
 }
 
+function contentReasons(form: Rules, values: readonly Value[], text: string): Reason[] {
+  const links = linksOf(text);
+  return [
+    ...linkReasons(values, text, links),
+    ...headerReasons(values, text),
+    ...repetitionReasons(values, text),
+    ...phraseReasons(text, links.length > 0),
+    ...disguiseReasons(text, () => ownTexts(form), links.length > 0),
+    ...gibberishReasons(values),
+  ];
+}
+
+/** The words that the form itself shows to its visitors, as far as the configuration knows them. */
+function ownTexts({ config }: Rules): string {
+  const labels = Object.values(config.fields).map(({ label }) => label ?? '');
+  return [config.name ?? '', config.thank_you ?? '', ...labels].join('\n');
+}
+
+function addressOf({ config }: Rules, { fields, control }: Judged): string | undefined {
+  return emailOf(fields, config) ?? replyToOf(control);
+}
+
 /** All that the visitor wrote, with the name of its field, as far as it is read. */
-function textOf(fields: readonly Field[], { subject, replyTo }: Control): { name: string; text: string }[] {
-  const values: { name: string; text: string }[] = [];
+function textOf({ fields, control: { subject, replyTo } }: Judged): Value[] {
+  const values: Value[] = [];
   let left = LONGEST_TEXT;
   const sent: readonly Field[] = [...fields, ['_subject', subject ?? ''], ['_replyto', replyTo ?? '']];
   for (const [name, value] of sent) {
