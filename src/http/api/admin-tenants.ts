@@ -19,6 +19,13 @@ export interface AdminTenantsParts {
   readonly clock: Clock;
 }
 
+/** The operator's tenant has an id of its own form. */
+const cursor = z
+  .string()
+  .regex(/^ten_([0-9a-z]{26}|operator)$/, 'must be a next_cursor that was answered')
+  .optional()
+  .describe('The next_cursor of the page before.');
+
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/tenants…` */
@@ -28,8 +35,8 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
       ...ADMIN,
       method: 'GET',
       path: '/admin/tenants',
-      summary: 'Lists the tenants, newest first.',
-      query: z.strictObject(listing('ten')),
+      summary: 'Lists the tenants: the operator’s, then the others, newest first.',
+      query: z.strictObject({ ...listing('ten'), cursor }),
       answer: listOf('tenants', tenantShape),
       async handle({ query: { limit, cursor } }) {
         const [rows, count] = await Promise.all([
@@ -98,7 +105,8 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
   ];
 }
 
-function checkPlan({ snapshot }: Exchange, name: string): Refusal | undefined {
+/** The refusal of a plan that the configuration does not have. */
+export function checkPlan({ snapshot }: Exchange, name: string): Refusal | undefined {
   const plans = [...plansOf(snapshot.server).keys()];
   return plans.includes(name) ? undefined : invalidAt('plan', `must be one of ${plans.join(', ')}`);
 }
