@@ -240,7 +240,7 @@ describe('at level normal', () => {
 });
 
 test('strict catches what normal lets pass, and nothing that shows no sign at all', () => {
-  const pitch = { ...person, message: 'We sell backlinks and guest posts.' };
+  const pitch = { ...person, message: 'We sell backlinks and guest posts, reply for a free quote.' };
   expect(verdictOf(pitch).verdict).toBe('accept');
   expect(verdictOf(pitch, { level: 'strict' }).verdict).toBe('spam');
   for (const [, values] of HONEST.slice(0, 8)) expect(verdictOf(values, { level: 'strict' }).verdict).toBe('accept');

@@ -44,9 +44,9 @@ export function phraseReasons(text: string, hasLinks: boolean): Reason[] {
   const approach = found(plain, APPROACH);
   const reasons: Reason[] = [];
   if (goods.length > 0) reasons.push({ name: 'goods', score: Math.min(10, goods.length * 5), detail: listed(goods) });
-  if (pitch.length > 0) reasons.push({ name: 'pitch', score: Math.min(6, pitch.length * 3), detail: listed(pitch) });
+  if (pitch.length > 0) reasons.push({ name: 'pitch', score: Math.min(8, pitch.length * 2), detail: listed(pitch) });
   if (approach.length > 0) {
-    reasons.push({ name: 'approach', score: Math.min(9, approach.length * 3), detail: listed(approach) });
+    reasons.push({ name: 'approach', score: Math.min(12, approach.length * 3), detail: listed(approach) });
   }
   if (goods.length + pitch.length + approach.length >= 2 && hasLinks) {
     reasons.push({ name: 'offer', score: 3, detail: 'such words and a link' });

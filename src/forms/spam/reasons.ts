@@ -22,8 +22,8 @@ export const REASONS = {
   same_text: { points: [6, 10], what: 'the same longer text in three fields or more: 6; with a link: 10' },
   repetition: { points: [4, 6], what: 'one character 50 times in a row: 4; few words over and over: 6' },
   goods: { points: [5, 10], what: '5 for each phrase of what spam sells' },
-  pitch: { points: [3, 6], what: '3 for each trade that is offered unasked (backlinks, crypto trading, …)' },
-  approach: { points: [3, 9], what: '3 for each phrase with which such offers address strangers' },
+  pitch: { points: [2, 8], what: '2 for each trade that is offered unasked (backlinks, crypto trading, …)' },
+  approach: { points: [3, 12], what: '3 for each phrase with which such offers address strangers' },
   offer: { points: [3, 3], what: 'two of these phrases and a link' },
   script_mismatch: {
     points: [2, 8],
