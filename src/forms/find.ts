@@ -1,6 +1,13 @@
-/** Which form an address names. */
+/** Which form an address names: those of the configuration are known at once, those that the API made are in the database. */
+import { collectionOf, ownForm, type Collection } from '../config/forms.ts';
+import { collectionSchema, formSchema } from '../config/schema-project.ts';
+import type { ServerConfig } from '../config/schema.ts';
 import type { Domain, Form, Snapshot } from '../config/snapshot.ts';
 import { parseDomain } from '../lib/addresses.ts';
+import { findCollectionRow } from '../store/collections.ts';
+import { findForm } from '../store/forms.ts';
+import type { Store } from '../store/store.ts';
+import type { CollectionRow, FormRow } from '../store/tables-accounts.ts';
 
 /** The domain of this name, in whatever case or script it is written. */
 export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
@@ -18,4 +25,50 @@ export function findSendForm(domain: Domain, named: string | undefined): Form | 
   }
   const [only, ...others] = domain.forms.values();
   return others.length === 0 ? only : undefined;
+}
+
+/** The domain of the configuration that this host (`www.example.com`) is, or is within. */
+export function domainOfHost(snapshot: Snapshot, host: string): Domain | undefined {
+  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const domain = snapshot.domains.get(name);
+    if (domain !== undefined) return domain;
+  }
+  return undefined;
+}
+
+/** The form of the domain with this key, else the one that is called so. */
+export function findNamedForm({ forms }: Domain, name: string): Form | undefined {
+  return forms.get(name) ?? [...forms.values()].find((form) => form.name === name);
+}
+
+/** The collection of this name: the configuration's goes before one that the API made. */
+export async function findCollection(snapshot: Snapshot, store: Store, name: string): Promise<Collection | undefined> {
+  return snapshot.collections.get(name) ?? (await findMadeCollection(store, name, snapshot.server));
+}
+
+/** The collection of this name that the API made. */
+export async function findMadeCollection(
+  store: Store,
+  name: string,
+  server: ServerConfig,
+): Promise<Collection | undefined> {
+  const row = await findCollectionRow(store, name);
+  return row && collectionOfRow(row, server);
+}
+
+/** A form by its id `frm_…`, or undefined. */
+export async function findOwnForm(store: Store, id: string, server: ServerConfig): Promise<Form | undefined> {
+  const row = await findForm(store, id);
+  return row && formOfRow(row, server);
+}
+
+/** The collection that the row says. */
+export function collectionOfRow({ name, tenant, config }: CollectionRow, server: ServerConfig): Collection {
+  return collectionOf({ name, tenant, project: undefined, config: collectionSchema.parse(JSON.parse(config)), server });
+}
+
+/** The form that the row says. */
+export function formOfRow({ id, tenant, kind, name, config, confirmed_at }: FormRow, server: ServerConfig): Form {
+  const form = formSchema.parse(JSON.parse(config));
+  return ownForm({ id, tenant, kind, name, config: form, confirmed: confirmed_at !== null }, server);
 }

@@ -2,9 +2,9 @@
  * Where the bytes of forms' mail come from: loaded, rendered under the revision that accepted the submission, composed
  * and signed, when it is first tried. The same message gives the same mail, but for the time of its signature.
  */
-import type { RevisionOf } from '../access/revisions.ts';
+import type { Revision, RevisionOf } from '../access/revisions.ts';
 import type { FormConfig, ServerConfig } from '../config/schema.ts';
-import { projectSchema } from '../config/schema.ts';
+import { formSchema } from '../config/schema-project.ts';
 import type { Log } from '../lib/log.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { finishMail, type Desk } from '../mail/finish.ts';
@@ -16,6 +16,7 @@ import type { FileRow, MessageRow } from '../store/tables.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 import { acknowledgment } from './acknowledge.ts';
 import type { FormMail } from './form-mail.ts';
+import { findMadeCollection, findOwnForm } from './find.ts';
 import { notification, shortened, withoutAttachments } from './notify.ts';
 import { readAcknowledgmentSource, readControl, readFields, readNotificationSource } from './stored.ts';
 
@@ -36,13 +37,16 @@ export function createFormSource(options: FormSourceOptions): Source {
   let builtin: TemplateSet | undefined;
 
   async function load(message: MessageRow, submission: SubmissionToMail, key: string): Promise<FormMail> {
-    const { domain, revision: id } = submission;
-    const revision = await revisionOf(id);
-    const known = revision?.config.domains[domain]?.forms[key];
-    // The lead arrives even where its revision cannot be read any more: plainly.
-    if (known === undefined)
-      log.error('revision.missing', { revision: id, form: submission.form, message: message.id });
-    const form = known ?? plainForm(domain, key);
+    const { revision: id } = submission;
+    const revision = id === '' ? undefined : await revisionOf(id);
+    const known = await formOf(submission, key, { revision, store, server: config() });
+    // The lead arrives even where its form is gone, or its revision cannot be read any more: plainly.
+    if (known === undefined) {
+      const facts = { form: submission.form, message: message.id };
+      if (id === '') log.info('form.gone', facts);
+      else log.error('revision.missing', { revision: id, ...facts });
+    }
+    const form = known ?? formSchema.parse({});
     return {
       message,
       submission,
@@ -110,10 +114,26 @@ export function createFormSource(options: FormSourceOptions): Source {
   return { prepare };
 }
 
-/** A form of which nothing is known but its name. */
-function plainForm(domain: string, key: string): FormConfig {
-  const project = { project: { name: domain, slug: 'none' }, domains: { [domain]: { forms: { [key]: {} } } } };
-  const form = projectSchema.parse(project).domains[domain]?.forms[key];
-  if (form === undefined) throw new Error(`${key} is no form`);
-  return form;
+interface Known {
+  readonly revision: Revision | undefined;
+  readonly store: Store;
+  readonly server: ServerConfig;
+}
+
+/** The form as the revision that accepted the submission has it; one that the API made, as it is now. */
+async function formOf(
+  { form, domain, revision: id }: SubmissionToMail,
+  key: string,
+  { revision, store, server }: Known,
+): Promise<FormConfig | undefined> {
+  const collection = /^c\/([^/]+)\//.exec(form)?.[1];
+  if (id === '') {
+    const made =
+      collection === undefined
+        ? await findOwnForm(store, form, server)
+        : (await findMadeCollection(store, collection, server))?.forms.get(key);
+    return made && { ...made.config, name: made.name };
+  }
+  if (collection === undefined) return revision?.config.domains[domain]?.forms[key];
+  return revision?.config.collections[collection]?.forms[key];
 }

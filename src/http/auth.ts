@@ -59,10 +59,15 @@ export async function admit(
   need: Omit<Need, 'ip'>,
 ): Promise<Principal | Refusal> {
   const principal = await principalOf(exchange, authenticator);
-  if (principal === undefined) return refuse('AUTH_MISSING_KEY', { headers: CHALLENGE });
+  if (principal === undefined) return refuseMissingKey();
   if ('kind' in principal) return principal;
   const denial = decide(principal, { ...need, ip: exchange.ip });
   return denial === undefined ? principal : refuse(denial);
+}
+
+/** The refusal where a key is needed and none is shown. */
+export function refuseMissingKey(): Refusal {
+  return refuse('AUTH_MISSING_KEY', { headers: CHALLENGE });
 }
 
 function refusalOfKey(fault: AuthFault): Refusal {

@@ -1,11 +1,12 @@
 /**
  * Which pages may use a form: those of its domain and of the domain's subdomains, those of the form's `allowed_origins`,
- * and this server's own, because our error page sends the form again. Scheme and port of the domain's pages are free.
+ * and this server's own, because our error page sends the form again. Scheme and port of the domain's pages are free. A form
+ * without a domain that lists no origins may be used from everywhere.
  */
 import type { ServerResponse } from 'node:http';
 import cors from '@koa/cors';
 import type Koa from 'koa';
-import type { Domain, Form } from '../config/snapshot.ts';
+import type { Audience } from '../config/forms.ts';
 import type { ServerConfig } from '../config/schema.ts';
 
 const ALLOWED_HEADERS =
@@ -42,18 +43,20 @@ export function originOf(url: string): string | undefined {
 }
 
 /** The host of an origin, without its port. */
-function hostOf(origin: string): string {
+export function hostOf(origin: string): string {
   const host = origin.slice(origin.indexOf('://') + 3);
   const colon = host.lastIndexOf(':');
   return colon === -1 || host.endsWith(']') ? host : host.slice(0, colon);
 }
 
-/** Whether a page of this origin may use the form; without a form, whether it may use any of the domain's. */
-export function originAllowed(origin: string, domain: Pick<Domain, 'name' | 'forms'>, form: Form | undefined): boolean {
-  const host = hostOf(origin);
-  if (host === domain.name || host.endsWith(`.${domain.name}`)) return true;
-  const forms = form === undefined ? domain.forms.values() : [form];
-  return [...forms].some(({ config }) => config.allowed_origins.some((allowed) => originOf(allowed) === origin));
+/** Whether a page of this origin is one of these. */
+export function originAllowed(origin: string, { domain, origins, anyone }: Audience): boolean {
+  if (anyone) return true;
+  if (domain !== undefined) {
+    const host = hostOf(origin);
+    if (host === domain || host.endsWith(`.${domain}`)) return true;
+  }
+  return origins.some((allowed) => originOf(allowed) === origin);
 }
 
 /**
@@ -71,10 +74,12 @@ export function isOwnOrigin(origin: string, server: ServerConfig['server'], host
   );
 }
 
-/** The origins of a form's pages as CSP source expressions. */
-export function pageSources(domain: Domain, form: Form | undefined): string[] {
-  const { name } = domain;
-  const allowed = (form?.config.allowed_origins ?? []).map(originOf).filter((origin) => origin !== undefined);
-  const own = ['https:', 'http:'].flatMap((scheme) => [`${scheme}//${name}:*`, `${scheme}//*.${name}:*`]);
-  return [...own, ...allowed];
+/** The same pages as CSP source expressions. */
+export function pageSources({ domain, origins, anyone }: Audience): string[] {
+  if (anyone) return ['https:', 'http:'];
+  const own =
+    domain === undefined
+      ? []
+      : ['https:', 'http:'].flatMap((scheme) => [`${scheme}//${domain}:*`, `${scheme}//*.${domain}:*`]);
+  return [...own, ...origins.map(originOf).filter((origin) => origin !== undefined)];
 }

@@ -24,7 +24,7 @@ import { createFormHandler } from './routes/form.ts';
 import { parseFormPath } from './routes/form-path.ts';
 import type { SubmitParts } from './routes/submit.ts';
 import { mountRoutes, refused, type TableParts } from './routes/table.ts';
-import { readableFor, visitOf, type Visit } from './routes/visit.ts';
+import { readableFor, visitOf, type Visit, type VisitParts } from './routes/visit.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly limits: Limits;
@@ -75,7 +75,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   app.on('error', (error: unknown) => log.debug('http.connection_failed', errorFields(error)));
   app.use(serve);
   if (extra !== undefined) app.use(extra);
-  app.use(forms(createFormHandler(options)));
+  app.use(forms(createFormHandler(options), options));
   mountRoutes(app, options);
   const respond = app.callback();
 
@@ -133,6 +133,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       snapshot: current,
       ip,
       local: isLocal,
+      address: limit,
       limit,
     };
   }
@@ -209,7 +210,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 const SETTLE_MS = 25;
 
 /** Requests to forms' addresses, whose every answer says which page may read it. */
-function forms(handle: (visit: Visit) => Promise<Answer>): Koa.Middleware<State> {
+function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Koa.Middleware<State> {
   const preflight = preflights();
   return async (ctx, next) => {
     const { exchange } = ctx.state;
@@ -218,7 +219,8 @@ function forms(handle: (visit: Visit) => Promise<Answer>): Koa.Middleware<State>
       await next();
       return;
     }
-    const visit = visitOf(exchange, path);
+    const found = visitOf(exchange, path, parts);
+    const visit = found instanceof Promise ? await found : found;
     const origin = readableFor(visit);
     setReadable(ctx.res, origin);
     if (exchange.method === 'OPTIONS') {

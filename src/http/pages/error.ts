@@ -15,6 +15,8 @@ export interface ErrorPage {
   /** Until the limit has room again, seconds. */
   readonly wait?: number | undefined;
   readonly formAction?: readonly string[];
+  /** Where the form is sent again; undefined: where it came from. */
+  readonly action?: string | undefined;
   readonly ancestors?: readonly string[];
 }
 
@@ -26,9 +28,10 @@ const HEADINGS: Partial<Record<ErrorCode, string>> = {
   ORIGIN_NOT_ALLOWED: 'This page may not use the form',
 };
 
-export function errorPage({ refusal, requestId, form, typed, wait, formAction, ancestors }: ErrorPage): Page {
+export function errorPage({ refusal, requestId, form, typed, wait, formAction, action, ancestors }: ErrorPage): Page {
   const faults = refusal.errors ?? [];
-  const again = form !== undefined && typed !== undefined ? typedForm({ form, typed, errors: faults }) : undefined;
+  const again =
+    form !== undefined && typed !== undefined ? typedForm({ form, typed, errors: faults, action }) : undefined;
   const heading = HEADINGS[refusal.code] ?? 'Your message was not sent';
   return layout({
     title: `Error: ${heading}`,

@@ -5,8 +5,8 @@ import { layout, mark, type Page } from './layout.ts';
 
 export interface ThankYou {
   readonly form: Form;
-  /** Where "back" leads. */
-  readonly back: string;
+  /** Where "back" leads; undefined where nobody knows. */
+  readonly back: string | undefined;
   readonly ancestors: readonly string[];
 }
 
@@ -18,6 +18,6 @@ export function thankYouPage({ form, back, ancestors }: ThankYou): Page {
     content: html`${mark('good')}
 <h1>Thank you</h1>
 <div role="status">${words.split(/\n+/).map((line) => html`<p>${line}</p>`)}</div>
-<p class="actions"><a class="button" href="${back}">Back to ${form.domain}</a></p>`,
+${back !== undefined && html`<p class="actions"><a class="button" href="${back}">Back to ${form.audience.domain ?? new URL(back).host}</a></p>`}`,
   });
 }

@@ -1,6 +1,6 @@
 /**
  * The form again with what the visitor typed, ready to be sent to the same address: nobody types a message twice. It has
- * no `action`, so that it goes where the page came from, whatever path a proxy in front shows.
+ * no `action` unless told, so that it goes where the page came from, whatever path a proxy in front shows.
  */
 import type { Form } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/fault.ts';
@@ -24,6 +24,7 @@ export interface TypedForm {
   readonly form: Form;
   readonly typed: Typed;
   readonly errors: readonly FieldError[];
+  readonly action?: string | undefined;
 }
 
 interface Field {
@@ -39,6 +40,7 @@ export function typedForm({
   form,
   typed,
   errors,
+  action,
 }: TypedForm): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
   const size = typed.entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
   if (typed.entries.length + typed.files.length === 0 || size > MOST_CHARACTERS) return undefined;
@@ -51,7 +53,7 @@ export function typedForm({
   const fields = fieldsOf(shown, typed.files, errors);
   const uploads = fields.some((field) => isFile(form, field));
   return {
-    html: html`<form method="post"${uploads && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
+    html: html`<form method="post"${action !== undefined && html` action="${action}"`}${uploads && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
 ${hidden.map(hiddenField)}${fields.map((field) => fieldHtml(form, field))}<p class="actions"><button type="submit">Send</button></p>
 </form>`,
     ids: new Map(fields.map(({ name, id }) => [name, id])),

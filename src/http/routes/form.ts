@@ -1,14 +1,15 @@
 /** A form's address, whatever the method: posts are submissions, and a browser that opens it learns what it is. */
 import type { Answer } from '../answer.ts';
 import { json, page } from '../answer.ts';
+import { endpointOf } from '../endpoint.ts';
 import { refuse, shapeB, statusOf, type Refusal } from '../errors.ts';
 import { wantsPage } from '../negotiate.ts';
 import { formAddressPage } from '../pages/form-address.ts';
 import { rateLimited } from '../rate.ts';
 import { refusedForm, thankYou, type Seen } from './outcome.ts';
-import { servedDomain } from './served.ts';
+import { refuseUnserved } from './served.ts';
 import { createSubmit, type SubmitParts } from './submit.ts';
-import { endpointOf, readableFor, type Visit } from './visit.ts';
+import { readableFor, type Visit } from './visit.ts';
 
 const ALLOW = 'GET, HEAD, POST, OPTIONS';
 
@@ -33,13 +34,14 @@ export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise
     const { exchange, form, path } = visit;
     if (!exchange.limit.allowed && !exchange.local) return refused(visit, rateLimited(exchange.limit, exchange.at));
     const seen: Seen = { form };
-    const domain = await servedDomain(visit, parts.domains, seen);
-    if ('kind' in domain) return refusedForm(visit, domain, seen);
-    if (form === undefined && path.form !== undefined) return refused(visit, refuse('FORM_NOT_FOUND'));
+    const unserved = await refuseUnserved(visit, parts, seen);
+    if (unserved !== undefined) return refusedForm(visit, unserved, seen);
+    const isSend = path.kind === 'domain' && path.form === undefined;
+    if (form === undefined && !isSend) return refused(visit, refuse('FORM_NOT_FOUND'));
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(visit);
     return exchange.query === 'thanks'
-      ? thankYou(visit, domain, form)
-      : page(formAddressPage({ form, endpoint: endpointOf(visit) }));
+      ? thankYou(visit, form)
+      : page(formAddressPage({ form, endpoint: endpointOf(exchange, form) }));
   }
 
   /** What is left of preflights: those of foreign pages, and requests that only ask what is allowed here. */

@@ -1,24 +1,33 @@
-/** Whether the forms of a domain are served: it is configured, its configuration is in order, and DNS has said that it is its owner's. */
+/** Whether what stands at the address is served: its configuration is in order, DNS has said that its domain is its owner's, and its owner is not suspended. */
 import type { Domains } from '../../access/domains.ts';
-import type { Domain } from '../../config/snapshot.ts';
-import { parseDomain } from '../../lib/addresses.ts';
-import { refuse, unavailable, type Refusal } from '../errors.ts';
+import { isServed } from '../../access/tenants.ts';
+import { OPERATOR } from '../../store/revisions.ts';
+import type { Store } from '../../store/store.ts';
+import { refuse, type Refusal } from '../errors.ts';
 import type { Seen } from './outcome.ts';
-import type { Visit } from './visit.ts';
+import { outageOf, type Visit } from './visit.ts';
 
-/** The domain, or why not; `seen` then knows what a domain that is not verified has to publish. */
-export async function servedDomain(
-  { exchange, path, domain }: Visit,
-  domains: Pick<Domains, 'status' | 'report'>,
+export interface ServedParts {
+  readonly domains: Pick<Domains, 'status' | 'report'>;
+  readonly store: Store;
+}
+
+/** Why nothing is served at the address, or nothing; `seen` then knows what a domain that is not verified has to publish. */
+export async function refuseUnserved(
+  visit: Visit,
+  { domains, store }: ServedParts,
   seen: Seen,
-): Promise<Domain | Refusal> {
-  if (domain === undefined) {
-    const name = parseDomain(path.domain);
-    const broken = name !== undefined && exchange.snapshot.unavailable.has(name);
-    return broken ? unavailable() : refuse('DOMAIN_NOT_FOUND');
-  }
+): Promise<Refusal | undefined> {
+  const { domain, form, path } = visit;
+  const outage = outageOf(visit);
+  if (outage !== undefined) return outage;
+  if (domain === undefined && path.kind === 'domain') return refuse('DOMAIN_NOT_FOUND');
+  const tenant = domain?.project.tenant ?? form?.tenant;
+  // The operator's own is always served; asking would cost each of its forms a turn.
+  if (tenant !== undefined && tenant !== OPERATOR && !(await isServed(store, tenant))) return refuse('INACTIVE');
+  if (domain === undefined) return undefined;
   const status = domains.status(domain.name);
-  if (status !== undefined && status !== 'pending') return domain;
+  if (status !== undefined && status !== 'pending') return undefined;
   seen.records = (await domains.report(domain.name))?.records ?? [];
   return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: seen.records } });
 }

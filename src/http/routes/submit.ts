@@ -3,10 +3,11 @@
  * needs no body comes first. Whatever is answered with success is on the disk; whatever is refused is never sent, and what
  * had come of it is dropped.
  */
-import type { Domains } from '../../access/domains.ts';
 import type { Authenticator } from '../../access/authenticate.ts';
+import { decide } from '../../access/decide.ts';
 import type { Idempotency } from '../../access/idempotency.ts';
-import type { Limits } from '../../access/limits.ts';
+import type { Limits, Verdict } from '../../access/limits.ts';
+import type { Principal } from '../../access/principal.ts';
 import type { Domain, Form } from '../../config/snapshot.ts';
 import type { Accept } from '../../forms/accept.ts';
 import type { SubmittedBody } from '../../forms/fields.ts';
@@ -14,22 +15,26 @@ import type { FileStore } from '../../forms/files.ts';
 import { findSendForm } from '../../forms/find.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Answer } from '../answer.ts';
-import { principalOf } from '../auth.ts';
+import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
-import { tighter } from '../exchange.ts';
+import { tighter, type Exchange } from '../exchange.ts';
 import type { FreeSpace } from '../free-space.ts';
 import { rateLimited } from '../rate.ts';
 import { faultRefusal } from '../faults.ts';
+import type { FormPath } from './form-path.ts';
 import { acceptedForm, refusedForm, type Seen } from './outcome.ts';
-import { servedDomain } from './served.ts';
+import { refuseUnserved, type ServedParts } from './served.ts';
 import { createTake, type Posted } from './take.ts';
 import { refuseOrigin, type Visit } from './visit.ts';
 
-export interface SubmitParts {
-  readonly domains: Pick<Domains, 'status' | 'report'>;
+export interface SubmitParts extends ServedParts {
   readonly authenticator: Authenticator;
   readonly limits: Pick<Limits, 'takeSubmission'>;
+  /** Counts the request against the account and the key; undefined where nothing limits them. */
+  readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
+  /** Counts what became of the request of a key. */
+  readonly used: (principal: Principal, status: number) => void;
   readonly files: FileStore;
   readonly idempotency: Idempotency;
   readonly accept: Accept;
@@ -39,27 +44,29 @@ export interface SubmitParts {
 
 /** The handler of `POST` on a form's address. */
 export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answer> {
-  const { domains, limits, files, freeSpace, log } = parts;
+  const { limits, files, freeSpace, log } = parts;
   const take = createTake(parts);
 
-  async function attempt(visit: Visit, seen: Seen): Promise<Answer | Refusal> {
+  async function attempt(visit: Visit, seen: Asking): Promise<Answer | Refusal> {
     const { exchange } = visit;
     if (!exchange.limit.allowed && !exchange.local) return rateLimited(exchange.limit, exchange.at);
-    const domain = await servedDomain(visit, domains, seen);
-    if ('kind' in domain) return domain;
-    let form = visit.form;
+    const unserved = await refuseUnserved(visit, parts, seen);
+    if (unserved !== undefined) return unserved;
+    let { form } = visit;
     let read: ReadBody | undefined;
-    if (visit.path.form === undefined) {
+    if (visit.domain !== undefined && isSend(visit.path)) {
       read = await receive(visit, undefined, seen);
       if (read.refusal !== undefined) return read.refusal;
-      ({ form, read } = formOfBody(domain, read));
+      ({ form, read } = formOfBody(visit.domain, read));
       seen.typed = read.typed;
     }
     if (form === undefined) return drop(refuse('FORM_NOT_FOUND'), read);
     seen.form = form;
     const principal = await principalOf(exchange, parts.authenticator);
     if (principal !== undefined && 'kind' in principal) return drop(principal, read);
-    const stranger = refuseOrigin({ exchange, domain, form });
+    seen.principal = principal;
+    const stranger =
+      principal === undefined ? refuseStranger(exchange, form) : await refuseKey(principal, exchange, form);
     if (stranger !== undefined) return drop(stranger, read);
     const admission = await limits.takeSubmission(form, exchange.ip);
     exchange.limit = tighter(exchange.limit, admission.verdict);
@@ -69,7 +76,8 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
       read ??= await receive(visit, form, seen);
       if (read.refusal !== undefined) return read.refusal;
-      const taken = await take({ exchange, form, body: read.body, words: wordsFor(visit, { domain, form }, seen) });
+      const { environment } = principal ?? LIVE;
+      const taken = await take({ exchange, form, environment, body: read.body, words: wordsFor(visit, form, seen) });
       ({ counts } = taken);
       return taken.answer;
     } finally {
@@ -85,27 +93,61 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
     return read;
   }
 
+  /** Why the key, which is known, may not be used here and now. The operator on the machine itself may everywhere. */
+  async function refuseKey(principal: Principal, exchange: Exchange, form: Form): Promise<Refusal | undefined> {
+    if (principal.key === undefined) return undefined;
+    if (principal.tenant.id !== form.tenant)
+      return refuse('AUTH_FORBIDDEN', { message: 'The form is of another account.' });
+    const domain = form.kind === 'domain' ? { name: form.domain } : 'none';
+    const denial = decide(principal, { permission: 'forms.write', domain, ip: exchange.ip });
+    if (denial !== undefined) return refuse(denial);
+    const verdict = await parts.takeAccount(principal);
+    if (verdict === undefined) return undefined;
+    exchange.limit = tighter(exchange.limit, verdict);
+    return verdict.allowed || exchange.local ? undefined : rateLimited(verdict, exchange.at);
+  }
+
   async function drop(refusal: Refusal, read: ReadBody | undefined): Promise<Refusal> {
     if (read !== undefined) await files.discard(read.body.files);
     return refusal;
   }
 
-  return async (visit) => {
-    const seen: Seen = { form: visit.form };
-    const { exchange } = visit;
+  async function answerTo(visit: Visit, seen: Asking): Promise<Answer> {
     try {
       const outcome = await attempt(visit, seen);
       return 'kind' in outcome ? refusedForm(visit, outcome, seen) : outcome;
     } catch (error) {
-      return refusedForm(visit, faultRefusal(error, exchange, log), seen);
+      return refusedForm(visit, faultRefusal(error, visit.exchange, log), seen);
     }
+  }
+
+  return async (visit) => {
+    const seen: Asking = { form: visit.form };
+    const answer = await answerTo(visit, seen);
+    if (seen.principal !== undefined) parts.used(seen.principal, answer.status);
+    return answer;
   };
 }
 
-function wordsFor(visit: Visit, { domain, form }: { domain: Domain; form: Form }, seen: Seen): Posted['words'] {
+/** What is known of a post, and who sends it where that is known. */
+interface Asking extends Seen {
+  principal?: Principal | undefined;
+}
+
+const LIVE = { environment: 'live' } as const;
+
+function isSend(path: FormPath): boolean {
+  return path.kind === 'domain' && path.form === undefined;
+}
+
+function refuseStranger(exchange: Exchange, form: Form): Refusal | undefined {
+  return form.requireApiKey ? refuseMissingKey() : refuseOrigin(exchange, form);
+}
+
+function wordsFor(visit: Visit, form: Form, seen: Seen): Posted['words'] {
   return {
     refused: (refusal) => refusedForm(visit, refusal, seen),
-    accepted: (id, next) => acceptedForm({ visit, domain, form, id, next }),
+    accepted: (id, next) => acceptedForm({ visit, form, id, next }),
   };
 }
 

@@ -23,6 +23,8 @@ export interface TakeParts {
 export interface Posted {
   readonly exchange: Exchange;
   readonly form: Form;
+  /** Of the key that it came with. */
+  readonly environment: 'live' | 'test';
   readonly body: SubmittedBody;
   /** How the visitor is told of each end. */
   readonly words: {
@@ -76,7 +78,7 @@ export function createTake({ files, idempotency, accept, log }: TakeParts): (pos
   }
 
   async function settle(posted: Posted, claim: Claim | undefined): Promise<Taken> {
-    const { exchange, form, body } = posted;
+    const { exchange, form, environment, body } = posted;
     const submission = checkSubmission(form, body);
     if (submission.errors.length > 0) {
       const taken = await refused(posted, refuse('VALIDATION_FAILED', { errors: submission.errors }));
@@ -91,6 +93,7 @@ export function createTake({ files, idempotency, accept, log }: TakeParts): (pos
       ip: exchange.ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
       referer: exchange.request.headers.referer ?? '',
+      environment,
       also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(posted, submission, accepted)))]),
     });
     tell(posted, submission, accepted);

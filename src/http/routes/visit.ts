@@ -1,93 +1,141 @@
 /** A request to a form's address: which form, and whether the page that it comes from may use it. */
+import type { Audience } from '../../config/forms.ts';
 import type { Domain, Form } from '../../config/snapshot.ts';
-import { findDomain } from '../../forms/find.ts';
+import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { isOwnOrigin, originAllowed, originOf, pageSources } from '../cors.ts';
-import { refuse, type Refusal } from '../errors.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Store } from '../../store/store.ts';
+import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources } from '../cors.ts';
+import { refuse, unavailable, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
+import { faultRefusal } from '../faults.ts';
 import type { FormPath } from './form-path.ts';
 
 export interface Visit {
   readonly exchange: Exchange;
   readonly path: FormPath;
+  /** Where the form is one of a domain's. */
   readonly domain: Domain | undefined;
   /** Undefined where there is none; for `send`, until the body is read. */
   readonly form: Form | undefined;
+  /** Why nobody can tell what is there: the configuration or the database is out of order. */
+  readonly outage?: Refusal;
 }
 
-export function visitOf(exchange: Exchange, path: FormPath): Visit {
-  const domain = findDomain(exchange.snapshot, path.domain);
-  return { exchange, path, domain, form: path.form === undefined ? undefined : domain?.forms.get(path.form) };
+export interface VisitParts {
+  readonly store: Store;
+  readonly log: Log;
+}
+
+/** What stands at the address; of a domain's form that is known at once. Never rejects. */
+export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): Visit | Promise<Visit> {
+  switch (path.kind) {
+    case 'domain': {
+      const domain = findDomain(exchange.snapshot, path.domain);
+      const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
+      return { exchange, path, domain, form };
+    }
+    case 'named': {
+      const page = pageOf(exchange);
+      const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
+      return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
+    }
+    case 'collection':
+      return lookUp({ exchange, path }, parts, async () => {
+        const collection = await findCollection(exchange.snapshot, parts.store, path.collection);
+        return collection?.forms.get(path.form);
+      });
+    case 'own':
+      return lookUp({ exchange, path }, parts, () => findOwnForm(parts.store, path.id, exchange.snapshot.server));
+  }
+}
+
+async function lookUp(
+  { exchange, path }: Pick<Visit, 'exchange' | 'path'>,
+  { log }: VisitParts,
+  find: () => Promise<Form | undefined>,
+): Promise<Visit> {
+  const nothing = { exchange, path, domain: undefined, form: undefined };
+  // It is refused, whatever stands there.
+  if (!exchange.limit.allowed && !exchange.local) return nothing;
+  try {
+    return { ...nothing, form: await find() };
+  } catch (error) {
+    return { ...nothing, outage: faultRefusal(error, exchange, log) };
+  }
+}
+
+/** The refusal where the project that has this address is out of service until its file is mended. */
+export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: Visit): Refusal | undefined {
+  if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
+  if (domain !== undefined || form !== undefined) return undefined;
+  const place = placeOf(path);
+  return place !== undefined && snapshot.unavailable.has(place) ? unavailable() : undefined;
+}
+
+function placeOf(path: FormPath): string | undefined {
+  if (path.kind === 'domain') return parseDomain(path.domain);
+  return path.kind === 'collection' ? `c/${path.collection}` : undefined;
+}
+
+/** The page that sent the request: its origin, or where there is none its address. */
+function pageOf({ request }: Exchange): string | undefined {
+  const { origin, referer } = request.headers;
+  const page = origin === undefined || origin === 'null' ? referer : origin;
+  return page === undefined ? undefined : originOf(page);
 }
 
 /** The `Origin` that the answer is readable for, or nothing. */
-export function readableFor({ exchange, path, domain, form }: Visit): string {
-  const { origin } = exchange.request.headers;
+export function readableFor(visit: Visit): string {
+  const { origin } = visit.exchange.request.headers;
   if (origin === undefined) return '';
-  const known = domain ?? brokenDomain(exchange, path);
-  return known !== undefined && mayUse(originOf(origin), { exchange, domain: known, form }) ? origin : '';
+  const audience = audienceOf(visit);
+  return audience.anyone || mayUse(originOf(origin), visit.exchange, audience) ? origin : '';
 }
 
-/** A domain whose configuration cannot be read: its pages shall at least read that. */
-function brokenDomain({ snapshot }: Exchange, { domain }: FormPath): Named | undefined {
-  const name = snapshot.unavailable.size === 0 ? undefined : parseDomain(domain);
-  return name !== undefined && snapshot.unavailable.has(name) ? { name, forms: new Map() } : undefined;
+/** Whose pages may use the form, or, where it is not known, may at least read so. */
+function audienceOf({ exchange, path, domain, form }: Visit): Audience {
+  if (form !== undefined) return form.audience;
+  if (domain !== undefined) {
+    const origins = [...domain.forms.values()].flatMap(({ config }) => config.allowed_origins);
+    return { domain: domain.name, origins, anyone: false };
+  }
+  if (path.kind !== 'domain') return { domain: undefined, origins: [], anyone: true };
+  const name = exchange.snapshot.unavailable.size === 0 ? undefined : parseDomain(path.domain);
+  const broken = name !== undefined && exchange.snapshot.unavailable.has(name);
+  return { domain: broken ? name : undefined, origins: [], anyone: false };
 }
 
 /** Refuses a post from a foreign page; one that names no page at all is refused at level `strict`. */
-export function refuseOrigin({
-  exchange,
-  domain,
-  form,
-}: {
-  exchange: Exchange;
-  domain: Domain;
-  form: Form;
-}): Refusal | undefined {
+export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Refusal | undefined {
   const { origin, referer } = exchange.request.headers;
   const page = origin === undefined ? referer : origin === 'null' ? undefined : origin;
   const allowed =
     page === undefined || page === ''
-      ? form.config.spam_protection.level !== 'strict'
-      : mayUse(originOf(page), { exchange, domain, form });
-  return allowed
-    ? undefined
-    : refuse('ORIGIN_NOT_ALLOWED', { message: `This form may only be used from pages of ${domain.name}.` });
+      ? config.spam_protection.level !== 'strict'
+      : audience.anyone || mayUse(originOf(page), exchange, audience);
+  if (allowed) return undefined;
+  const { domain } = audience;
+  const message = domain === undefined ? undefined : `This form may only be used from pages of ${domain}.`;
+  return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
 
-type Named = Pick<Domain, 'name' | 'forms'>;
-
-interface Use {
-  readonly exchange: Exchange;
-  readonly domain: Named;
-  readonly form: Form | undefined;
-}
-
-/** Whether a page of this origin may use the form, and a browser may be sent on to it. */
-export function mayUse(origin: string | undefined, { exchange, domain, form }: Use): boolean {
+/** Whether a page of this origin may use a form of this audience. */
+export function mayUse(origin: string | undefined, { snapshot, request }: Exchange, audience: Audience): boolean {
   if (origin === undefined) return false;
-  const { snapshot, request } = exchange;
-  return originAllowed(origin, domain, form) || isOwnOrigin(origin, snapshot.server.server, request.headers.host);
+  return originAllowed(origin, audience) || isOwnOrigin(origin, snapshot.server.server, request.headers.host);
 }
 
 /** CSP sources of the pages that may frame ours. */
-export function framers({ domain, form }: Pick<Visit, 'domain' | 'form'>): string[] {
-  return domain === undefined ? [] : ["'self'", ...pageSources(domain, form)];
+export function framers(visit: Visit): string[] {
+  const sources = pageSources(audienceOf(visit));
+  return sources.length === 0 ? [] : ["'self'", ...sources];
 }
 
 /** CSP sources that our page's form may be sent to: here, and where the answer may redirect (browsers ask for those too). */
-export function formTargets({ domain, form }: { domain: Domain; form: Form }): string[] {
-  const redirects = [form.config.redirect, form.config.error_redirect].flatMap((url) =>
+export function formTargets({ audience, config }: Form): string[] {
+  const redirects = [config.redirect, config.error_redirect].flatMap((url) =>
     url === undefined ? [] : (originOf(url) ?? []),
   );
-  return [...new Set(["'self'", ...pageSources(domain, form), ...redirects])];
-}
-
-/** The address of the form as the world sees it. */
-export function endpointOf({ exchange, path }: Pick<Visit, 'exchange' | 'path'>): string {
-  const base =
-    exchange.snapshot.server.server.http.base_url ??
-    `http://${exchange.request.headers.host ?? exchange.snapshot.server.server.hostname}`;
-  const form = path.form === undefined ? `v1/${path.domain}/send` : `${path.domain}/${path.form}`;
-  return `${base.replace(/\/+$/, '')}/${encodeURI(form)}`;
+  return [...new Set(["'self'", ...pageSources(audience), ...redirects])];
 }
