@@ -23,9 +23,12 @@ import { createConfigSource, type ConfigSource, type Reload } from './config/sou
 import { watchConfig } from './config/watch.ts';
 import { startDelivery } from './delivery.ts';
 import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
+import { refusesMail } from './dns/refuses-mail.ts';
 import { createResolver, type Resolver } from './dns/resolver.ts';
+import { createEventCounts } from './events/counts.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { createFileStore } from './forms/files.ts';
+import { createJudge } from './forms/judge.ts';
 import { watchFreeSpace } from './http/free-space.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
@@ -33,12 +36,15 @@ import { systemClock, type Clock } from './lib/clock.ts';
 import { UserError, errorFields } from './lib/errors.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
 import { createStore } from './store/database.ts';
+import { joinPeers } from './peers.ts';
+import { systemMail } from './queue/system-mail.ts';
 import { standingsOf } from './store/domains.ts';
 import { storedProjects } from './store/projects.ts';
 import { OPERATOR, findRevision, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
-import type { Store } from './store/store.ts';
+import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
 import { version } from './version.ts';
+import { openWebhooks } from './webhooks.ts';
 
 export interface DaemonParts {
   /** With a clock or a resolver of its own (tests), delivery runs in this thread. */
@@ -96,7 +102,18 @@ async function compose(
   const snapshot = config.current;
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
-  const domains = createDomains({ store, resolver, clock, log, snapshot });
+  const domains = createDomains({
+    store,
+    resolver,
+    clock,
+    log,
+    snapshot,
+    letter: (letter) => systemMail(letter, snapshot().server.server.hostname, clock.now()),
+    onTransition() {
+      wake();
+      takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+    },
+  });
   await domains.adopt();
   await adoptHostKey({ store, clock }, server.server.hostname);
   const limits = await createLimits({ store, clock, log });
@@ -104,6 +121,7 @@ async function compose(
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
+  const counts = createEventCounts({ store, clock });
   const files = createFileStore({ store, clock });
   const idempotency = createIdempotency({ store, clock });
   const authenticator = createAuthenticator({ store, clock, log });
@@ -111,6 +129,34 @@ async function compose(
 
   const delivery = await openDelivery({ server, store, clock, log, resolver, config: () => snapshot().server, parts });
   ending.push(() => delivery.stop(GRACE_MS));
+  const peers = joinPeers({ store, clock, log, hear });
+  ending.push(() => peers.close());
+
+  /** There is mail to send, here or elsewhere. */
+  function wake(): void {
+    delivery.wake();
+    peers.mailQueued();
+  }
+
+  /** Projects or domains have changed in the database: that is in force when this resolves, and elsewhere soon. */
+  async function takeOver(): Promise<void> {
+    peers.configChanged();
+    await config.refresh();
+  }
+
+  function hear(topic: Topic): void {
+    if (topic === 'queue') delivery.wake();
+    else {
+      const heard = config.refresh().then(domains.adopt);
+      heard.catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+    }
+  }
+
+  const random = parts.random ?? Math.random;
+  const listening = () => addresses?.tcp ?? [];
+  const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, listening, wakeMail: wake });
+  await webhooks.adopt();
+
   const freeSpace = watchFreeSpace(databaseFile(server), { clock, log });
   const metrics = createMetrics({ store, clock, log, version: version() });
   ending.push(() => metrics.close());
@@ -127,18 +173,29 @@ async function compose(
     confirmations: { signup: signupConfirmation({ store, clock }) },
     freeSpace,
     authenticator,
+    accounts,
+    usage,
+    counts,
     takeAccount: accounts.take,
     used: usage.used,
     clock,
     log,
-    accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake: delivery.wake }),
+    judge: createJudge((domain) => refusesMail(domain, resolver)),
+    accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake }),
     version: version(),
     queueProblem: delivery.problem,
-    wake: delivery.wake,
+    wake,
+    takeOver,
+    checkTemplates,
+    webhooks,
     ...(extra === undefined ? {} : { extra }),
   });
   const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
   ending.push(() => http.close(GRACE_MS));
+  if (server.server.roles.includes('delivery')) {
+    const stop = webhooks.start();
+    ending.push(() => stop(GRACE_MS));
+  }
 
   config.onChange((next) => {
     delivery.configure(next.server);
@@ -147,6 +204,7 @@ async function compose(
     adoptHostKey({ store, clock }, next.server.server.hostname).catch((error: unknown) =>
       log.error('host_key.adopt_failed', errorFields(error)),
     );
+    webhooks.adopt().catch((error: unknown) => log.error('webhooks.adopt_failed', errorFields(error)));
   });
   ending.push(startWatching({ file, clock, config }));
   ending.push(
@@ -154,9 +212,12 @@ async function compose(
       log,
       jobs: {
         domains: domains.checkDue,
+        ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),
         files: files.sweep,
         idempotency: idempotency.sweep,
+        counts: counts.rollUp,
         keys: authenticator.saveUses,
+        webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
       },

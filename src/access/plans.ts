@@ -14,21 +14,23 @@ export function plansOf({ plans }: Pick<ServerConfig, 'plans'>): ReadonlyMap<str
   return new Map(Object.entries(named));
 }
 
+/** The tenant's plan; where it was taken out of the configuration, the first one: nobody is unlimited by mistake. */
+export function planOf({ plan }: Pick<TenantRow, 'plan'>, config: Pick<ServerConfig, 'plans'>): Plan {
+  return plansOf(config).get(plan) ?? config.plans[FIRST_PLAN];
+}
+
 /** What an account may ask for; null: no limit of its own. */
 export interface Allowance {
   readonly requests_per_hour: number | null;
   readonly requests_per_minute: number | null;
 }
 
-/**
- * The operator's tenant has no limit; others have their plan's, and their own per hour in place of it. Where the plan was
- * taken out of the configuration the first one holds: a tenant is never unlimited by mistake.
- */
+/** The operator's tenant has no limit; others have their plan's, and their own per hour in place of it. */
 export function allowanceOf(
-  { id, plan, requests_per_hour: own }: Pick<TenantRow, 'id' | 'plan' | 'requests_per_hour'>,
+  tenant: Pick<TenantRow, 'id' | 'plan' | 'requests_per_hour'>,
   config: Pick<ServerConfig, 'plans'>,
 ): Allowance {
-  if (id === OPERATOR) return { requests_per_hour: null, requests_per_minute: null };
-  const { requests_per_hour, requests_per_minute } = plansOf(config).get(plan) ?? config.plans.free;
-  return { requests_per_hour: own ?? requests_per_hour, requests_per_minute };
+  if (tenant.id === OPERATOR) return { requests_per_hour: null, requests_per_minute: null };
+  const { requests_per_hour, requests_per_minute } = planOf(tenant, config);
+  return { requests_per_hour: tenant.requests_per_hour ?? requests_per_hour, requests_per_minute };
 }

@@ -23,6 +23,8 @@ export interface Exchange {
   readonly ip: string;
   /** Whether it came over the Unix socket: the operator's. */
   readonly local: boolean;
+  /** What the limit of the address leaves, in which every request stands. */
+  readonly address: Verdict;
   /** Of the limits that this request stands in, the one with the least left. */
   limit: Verdict;
 }

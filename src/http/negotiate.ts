@@ -12,18 +12,30 @@ export function wantsPage(headers: IncomingHttpHeaders, json: boolean): boolean 
   return !prefersJson(headers.accept);
 }
 
-/** Whether the header names JSON and nothing that a page would be sent as ranks before it (RFC 9110 §12.5.1). */
+/** Whether the header names CSV and ranks it before JSON. */
+export function prefersCsv(accept: string | undefined): boolean {
+  return prefers(accept, /^text\/csv$/, JSON_TYPE);
+}
+
 function prefersJson(accept: string | undefined): boolean {
+  return prefers(accept, JSON_TYPE, /^(text\/html|application\/xhtml\+xml)$/);
+}
+
+const JSON_TYPE = /^application\/json$|\+json$/;
+
+/** Whether the header names a wanted type and no other one ranks as high (RFC 9110 §12.5.1). */
+function prefers(accept: string | undefined, wanted: RegExp, other: RegExp): boolean {
   if (accept === undefined || accept === '*/*') return false;
-  let json = 0;
-  let page = 0;
+  let best = 0;
+  let rival = 0;
   for (const range of accept.toLowerCase().split(',')) {
     const [type, ...parameters] = range.split(';').map((part) => part.trim());
     const quality = qualityOf(parameters);
-    if (type === 'application/json' || type?.endsWith('+json') === true) json = Math.max(json, quality);
-    if (type === 'text/html' || type === 'application/xhtml+xml') page = Math.max(page, quality);
+    if (type === undefined) continue;
+    if (wanted.test(type)) best = Math.max(best, quality);
+    if (other.test(type)) rival = Math.max(rival, quality);
   }
-  return json > page;
+  return best > rival;
 }
 
 function qualityOf(parameters: readonly string[]): number {

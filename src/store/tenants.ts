@@ -101,6 +101,11 @@ export function listTenants(
   return (before === undefined ? all : all.where('id', '<', before)).execute();
 }
 
+/** Every tenant, oldest first. */
+export function allTenants(store: Store): Promise<TenantRow[]> {
+  return store.read.selectFrom('tenants').selectAll().orderBy('id').execute();
+}
+
 /** How many tenants there are. */
 export async function countTenants(store: Store): Promise<number> {
   const { count } = await store.read

@@ -50,22 +50,18 @@ export interface TenantUsage {
   readonly rate_limited: number;
 }
 
-/** The sum of a tenant's keys over these days; zeros where there was nothing. */
-export async function usageSum(
-  store: Store,
-  tenant: string,
-  { from, until }: Days,
-): Promise<Omit<TenantUsage, 'tenant'>> {
-  const sum = await store.read
+/** The sums of each tenant's keys over these days; tenants without any are not there. */
+export function usageOfAll(store: Store, { from, until }: Days): Promise<TenantUsage[]> {
+  return store.read
     .selectFrom('usage')
-    .select(({ fn }) => [
-      fn.sum<number | null>('requests').as('requests'),
-      fn.sum<number | null>('errors').as('errors'),
-      fn.sum<number | null>('rate_limited').as('rate_limited'),
+    .select((eb) => [
+      'tenant',
+      eb.cast<number>(eb.fn.sum('requests'), 'bigint').as('requests'),
+      eb.cast<number>(eb.fn.sum('errors'), 'bigint').as('errors'),
+      eb.cast<number>(eb.fn.sum('rate_limited'), 'bigint').as('rate_limited'),
     ])
-    .where('tenant', '=', tenant)
     .where('day', '>=', from)
     .where('day', '<', until)
-    .executeTakeFirstOrThrow();
-  return { requests: Number(sum.requests), errors: Number(sum.errors), rate_limited: Number(sum.rate_limited) };
+    .groupBy('tenant')
+    .execute();
 }

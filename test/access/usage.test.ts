@@ -5,7 +5,7 @@ import type { Principal } from '../../src/access/principal.ts';
 import { createUsage } from '../../src/access/usage.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { StoreError, type Store } from '../../src/store/store.ts';
-import { usageOf, usageSum } from '../../src/store/usage.ts';
+import { usageOf, usageOfAll } from '../../src/store/usage.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -42,8 +42,7 @@ test('requests, errors and refusals are counted per key and day, and several dae
   ]);
   expect((await days(store)).filter(({ key }) => key === other.key?.id)).toMatchObject([{ requests: 1, errors: 1 }]);
   const all = { from: NEW_YEAR, until: NEW_YEAR + DAY };
-  expect(await usageSum(store, 'ten_a', all)).toEqual({ requests: 7, errors: 3, rate_limited: 1 });
-  expect(await usageSum(store, 'ten_b', all)).toEqual({ requests: 0, errors: 0, rate_limited: 0 });
+  expect(await usageOfAll(store, all)).toEqual([{ tenant: 'ten_a', requests: 7, errors: 3, rate_limited: 1 }]);
 });
 
 test('counts are in the store within seconds, and what it did not take is tried again', async () => {

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createAccountLimits } from '../../src/access/account-limits.ts';
+import type { DomainReport } from '../../src/access/domains.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createLimits } from '../../src/access/limits.ts';
@@ -12,8 +13,10 @@ import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
+import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
+import { createJudge } from '../../src/forms/judge.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
@@ -70,6 +73,10 @@ export interface TestHttpOptions {
   readonly store?: Store;
 }
 
+function reportOf(name: string, status: DomainStatus = 'pending'): DomainReport {
+  return { name, project: 'example', status, records: [RECORD], checkedAt: null, verifiedAt: null };
+}
+
 const RECORD = {
   purpose: 'ownership',
   type: 'TXT',
@@ -111,6 +118,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   await saveOperator(store, 'ops@example.net', clock.now());
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
+  const accounts = createAccountLimits({ limits, config: () => server });
   const usage = createUsage({ store, clock, log: silentLog });
   let wakes = 0;
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
@@ -124,19 +132,31 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     snapshot: () => snapshot,
     domains: {
       status: (name) => states[name],
-      report: (name) => Promise.resolve({ status: states[name] ?? 'pending', records: [RECORD] }),
+      report: (name) => Promise.resolve(reportOf(name, states[name])),
+      check: (name) => Promise.resolve(reportOf(name, states[name])),
     },
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
     confirmations: { signup: signupConfirmation({ store, clock }) },
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
-    takeAccount: createAccountLimits({ limits, config: () => server }).take,
+    accounts,
+    usage,
+    counts: createEventCounts({ store, clock }),
+    takeAccount: accounts.take,
     used: usage.used,
+    judge: createJudge(() => Promise.resolve(false)),
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     version: '0.0.0',
     queueProblem: () => undefined,
     wake: () => wakes++,
+    webhooks: {
+      test: () => Promise.reject(new Error('nothing is posted here')),
+      objection: () => Promise.resolve(undefined),
+      wake: () => undefined,
+    },
+    takeOver: () => Promise.resolve(),
+    checkTemplates: undefined,
     ...given.options,
   });
   const { tcp } = await http.listen();

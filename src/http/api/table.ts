@@ -1,12 +1,27 @@
 /** All routes of the authenticated and administrative API, resource by resource. */
+import { adminBillingRoutes, type AdminBillingParts } from './admin-billing.ts';
 import { adminQueueRoutes, type AdminQueueParts } from './admin-queue.ts';
 import { adminTenantsRoutes, type AdminTenantsParts } from './admin-tenants.ts';
+import { adminUsageRoutes } from './admin-usage.ts';
+import { analyticsRoutes, type AnalyticsParts } from './analytics.ts';
 import { authStatusRoutes } from './auth-status.ts';
+import { eventsRoutes } from './events.ts';
 import { keysRoutes, type KeysParts } from './keys.ts';
+import { rateLimitsRoutes, type RateLimitsParts } from './rate-limits.ts';
 import type { Route } from './route.ts';
 import { signupRoutes, type SignupParts } from './signup.ts';
+import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 
-export interface ApiParts extends AdminQueueParts, AdminTenantsParts, KeysParts, SignupParts {}
+export interface ApiParts
+  extends
+    AdminBillingParts,
+    AdminQueueParts,
+    AdminTenantsParts,
+    AnalyticsParts,
+    KeysParts,
+    RateLimitsParts,
+    SignupParts,
+    WebhooksParts {}
 
 /** The one table: mounted under three prefixes, written into the OpenAPI document, walked by the tests. */
 export function apiRoutes(parts: ApiParts): Route[] {
@@ -14,7 +29,13 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...signupRoutes(parts),
     ...authStatusRoutes(),
     ...keysRoutes(parts),
+    ...rateLimitsRoutes(parts),
+    ...analyticsRoutes(parts),
+    ...eventsRoutes(parts),
+    ...webhooksRoutes(parts),
     ...adminTenantsRoutes(parts),
+    ...adminUsageRoutes(parts),
+    ...adminBillingRoutes(parts),
     ...adminQueueRoutes(parts),
   ];
 }

@@ -98,6 +98,7 @@ const INDEXES: Indexes = [
   ['api_keys', ['tenant', 'id']],
   ['tokens', ['expires_at']],
   ['usage', ['tenant', 'day']],
+  ['usage', ['day']],
   // Of all tenants at once, from the index alone.
   ['event_counts', ['hour', 'tenant', 'type', 'count']],
   ['forms', ['tenant', 'id']],
