@@ -5,8 +5,11 @@ import { adminTenantsRoutes, type AdminTenantsParts } from './admin-tenants.ts';
 import { adminUsageRoutes } from './admin-usage.ts';
 import { analyticsRoutes, type AnalyticsParts } from './analytics.ts';
 import { authStatusRoutes } from './auth-status.ts';
+import { domainsRoutes, type DomainsParts } from './domains.ts';
 import { eventsRoutes } from './events.ts';
 import { keysRoutes, type KeysParts } from './keys.ts';
+import { projectConfigRoutes, type ProjectConfigParts } from './project-config.ts';
+import { projectsRoutes, type ProjectsParts } from './projects.ts';
 import { rateLimitsRoutes, type RateLimitsParts } from './rate-limits.ts';
 import type { Route } from './route.ts';
 import { signupRoutes, type SignupParts } from './signup.ts';
@@ -18,7 +21,10 @@ export interface ApiParts
     AdminQueueParts,
     AdminTenantsParts,
     AnalyticsParts,
+    DomainsParts,
     KeysParts,
+    ProjectConfigParts,
+    ProjectsParts,
     RateLimitsParts,
     SignupParts,
     WebhooksParts {}
@@ -29,6 +35,9 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...signupRoutes(parts),
     ...authStatusRoutes(),
     ...keysRoutes(parts),
+    ...projectsRoutes(parts),
+    ...projectConfigRoutes(parts),
+    ...domainsRoutes(parts),
     ...rateLimitsRoutes(parts),
     ...analyticsRoutes(parts),
     ...eventsRoutes(parts),
