@@ -1,23 +1,34 @@
 /**
- * Who may send as a domain: the tenant whose token and keys its DNS publishes. Each domain of the configuration has a row
+ * Who may send as a domain: the tenant whose token and keys its DNS publishes. Each claim of the configuration has a row
  * with its state; DNS that does not answer changes no state, records that break leave a grace before it counts
- * (docs/states.md has the table). Keys are made here, once, and committed before anybody is told their public half.
+ * (docs/states.md has the table). Several tenants may claim one domain, but one alone is verified at a time: another takes
+ * over when its own records are right and the holder's no longer are. A change of state is committed once, with what is
+ * told of it, however many daemons look.
  */
 import { randomBytes } from 'node:crypto';
-import type { Domain, Snapshot } from '../config/snapshot.ts';
+import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { checkDomain, type CheckedRecord } from '../dns/check.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { generateDkimKey } from '../mail/dkim.ts';
-import { allDomains, dkimKeysOf, domainsDue, insertDkimKey, insertDomain, updateDomain } from '../store/domains.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import {
+  allDomains,
+  domainsDue,
+  findDomain,
+  insertDomain,
+  postponeCheck,
+  releaseDomain,
+  updateDomain,
+} from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
-import type { Store } from '../store/store.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
-import { nextCheck, nextState, selectorOf, type Verdict } from './domain-states.ts';
+import { keysOfClaim, missingKeys } from './domain-keys.ts';
+import { lettersAbout, type Letter } from './domain-letters.ts';
+import { nextCheck, nextState, type Verdict } from './domain-states.ts';
 
 export interface DomainsOptions {
   readonly store: Store;
@@ -25,46 +36,76 @@ export interface DomainsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly snapshot: () => Snapshot;
+  /** The statements that send a letter of the server itself. */
+  readonly letter: (letter: Letter) => readonly Statement[];
+  /** A state has changed, which is committed: another may hold the domain now, and there may be mail to send. */
+  readonly onTransition: () => void;
 }
 
 export interface DomainReport {
+  readonly name: string;
+  readonly project: string;
   readonly status: DomainStatus;
   readonly records: readonly CheckedRecord[];
+  /** ms */
+  readonly checkedAt: number | null;
+  readonly verifiedAt: number | null;
 }
 
+/** Where no tenant is named, the one that holds the domain is meant. */
 export interface Domains {
   /** The state of a configured domain; undefined while it is not configured. */
   status(name: string): DomainStatus | undefined;
   /** What a configured domain has to publish, and how each record was last found. */
-  report(name: string): Promise<DomainReport | undefined>;
+  report(name: string, tenant?: string): Promise<DomainReport | undefined>;
   /** Asks DNS at once, past any cache, and commits what it says. */
-  check(name: string): Promise<DomainReport | undefined>;
-  /** Makes rows and keys for what the snapshot names and is new. */
+  check(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Makes rows and keys for what the snapshot names and is new, and notes what it names no more. */
   adopt(): Promise<void>;
   /** Checks every domain whose check is due. */
   checkDue(): Promise<void>;
 }
 
+interface Claim {
+  readonly domain: Domain;
+  readonly row: DomainRow;
+}
+
+/** So often is a selector chosen anew that another tenant took meanwhile. */
+const MOST_TRIES = 3;
+
 /** The domains of the configuration, with the state that the store knows. */
-export function createDomains({ store, resolver, clock, log, snapshot }: DomainsOptions): Domains {
+export function createDomains(options: DomainsOptions): Domains {
+  const { store, resolver, clock, log, snapshot, letter, onTransition } = options;
   let rows = new Map<string, DomainRow>();
+  /** What each claim that has its row and keys was adopted as. */
+  const adopted = new Map<string, Domain>();
   /** The check of each domain that runs: two at once would both see the same change. */
   const checking = new Map<string, Promise<unknown>>();
 
   async function refresh(): Promise<void> {
-    rows = new Map((await allDomains(store)).map((row) => [key(row.tenant, row.name), row]));
+    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
+    // What was committed here while it was read is newer.
+    const isNewer = (claim: string, { checked_at }: DomainRow) =>
+      (rows.get(claim)?.checked_at ?? 0) > (checked_at ?? 0);
+    rows = new Map(read.map(([claim, row]) => [claim, isNewer(claim, row) ? (rows.get(claim) ?? row) : row]));
   }
 
-  function rowOf(name: string): { row: DomainRow; domain: Domain } | undefined {
-    const domain = snapshot().domains.get(name);
-    const row = domain && rows.get(key(domain.project.tenant, name));
-    return domain && row && { row, domain };
+  function domainOf(name: string, tenant: string | undefined): Domain | undefined {
+    const { domains, claims } = snapshot();
+    return tenant === undefined ? domains.get(name) : claims.get(claimKey(tenant, name));
   }
 
-  async function required({ row, domain }: { row: DomainRow; domain: Domain }): Promise<DomainRecord[]> {
-    const { selector: base, algorithms } = domain.config.dkim;
-    const wanted = new Set(algorithms.map((algorithm) => selectorOf(base, algorithm)));
-    const keys = (await dkimKeysOf(store, row.name)).filter(({ selector }) => wanted.has(selector));
+  async function claimOf(name: string, tenant: string | undefined): Promise<Claim | undefined> {
+    const domain = domainOf(name, tenant);
+    if (domain === undefined) return undefined;
+    await adoptOne(domain);
+    const row = rows.get(keyOf(domain));
+    return row && { domain, row };
+  }
+
+  async function required({ row, domain }: Claim): Promise<DomainRecord[]> {
+    const keys = await keysOfClaim(store, domain);
     return domainRecords({
       domain: row.name,
       token: row.token,
@@ -75,23 +116,47 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
 
   async function adopt(): Promise<void> {
     await refresh();
-    const now = clock.now();
-    for (const domain of snapshot().domains.values()) {
-      const { tenant, slug: project } = domain.project;
-      const { name } = domain;
-      const token = randomBytes(16).toString('hex');
-      const keys = await missingKeys(store, domain, now);
-      const row = { tenant, name, project, token, status: 'pending' as const, next_check_at: now, created_at: now };
-      if (keys.length > 0 || rows.get(key(tenant, name))?.project !== project) {
-        await store.write([insertDomain(row), ...keys]);
-      }
+    const { claims } = snapshot();
+    for (const [claim, { name, project }] of adopted) {
+      if (claims.has(claim)) continue;
+      await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
+      adopted.delete(claim);
+      rows.delete(claim);
     }
-    await refresh();
+    for (const domain of claims.values()) await adoptOne(domain);
   }
 
-  async function check(name: string): Promise<DomainReport | undefined> {
+  async function adoptOne(domain: Domain): Promise<void> {
+    const { tenant, slug: project } = domain.project;
+    const { name } = domain;
+    const known = rows.get(keyOf(domain));
+    const last = adopted.get(keyOf(domain));
+    if (known?.project === project && last !== undefined && sameKeys(last, domain)) return;
+    const now = clock.now();
+    const token = randomBytes(16).toString('hex');
+    const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
+    for (let tries = 1; ; tries++) {
+      const unit = [
+        ...(known?.project === project ? [] : [insertDomain(row)]),
+        ...(await missingKeys(store, domain, now)),
+      ];
+      try {
+        if (unit.length > 0) await store.write(unit);
+        break;
+      } catch (error) {
+        if (!(error instanceof UnmetError) || tries === MOST_TRIES) throw error;
+      }
+    }
+    const made = await findDomain(store, tenant, name);
+    if (made === undefined) return;
+    rows.set(keyOf(domain), made);
+    adopted.set(keyOf(domain), domain);
+  }
+
+  /** One check of a name at a time, whoever claims it. */
+  function check(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const before = checking.get(name) ?? Promise.resolve(undefined);
-    const now = before.then(() => checkOnce(name));
+    const now = before.then(() => checkOnce(name, tenant));
     const ended = now.then(forget, forget);
     checking.set(name, ended);
     return now;
@@ -101,69 +166,86 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
     }
   }
 
-  async function checkOnce(name: string): Promise<DomainReport | undefined> {
-    const found = rowOf(name);
-    if (found === undefined) return undefined;
-    const { row } = found;
-    const { records, verdict } = await checkDomain(await required(found), resolver.fresh());
-    const status = await commit({ row, verdict, records });
-    return { status, records };
+  async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
+    const claim = await claimOf(name, tenant);
+    if (claim === undefined) return undefined;
+    const { records, verdict } = await checkDomain(await required(claim), resolver.fresh());
+    const isHeld = verdict === 'ok' && claim.row.status !== 'verified' && (await rivalHolds(claim));
+    const row = await commit({ claim, verdict, records, isHeld });
+    return row && reportOf(row, records);
   }
 
-  async function commit(check: {
-    row: DomainRow;
-    verdict: Verdict;
-    records: readonly CheckedRecord[];
-  }): Promise<DomainStatus> {
-    const { row, verdict, records } = check;
+  /** Whether another tenant's claim is verified, and still is when DNS is asked now. */
+  async function rivalHolds({ domain }: Claim): Promise<boolean> {
+    for (const { name, project } of snapshot().claims.values()) {
+      const { tenant } = project;
+      if (name !== domain.name || tenant === domain.project.tenant) continue;
+      if ((await claimOf(name, tenant))?.row.status !== 'verified') continue;
+      if ((await checkOnce(name, tenant))?.status === 'verified') return true;
+    }
+    return false;
+  }
+
+  async function commit({ claim, verdict, records, isHeld }: Found): Promise<DomainRow | undefined> {
+    const { domain, row } = claim;
     const now = clock.now();
     const { recheck, grace } = snapshot().server.dns;
-    const state = nextState(row, verdict, { now, grace });
+    const { status, verified_at, broken_at } = row;
+    const state = isHeld ? { status, verified_at, broken_at } : nextState(row, verdict, { now, grace });
     const { tenant, name } = row;
+    const changed = state.status !== status && state.status !== 'pending' ? state.status : undefined;
     const next = { ...row, ...state, records: JSON.stringify(records), checked_at: now };
-    const changed = state.status !== row.status && state.status !== 'pending' ? state.status : undefined;
-    await store.write([
-      updateDomain({
-        tenant,
-        name,
-        was: row.status,
-        ...state,
-        records: next.records,
-        checked_at: now,
-        next_check_at: nextCheck(next, verdict, { now, recheck }),
-      }),
-      ...(changed === undefined
-        ? []
-        : [recordEvent({ type: `domain.${changed}`, tenant, at: now, domain: name, data: { records } })]),
-    ]);
-    rows.set(key(tenant, name), next);
-    if (changed !== undefined) log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name });
-    else log.debug('domain.checked', { domain: name, status: state.status, verdict });
-    return state.status;
+    const next_check_at = nextCheck(next, verdict, { now, recheck });
+    const checked = { tenant, name, ...state, records: next.records, checked_at: now, next_check_at };
+    const told = changed === undefined ? [] : await tellings({ domain, status: changed, records, now });
+    try {
+      await store.write([updateDomain({ ...checked, was: status }, 1), ...told]);
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      // Another daemon was faster, and has told of it; or the claim is gone.
+      const found = await findDomain(store, tenant, name);
+      if (found !== undefined) rows.set(claimKey(tenant, name), found);
+      return found;
+    }
+    rows.set(claimKey(tenant, name), { ...next, next_check_at });
+    if (changed === undefined) log.debug('domain.checked', { domain: name, status: state.status, verdict });
+    else {
+      log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
+      onTransition();
+    }
+    return next;
+  }
+
+  /** The event of a change, and the letters where it is a bad one. */
+  async function tellings({ domain, status, records, now }: Change): Promise<readonly Statement[]> {
+    const { tenant } = domain.project;
+    const event = recordEvent({ type: `domain.${status}`, tenant, at: now, domain: domain.name, data: { records } });
+    if (status === 'verified') return [event];
+    const letters = await lettersAbout({ domain, status, records }, store, snapshot());
+    return [event, ...letters.flatMap(letter)];
   }
 
   return {
-    status: (name) => rowOf(name)?.row.status,
-    async report(name) {
-      const found = rowOf(name);
-      if (found === undefined) return undefined;
-      const wanted = await required(found);
-      const last = readRecords(found.row);
-      const records = wanted.map((record): CheckedRecord => {
-        // An advised value is merged into what stands there; a required one that has changed since was never seen.
-        const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
-        const current = seen !== undefined && (!record.required || seen.value === record.value);
-        return current ? seen : { ...record, status: 'unknown', found: [] };
-      });
-      return { status: found.row.status, records };
+    status: (name) => {
+      const domain = domainOf(name, undefined);
+      return domain && rows.get(keyOf(domain))?.status;
+    },
+    async report(name, tenant) {
+      const claim = await claimOf(name, tenant);
+      if (claim === undefined) return undefined;
+      const wanted = await required(claim);
+      return reportOf(claim.row, lastSeen(wanted, readRecords(claim.row)));
     },
     check,
     adopt,
     async checkDue() {
-      await refresh();
+      await adopt();
       for (const { tenant, name } of await domainsDue(store, clock.now())) {
-        if (rowOf(name)?.row.tenant !== tenant) continue;
-        await check(name).catch((error: unknown) =>
+        if (domainOf(name, tenant) === undefined) {
+          await store.write([postponeCheck({ tenant, name, until: clock.now() + snapshot().server.dns.recheck })]);
+          continue;
+        }
+        await check(name, tenant).catch((error: unknown) =>
           log.error('domain.check_failed', { domain: name, ...errorFields(error) }),
         );
       }
@@ -171,32 +253,45 @@ export function createDomains({ store, resolver, clock, log, snapshot }: Domains
   };
 }
 
-async function missingKeys(store: Store, { name, config }: Domain, now: number) {
-  const known = new Set((await dkimKeysOf(store, name)).map(({ selector }) => selector));
-  const missing = config.dkim.algorithms
-    .map((algorithm) => ({ algorithm, selector: selectorOf(config.dkim.selector, algorithm) }))
-    .filter(({ selector }) => !known.has(selector));
-  return Promise.all(
-    missing.map(async ({ algorithm, selector }) => {
-      const { privateKey, publicKey } = await generateDkimKey(algorithm);
-      return insertDkimKey({
-        domain: name,
-        tenant: OPERATOR,
-        selector,
-        algorithm,
-        private_key: privateKey,
-        public_key: publicKey,
-        created_at: now,
-      });
-    }),
-  );
+interface Found {
+  readonly claim: Claim;
+  readonly verdict: Verdict;
+  readonly records: readonly CheckedRecord[];
+  /** Another tenant has the domain: whatever DNS says, this claim waits. */
+  readonly isHeld: boolean;
+}
+
+interface Change {
+  readonly domain: Domain;
+  readonly status: Exclude<DomainStatus, 'pending'>;
+  readonly records: readonly CheckedRecord[];
+  readonly now: number;
+}
+
+function keyOf({ name, project }: Domain): string {
+  return claimKey(project.tenant, name);
+}
+
+/** Whether both want the same keys. */
+function sameKeys(a: Domain, b: Domain): boolean {
+  return a === b || JSON.stringify(a.config.dkim) === JSON.stringify(b.config.dkim);
+}
+
+function reportOf(row: DomainRow, records: readonly CheckedRecord[]): DomainReport {
+  const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
+  return { name, project, status, records, checkedAt, verifiedAt };
+}
+
+/** An advised value is merged into what stands there; a required one that has changed since was never seen. */
+function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[]): CheckedRecord[] {
+  return wanted.map((record) => {
+    const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
+    const current = seen !== undefined && (!record.required || seen.value === record.value);
+    return current ? seen : { ...record, status: 'unknown', found: [] };
+  });
 }
 
 function readRecords({ records }: DomainRow): readonly CheckedRecord[] {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but `commit` above writes it
   return records === null ? [] : (JSON.parse(records) as CheckedRecord[]);
-}
-
-function key(tenant: string, name: string): string {
-  return `${tenant} ${name}`;
 }

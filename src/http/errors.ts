@@ -54,13 +54,19 @@ const TABLE = {
 
 export type ErrorCode = keyof typeof TABLE;
 
+/** What is wrong with one value; of a file also where it stands, from 1. */
+export interface Detail extends FieldError {
+  readonly line?: number;
+  readonly column?: number;
+}
+
 /** A request that is not done, and why. */
 export interface Refusal {
   readonly kind: 'refused';
   readonly code: ErrorCode;
   /** In place of the table's words. */
   readonly message?: string | undefined;
-  readonly errors?: readonly FieldError[] | undefined;
+  readonly errors?: readonly Detail[] | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** More members of the body, of both shapes. */
   readonly members?: Readonly<Record<string, unknown>> | undefined;
@@ -99,7 +105,7 @@ export function shapeA(refusal: Refusal, requestId: string): object {
     request_id: requestId,
     ...(refusal.errors === undefined
       ? {}
-      : { details: refusal.errors.map(({ field, message }) => ({ path: field ?? '', message })) }),
+      : { details: refusal.errors.map(({ field, code: _, ...where }) => ({ path: field ?? '', ...where })) }),
     ...refusal.members,
   };
 }

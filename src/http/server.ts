@@ -6,6 +6,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import Koa from 'koa';
+import type { Domains } from '../access/domains.ts';
 import { clientBucket, type Limits } from '../access/limits.ts';
 import { errorFields } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -27,6 +28,7 @@ import { mountRoutes, refused, type TableParts } from './routes/table.ts';
 import { readableFor, visitOf, type Visit, type VisitParts } from './routes/visit.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
+  readonly domains: Pick<Domains, 'status' | 'report' | 'check'>;
   readonly limits: Limits;
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;

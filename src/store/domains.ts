@@ -81,6 +81,15 @@ export const releaseDomain = define<{ tenant: string; name: string; project: str
     .where('project', '=', value('project')),
 );
 
+/** The statement that lets the check of a domain that nobody claims wait, ms. */
+export const postponeCheck = define<{ tenant: string; name: string; until: number }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set({ next_check_at: value('until') })
+    .where('tenant', '=', value('tenant'))
+    .where('name', '=', value('name')),
+);
+
 /** The tenant's row of this domain, or undefined. */
 export async function findDomain(store: Store, tenant: string, name: string): Promise<DomainRow | undefined> {
   const [row] = await store.select(byName({ tenant, name }));

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { codeOf, messageOf } from '../lib/errors.ts';
+import { createNotices } from './postgres-notices.ts';
 import { Compiler, type Result, type Statement } from './statement.ts';
 import { StoreError, UnmetError, type Results, type Store, type Unit } from './store.ts';
 import type { Tables } from './tables.ts';
@@ -91,6 +92,7 @@ export function openPostgresStore(url: string): Store {
       });
       return rows as Row[];
     },
+    ...createNotices(url, pool),
     share: () => ({ dialect: 'postgres', url }),
     // Not Kysely's destroy(): it ends no pool through which it has sent nothing itself.
     close: () => pool.end(),

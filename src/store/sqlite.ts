@@ -118,6 +118,9 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
       return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
     },
+    // One daemon alone has the file.
+    notify: () => Promise.resolve(),
+    listen: () => () => Promise.resolve(),
     share(): StoreHandle {
       const { port1, port2 } = new MessageChannel();
       port.postMessage({ client: port2 } satisfies FromClient, [port2]);

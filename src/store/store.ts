@@ -12,7 +12,17 @@ export type Results<U extends Unit> = {
   -readonly [K in keyof U]: U[K] extends Statement<infer Row> ? Result<Row> : never;
 };
 
-export interface Store {
+/** What daemons on one database tell each other: projects or domains have changed; there is mail to send. */
+export type Topic = 'config' | 'queue';
+
+export interface Notices {
+  /** Tells the other daemons on this database; on SQLite there is none. Rejects where the database is away. */
+  notify(topic: Topic): Promise<void>;
+  /** Hears what others tell, as a rule, until the function that it answers is called. */
+  listen(hear: (topic: Topic) => void): () => Promise<void>;
+}
+
+export interface Store extends Notices {
   readonly dialect: Dialect;
   /** For reading only: on SQLite the connection refuses writes. */
   readonly read: Kysely<Tables>;

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
+import type { Letter } from '../../src/access/domain-letters.ts';
 import { createDomains } from '../../src/access/domains.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import type { Domain, Snapshot } from '../../src/config/snapshot.ts';
 import { silentLog } from '../../src/lib/log.ts';
+import { systemMail } from '../../src/queue/system-mail.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
@@ -32,7 +34,15 @@ async function setUp(algorithms: ('rsa' | 'ed25519')[] = ['rsa']) {
   const dns = await startTestDns([]);
   const store = await openTestStore();
   const clock = testClock();
-  const options = { store, resolver: dns.resolver, clock, log: silentLog, snapshot: () => snapshot };
+  const options = {
+    store,
+    resolver: dns.resolver,
+    clock,
+    log: silentLog,
+    snapshot: () => snapshot,
+    letter: (letter: Letter) => systemMail(letter, 'mail.example.net', clock.now()),
+    onTransition: () => undefined,
+  };
   const domains = createDomains(options);
   await domains.adopt();
   const publish = async () => {

@@ -16,6 +16,11 @@ export function listing(kind: IdKind): { limit: typeof limit; cursor: z.ZodOptio
   return { limit, cursor: cursor.optional() };
 }
 
+/** The same of a list that is in the order of names. */
+export function listingByName(): { limit: typeof limit; cursor: z.ZodOptional<z.ZodString> } {
+  return { limit, cursor: z.string().max(320).describe('The next_cursor of the page before.').optional() };
+}
+
 /** `{ <plural>: [...], count, next_cursor }` */
 export function listOf(plural: string, item: z.ZodType): z.ZodType {
   return z.object({

@@ -1,0 +1,213 @@
+/**
+ * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
+ * one unit, or refused with the reason. Of several at a time each sees what it replaces.
+ */
+import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
+import type { Path, Problem } from '../config/problem.ts';
+import { glanceAtProject } from '../config/parse.ts';
+import type { ProjectConfig } from '../config/schema.ts';
+import { claimKey, type Snapshot } from '../config/snapshot.ts';
+import { madeByApi, parseBundle, PUSHED_FILE, type Bundle } from '../config/stored.ts';
+import type { CheckTemplates } from '../config/template-places.ts';
+import { readYaml } from '../config/yaml.ts';
+import type { Clock } from '../lib/clock.ts';
+import { findCollectionRow } from '../store/collections.ts';
+import { releaseDomain } from '../store/domains.ts';
+import { recordEvent } from '../store/events.ts';
+import { findProject, putInForce } from '../store/projects.ts';
+import { findRevision, OPERATOR } from '../store/revisions.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { ProjectRow } from '../store/tables.ts';
+
+export interface PushParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  readonly checkTemplates: CheckTemplates | undefined;
+  /** Puts in force what the database says of projects now, here and elsewhere. */
+  readonly takeOver: () => Promise<void>;
+}
+
+export interface Push {
+  readonly tenant: string;
+  readonly slug: string;
+  readonly bundle: Bundle;
+  /** Only tell what would happen. */
+  readonly dryRun: boolean;
+  /** Whether whoever pushes may touch what belongs to this domain, or (undefined) to none. */
+  readonly may: (domain: string | undefined) => boolean;
+}
+
+export type PushOutcome =
+  | {
+      readonly kind: 'done';
+      readonly changes: readonly Change[];
+      readonly warnings: readonly Problem[];
+      /** The one in force from now on; of a dry run the one that still is. */
+      readonly revision: string | null;
+    }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
+  | { readonly kind: 'conflict'; readonly message: string; readonly problems: readonly Problem[] }
+  /** It touches this domain, which the asker may not; undefined where it belongs to none. */
+  | { readonly kind: 'forbidden'; readonly domain: string | undefined };
+
+/** Pushes that may be decided anew because another one was committed meanwhile. */
+const MOST_TRIES = 5;
+/** Each of them gets a key, and is asked about in DNS. */
+const MOST_DOMAINS = 250;
+const MOST_TOLD = 100;
+
+/** Takes the push; when it is done, it is in force. */
+export async function push(given: Push, parts: PushParts): Promise<PushOutcome> {
+  const { tenant, slug, may, dryRun } = given;
+  if (livesOnDisk(parts.snapshot(), tenant, slug)) return conflict(ON_DISK);
+  const read = readPush(given, parts);
+  if ('kind' in read) return read;
+  const { next, bundle, warnings } = read;
+  for (let tries = 1; ; tries++) {
+    const row = await findProject(parts.store, tenant, slug);
+    const current = await currentOf(row, parts);
+    const touched = new Set([...Object.keys(current?.domains ?? {}), ...Object.keys(next.domains)]);
+    const foreign = touched.size === 0 ? [undefined] : [...touched];
+    const refused = foreign.findIndex((domain) => !may(domain));
+    if (refused >= 0) return { kind: 'forbidden', domain: foreign[refused] };
+    const taken = await problemsOfClaims({ tenant, slug, next, yaml: bundle.yaml }, parts);
+    if (taken.length > 0) return conflict('Something that it claims belongs to another project.', taken);
+
+    const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
+    const known = row?.source === 'push' ? row.revision : null;
+    if (dryRun) return { kind: 'done', changes, warnings, revision: known };
+    try {
+      const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
+      await parts.takeOver();
+      return { kind: 'done', changes, warnings, revision };
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      if (tries === MOST_TRIES) return conflict('Others push this project at the same time; try again.');
+    }
+  }
+}
+
+const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
+
+/** Whether the project is one of files, which nobody changes from outside. */
+export function livesOnDisk({ projects }: Snapshot, tenant: string, slug: string): boolean {
+  return projects.some((project) => project.source === 'file' && project.tenant === tenant && project.slug === slug);
+}
+
+/** The refusal of whatever would change a project on disk. */
+export function onDisk(): Extract<PushOutcome, { kind: 'conflict' }> {
+  return conflict(ON_DISK);
+}
+
+function conflict(message: string, problems: readonly Problem[] = []): Extract<PushOutcome, { kind: 'conflict' }> {
+  return { kind: 'conflict', message, problems };
+}
+
+interface ReadPush {
+  readonly next: ProjectConfig;
+  /** Without files that nothing names. */
+  readonly bundle: Bundle;
+  readonly warnings: readonly Problem[];
+}
+
+function readPush(
+  { slug, bundle }: Push,
+  { checkTemplates }: PushParts,
+): ReadPush | Extract<PushOutcome, { kind: 'invalid' }> {
+  const { yaml, files } = bundle;
+  const result = parseBundle(bundle, checkTemplates);
+  if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
+  const next = result.ok;
+  const problem = (path: Path, message: string): Problem => readYaml(yaml, PUSHED_FILE).locate({ path, message });
+  if (next.project.slug !== slug) {
+    const message = `expected ${slug}, the project that this is pushed to, found ${next.project.slug}`;
+    return { kind: 'invalid', problems: [problem(['project', 'slug'], message)] };
+  }
+  if (Object.keys(next.domains).length > MOST_DOMAINS) {
+    return { kind: 'invalid', problems: [problem(['domains'], `expected ${MOST_DOMAINS} domains at most`)] };
+  }
+  const named = new Set(glanceAtProject(yaml).files);
+  const [used, unused] = [true, false].map((wanted) =>
+    Object.entries(files).filter(([name]) => named.has(name) === wanted),
+  );
+  const warnings = (unused ?? []).map(([name]) => problem([], `the file ${name} is not named by any template`));
+  return {
+    next,
+    bundle: { yaml, files: Object.fromEntries(used ?? []) },
+    warnings: [...result.warnings, ...warnings],
+  };
+}
+
+/** What is in force of the project; undefined where there is none, or it cannot be read any more. */
+async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise<ProjectConfig | undefined> {
+  if (row === undefined || row.source === 'file') return undefined;
+  const { tenant, slug, revision } = row;
+  const served = parts.snapshot().projects.find((project) => project.tenant === tenant && project.slug === slug);
+  if (served?.source === row.source && served.revision === revision) return served.config;
+  if (row.source === 'api') return madeByApi({ ...row, domains: [] });
+  const kept = await findRevision(parts.store, revision);
+  const result = kept && parseBundle(kept, parts.checkTemplates);
+  return result !== undefined && 'ok' in result ? result.ok : undefined;
+}
+
+interface Claims {
+  readonly tenant: string;
+  readonly slug: string;
+  readonly next: ProjectConfig;
+  readonly yaml: string;
+}
+
+/** What the project claims and others have. Another tenant's claim to a domain is none of these: DNS decides between them. */
+async function problemsOfClaims(
+  { tenant, slug, next, yaml }: Claims,
+  { store, snapshot }: PushParts,
+): Promise<readonly Problem[]> {
+  const { claims, collections, server } = snapshot();
+  const found: { path: Path; message: string }[] = [];
+  for (const name of Object.keys(next.domains)) {
+    const other = claims.get(claimKey(tenant, name))?.project.slug;
+    const path = ['domains', name];
+    if (other !== undefined && other !== slug)
+      found.push({ path, message: `the domain belongs to the project ${other}` });
+    else if (name === server.server.hostname && tenant !== OPERATOR) {
+      found.push({ path, message: 'this is the name of the server itself' });
+    }
+  }
+  for (const name of Object.keys(next.collections)) {
+    const other = collections.get(name);
+    const isOwn = other?.tenant === tenant && other.project?.slug === slug;
+    if ((other === undefined || isOwn) && (await findCollectionRow(store, name)) === undefined) continue;
+    found.push({ path: ['collections', name], message: 'there is a collection of this name on this server' });
+  }
+  const file = readYaml(yaml, PUSHED_FILE);
+  return found.map((finding) => file.locate({ ...finding, key: true }));
+}
+
+interface Decided {
+  readonly given: Push;
+  readonly row: ProjectRow | undefined;
+  readonly current: ProjectConfig | undefined;
+  readonly next: ProjectConfig;
+  readonly changes: readonly Change[];
+}
+
+/** Writes all of it, and answers the revision's id. Rejects with UnmetError where another push came between. */
+async function commit({ given, row, current, next, changes }: Decided, parts: PushParts): Promise<string> {
+  const { tenant, slug, bundle } = given;
+  const { store, clock } = parts;
+  const now = clock.now();
+  const project = { tenant, slug, name: next.project.name, source: 'push', file: '', ...bundle } as const;
+  const was = row === undefined || row.source === 'file' ? undefined : row.revision;
+  const [keep, put] = putInForce(project, was, now);
+  const gone = Object.keys(current?.domains ?? {}).filter((name) => !Object.hasOwn(next.domains, name));
+  const told = changes.slice(0, MOST_TOLD).map(({ op, path }) => ({ op, path }));
+  const data = { project: slug, changes: told, count: changes.length };
+  const [{ rows }] = await store.write([
+    keep,
+    put,
+    ...gone.map((name) => releaseDomain({ tenant, name, project: slug })),
+    recordEvent({ type: 'config.pushed', tenant, at: now, data }),
+  ]);
+  return rows[0]?.id ?? '';
+}

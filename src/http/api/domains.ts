@@ -1,0 +1,210 @@
+/** Domains of a tenant: what each has to publish, what of it DNS says, and the claims that were made without a YAML. */
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import type { DomainReport, Domains } from '../../access/domains.ts';
+import { mayTouch, type Principal } from '../../access/principal.ts';
+import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
+import { parseDomain } from '../../lib/addresses.ts';
+import { isoTime, type Clock } from '../../lib/clock.ts';
+import { deleteDomain, insertDomain } from '../../store/domains.ts';
+import { findProject } from '../../store/projects.ts';
+import { OPERATOR } from '../../store/revisions.ts';
+import type { Store } from '../../store/store.ts';
+import { json } from '../answer.ts';
+import { refuse } from '../errors.ts';
+import { invalidAt } from './issues.ts';
+import { listingByName, listOf } from './listing.ts';
+import { unknownProject } from './projects.ts';
+import { defineRoute, type Outcome, type Route } from './route.ts';
+
+export interface DomainsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  readonly domains: Pick<Domains, 'report' | 'check'>;
+  /** Puts in force what the database says of projects and domains now, here and elsewhere. */
+  readonly takeOver: () => Promise<void>;
+}
+
+const record = z.object({
+  purpose: z.enum(['ownership', 'dkim', 'spf', 'dmarc']),
+  type: z.literal('TXT'),
+  name: z.string(),
+  value: z.string().describe('One string, unquoted and unsplit, as DNS consoles take it.'),
+  required: z.boolean().describe('Whether the domain is verified by it; the others are advised.'),
+  status: z.enum(['ok', 'missing', 'wrong', 'duplicate', 'unknown']),
+  found: z.array(z.string()).describe('What stood there at the last check.'),
+});
+const domainShape = z.object({
+  domain: z.string().describe('Lower case, A-labels.'),
+  project: z.string().describe('Its slug.'),
+  verified: z.boolean().describe('Whether mail is sent as this domain: its status is verified or degraded.'),
+  status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+  checked_at: z.iso.datetime().nullable(),
+  verified_at: z.iso.datetime().nullable(),
+  records: z.array(record),
+});
+const newDomain = z.strictObject({
+  domain: z.string().describe('Such as example.com, in whatever case or script.'),
+  project: z.string().describe('Slug of a project that was made by `POST /projects`.'),
+});
+
+const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } as const;
+const WRITE = { ...READ, permission: 'domains.write' } as const;
+
+/** `/domains…` */
+export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: DomainsParts): Route[] {
+  /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
+  function find(principal: Principal, text: string): Domain | Outcome {
+    const name = parseDomain(text);
+    const claim = name === undefined ? undefined : snapshot().claims.get(claimKey(principal.tenant.id, name));
+    if (name !== undefined && !mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    return (
+      claim ?? refuse('DOMAIN_NOT_FOUND', { message: `There is no domain ${text.slice(0, 253)} in this account.` })
+    );
+  }
+
+  async function show(claim: Domain): Promise<Outcome> {
+    return answerFor(claim, await domains.report(claim.name, claim.project.tenant));
+  }
+
+  async function add(principal: Principal, text: string, slug: string): Promise<Outcome> {
+    const name = parseDomain(text.trim());
+    const tenant = principal.tenant.id;
+    if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
+    if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    const { claims, projects, server } = snapshot();
+    const known = claims.get(claimKey(tenant, name));
+    if (known?.project.slug === slug) return show(known);
+    const inYaml = projects.some(
+      (project) => project.tenant === tenant && project.slug === slug && project.source !== 'api',
+    );
+    if (inYaml) return conflict(`${slug} has a configuration: declare ${name} under its domains, and push it.`);
+    if ((await findProject(store, tenant, slug))?.source !== 'api') return unknownProject(slug);
+    if (known !== undefined) return conflict(`${name} belongs to the project ${known.project.slug}.`);
+    if (name === server.server.hostname && tenant !== OPERATOR) {
+      return conflict(`${name} is the name of the server itself.`);
+    }
+    const now = clock.now();
+    const token = randomBytes(16).toString('hex');
+    const row = { tenant, name, project: slug, token, status: 'pending', next_check_at: now, created_at: now } as const;
+    await store.write([insertDomain(row)]);
+    await takeOver();
+    const claim = find(principal, name);
+    return 'config' in claim ? show(claim) : claim;
+  }
+
+  async function end(claim: Domain): Promise<Outcome> {
+    const { name, project } = claim;
+    if (project.source !== 'api') {
+      return conflict(`${name} stands in the configuration of ${project.slug}: take it out there.`);
+    }
+    const report = await domains.report(name, project.tenant);
+    await store.write([deleteDomain({ tenant: project.tenant, name })]);
+    await takeOver();
+    return answerFor(claim, report);
+  }
+
+  return [
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/domains',
+      summary: 'Lists the domains, by name.',
+      query: z.strictObject(listingByName()),
+      answer: listOf('domains', domainShape),
+      async handle({ principal, query: { limit, cursor = '' } }) {
+        const all = [...snapshot().claims.values()]
+          .filter(({ name, project }) => project.tenant === principal.tenant.id && mayTouch(principal, name))
+          .sort((a, b) => (a.name < b.name ? -1 : 1));
+        const rest = all.filter(({ name }) => name > cursor);
+        const page = rest.slice(0, limit);
+        const shown = await Promise.all(
+          page.map(async (claim) => shownDomain(claim, await domains.report(claim.name, claim.project.tenant))),
+        );
+        const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
+        return json({ domains: shown, count: all.length, next_cursor });
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'POST',
+      path: '/domains',
+      summary: 'Adds a domain to a project that was made by `POST /projects`.',
+      description:
+        'It is pending until its DNS publishes the required records. One that is there already is answered as it is. A project with a configuration declares its domains there.',
+      body: newDomain,
+      answer: domainShape,
+      handle: ({ principal, body: { domain, project } }) => add(principal, domain, project),
+    }),
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/domains/:domain',
+      summary: 'Shows a domain, what it has to publish, and how each record was last found.',
+      answer: domainShape,
+      async handle({ principal, params: { domain } }) {
+        const claim = find(principal, domain);
+        return 'config' in claim ? show(claim) : claim;
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'POST',
+      path: '/domains/:domain/verify',
+      summary: 'Asks DNS at once, past any cache, and shows what it says.',
+      answer: domainShape,
+      async handle({ principal, params: { domain } }) {
+        const claim = find(principal, domain);
+        if (!('config' in claim)) return claim;
+        return answerFor(claim, await domains.check(claim.name, claim.project.tenant));
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'DELETE',
+      path: '/domains/:domain',
+      summary: 'Takes a domain out of service, and shows it as it was.',
+      description: 'Mail that waits is still sent. A domain that a configuration declares is taken out there.',
+      answer: domainShape,
+      async handle({ principal, params: { domain } }) {
+        const claim = find(principal, domain);
+        return 'config' in claim ? end(claim) : claim;
+      },
+    }),
+  ];
+}
+
+function conflict(message: string): Outcome {
+  return refuse('CONFLICT', { message });
+}
+
+function answerFor(claim: Domain, report: DomainReport | undefined): Outcome {
+  return json(shownDomain(claim, report));
+}
+
+/** Without a report it was taken out of service in this very moment. */
+function shownDomain({ name, project }: Domain, report: DomainReport | undefined): z.output<typeof domainShape> {
+  const status = report?.status ?? 'pending';
+  return {
+    domain: name,
+    project: project.slug,
+    verified: status === 'verified' || status === 'degraded',
+    status,
+    checked_at: timeOf(report?.checkedAt),
+    verified_at: timeOf(report?.verifiedAt),
+    records: (report?.records ?? []).map(({ purpose, type, name: at, value, required, status: found, ...rest }) => ({
+      purpose,
+      type,
+      name: at,
+      value,
+      required,
+      status: found,
+      found: [...rest.found],
+    })),
+  };
+}
+
+function timeOf(ms: number | null | undefined): string | null {
+  return ms === null || ms === undefined ? null : isoTime(ms);
+}

@@ -1,0 +1,188 @@
+/** The configuration of a project as it is pushed: shown, replaced, rolled back. */
+import { z } from 'zod';
+import { mayTouch, type Principal } from '../../access/principal.ts';
+import { livesOnDisk, onDisk, push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
+import type { Problem } from '../../config/problem.ts';
+import type { Bundle } from '../../config/stored.ts';
+import { isoTime } from '../../lib/clock.ts';
+import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
+import { json } from '../answer.ts';
+import { refuse, type Detail } from '../errors.ts';
+import { domainsIn, findVisible, mayTouchAll, unknownProject } from './projects.ts';
+import { defineRoute, type Outcome, type Route } from './route.ts';
+
+export type ProjectConfigParts = PushParts;
+
+const MOST_FILES = 200;
+const MOST_BYTES = 5 * 1024 * 1024;
+/** Of a body: the files and the YAML, of which JSON may escape some. */
+const BODY = 12 * 1024 * 1024;
+/** Faults that one answer names. */
+const MOST_DETAILS = 100;
+
+const files = z
+  .record(
+    z.string().refine(isWithin, 'must be a path below the folder of the YAML, such as templates/contact.html'),
+    z.string(),
+  )
+  .refine((all) => Object.keys(all).length <= MOST_FILES, `must be ${MOST_FILES} files at most`)
+  .refine((all) => bytesOf(all) <= MOST_BYTES, 'must be 5 MiB together at most');
+const bundle = z.strictObject({
+  config: z.string().describe('The YAML, 1 MiB at most.'),
+  files: files
+    .default({})
+    .describe('Contents of the files that it names with html_file, by the name as written there.'),
+});
+const place = z.object({
+  path: z.string().describe('Such as domains.example.com.forms.contact.rateLimit.'),
+  message: z.string(),
+  line: z.int(),
+  column: z.int(),
+});
+const pushed = z.object({
+  changes: z.array(
+    z.object({
+      op: z.enum(['add', 'remove', 'change']),
+      path: z.string(),
+      from: z.json().describe('Null where it was not there.'),
+      to: z.json().describe('Null where it is no longer there.'),
+    }),
+  ),
+  warnings: z.array(place),
+  revision: z.string().nullable().describe('In force from now on; after a dry run the one that still is.'),
+});
+const shown = z.object({
+  config: z.string().nullable().describe('The YAML in force; null where there is none.'),
+  files: z.record(z.string(), z.string()),
+  revision: z.string().nullable(),
+  revisions: z
+    .array(z.object({ id: z.string(), created_at: z.iso.datetime(), current: z.boolean() }))
+    .describe('The latest 100 that were accepted, newest first; any of them can be restored.'),
+});
+
+const READ = { permission: 'projects.read', domains: 'narrow', tag: 'Projects' } as const;
+const WRITE = { ...READ, permission: 'projects.write' } as const;
+
+/** `/projects/:slug/config` and `/projects/:slug/rollback` */
+export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
+  const { store, snapshot } = parts;
+
+  async function take(principal: Principal, slug: string, given: Bundle, dryRun = false): Promise<Outcome> {
+    const may = (domain: string | undefined): boolean => mayTouch(principal, domain);
+    return answerOf(await push({ tenant: principal.tenant.id, slug, bundle: given, dryRun, may }, parts));
+  }
+
+  return [
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/projects/:slug/config',
+      summary: 'Shows the configuration in force, and which revisions there are.',
+      answer: shown,
+      async handle({ principal, params: { slug } }) {
+        const row = await findVisible(parts, principal, slug);
+        if (row === undefined) return unknownProject(slug);
+        const { tenant } = row;
+        if (!mayTouchAll(principal, domainsIn(snapshot(), tenant, slug))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+        const current = row.revision === '' ? undefined : await findRevision(store, row.revision);
+        const revisions = await revisionsOf(store, { tenant, slug });
+        return json({
+          config: current?.yaml ?? null,
+          files: current?.files ?? {},
+          revision: current?.id ?? null,
+          revisions: revisions.map(({ id, created_at }) => ({
+            id,
+            created_at: isoTime(created_at),
+            current: id === row.revision,
+          })),
+        });
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'PUT',
+      path: '/projects/:slug/config',
+      summary: 'Pushes a configuration: checks it, and puts it in force as a whole.',
+      description:
+        'Makes the project where there is none. What is wrong is told with its path, line and column, and changes nothing. References to secrets (`${NAME}`, `file:/…`) are refused: they would be the server’s.',
+      query: z.strictObject({
+        dry_run: z.enum(['true', 'false']).default('false').describe('Only tell what would change.'),
+      }),
+      body: bundle,
+      bodyLimit: () => BODY,
+      answer: pushed,
+      async handle({ principal, params: { slug }, query: { dry_run }, body: { config, files: named } }) {
+        return take(principal, slug, { yaml: config, files: named }, dry_run === 'true');
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'POST',
+      path: '/projects/:slug/rollback',
+      summary: 'Puts an earlier revision in force again.',
+      body: z.strictObject({ revision: z.string().describe('`rev_…`, one that was in force before.') }),
+      answer: pushed,
+      async handle({ principal, params: { slug }, body: { revision: id } }) {
+        const tenant = principal.tenant.id;
+        if (livesOnDisk(snapshot(), tenant, slug)) return answerOf(onDisk());
+        if ((await findVisible(parts, principal, slug)) === undefined) return unknownProject(slug);
+        const revision = await findRevisionOf(store, { tenant, slug }, id);
+        if (revision === undefined) {
+          return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
+        }
+        return take(principal, slug, revision);
+      },
+    }),
+  ];
+}
+
+function answerOf(outcome: PushOutcome): Outcome {
+  switch (outcome.kind) {
+    case 'done': {
+      const { changes, warnings, revision } = outcome;
+      const shownChanges = changes.map(({ op, path, from, to }) => ({ op, path, from: from ?? null, to: to ?? null }));
+      return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
+    }
+    case 'invalid':
+      return refuse('VALIDATION_FAILED', {
+        message: sentenceFor(outcome.problems),
+        errors: detailsOf(outcome.problems),
+      });
+    case 'conflict': {
+      const errors = detailsOf(outcome.problems);
+      return refuse('CONFLICT', { message: outcome.message, ...(errors.length === 0 ? {} : { errors }) });
+    }
+    case 'forbidden':
+      return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+  }
+}
+
+function sentenceFor(problems: readonly Problem[]): string {
+  const [first, ...others] = problems;
+  if (first === undefined) return 'The configuration is not valid.';
+  const { line, column, path, message } = placeOf(first);
+  if (others.length > 0) return `The configuration has ${problems.length} errors.`;
+  return `Line ${line}, column ${column}: ${path === '' ? '' : `${path}: `}${message}.`;
+}
+
+function detailsOf(problems: readonly Problem[]): Detail[] {
+  return problems.slice(0, MOST_DETAILS).map((problem) => {
+    const { path, ...rest } = placeOf(problem);
+    return { field: path, code: 'TYPE_TEXT', ...rest };
+  });
+}
+
+function placeOf({ path, message, suggestion, line, column }: Problem): z.output<typeof place> {
+  const hint = suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`;
+  return { path, message: message + hint, line, column };
+}
+
+/** A relative path that leads nowhere else. */
+function isWithin(path: string): boolean {
+  const steps = path.split('/');
+  return path.length <= 500 && !/[\\\p{Cc}]/u.test(path) && steps.every((step) => step !== '' && step !== '..');
+}
+
+function bytesOf(all: Readonly<Record<string, string>>): number {
+  return Object.entries(all).reduce((sum, [name, text]) => sum + Buffer.byteLength(name) + Buffer.byteLength(text), 0);
+}

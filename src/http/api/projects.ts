@@ -1,0 +1,192 @@
+/** Projects of a tenant: those on disk as well, which nobody changes from here. */
+import { z } from 'zod';
+import { mayTouch, type Principal } from '../../access/principal.ts';
+import { livesOnDisk, onDisk } from '../../access/pushes.ts';
+import type { Project, Snapshot } from '../../config/snapshot.ts';
+import { isoTime, type Clock } from '../../lib/clock.ts';
+import { newId } from '../../lib/ids.ts';
+import { deleteDomainsOf } from '../../store/domains.ts';
+import { countProjects, deleteProject, findProject, insertApiProject, listProjects } from '../../store/projects.ts';
+import { UnmetError, type Store } from '../../store/store.ts';
+import type { ProjectRow } from '../../store/tables.ts';
+import { json } from '../answer.ts';
+import { refuse } from '../errors.ts';
+import { label } from './account-shapes.ts';
+import { listing, listOf, pageOf } from './listing.ts';
+import { defineRoute, type Outcome, type Route } from './route.ts';
+import { slugOf, SLUG } from './slug.ts';
+
+export interface ProjectsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  /** Puts in force what the database says of projects now, here and elsewhere. */
+  readonly takeOver: () => Promise<void>;
+}
+
+const project = z.object({
+  id: z.string(),
+  name: z.string(),
+  slug: z.string(),
+  source: z.enum(['file', 'push', 'api']).describe('On the server’s disk, pushed, or made by POST /projects.'),
+  revision: z.string().nullable().describe('In force; null where there is no configuration.'),
+  created_at: z.iso.datetime(),
+});
+
+const newProject = z.strictObject({
+  name: label.describe('For people.'),
+  slug: z
+    .string()
+    .regex(SLUG, 'must be 1 to 63 lower-case letters, digits and hyphens, such as my-site')
+    .optional()
+    .describe('Its name in addresses and commands; made from the name unless told.'),
+});
+
+const READ = { permission: 'projects.read', domains: 'narrow', tag: 'Projects' } as const;
+const WRITE = { ...READ, permission: 'projects.write' } as const;
+/** Names that are tried where a slug was not asked for by name. */
+const MOST_NAMES = 50;
+
+/** `/projects…` */
+export function projectsRoutes(parts: ProjectsParts): Route[] {
+  const { store, clock, snapshot, takeOver } = parts;
+
+  async function make(principal: Principal, name: string, slug: string): Promise<ProjectRow | undefined> {
+    const tenant = principal.tenant.id;
+    const now = clock.now();
+    if (livesOnDisk(snapshot(), tenant, slug)) return undefined;
+    const row = { id: newId('prj', now), tenant, slug, name, created_at: now };
+    try {
+      // It begins without domains, whatever claims of another of this name are left.
+      await store.write([insertApiProject(row, 1), deleteDomainsOf({ tenant, project: slug })]);
+    } catch (error) {
+      if (error instanceof UnmetError) return undefined;
+      throw error;
+    }
+    await takeOver();
+    return { ...row, source: 'api', revision: '' };
+  }
+
+  async function end(principal: Principal, slug: string): Promise<Outcome> {
+    const tenant = principal.tenant.id;
+    if (livesOnDisk(snapshot(), tenant, slug)) return refuse('CONFLICT', onDisk());
+    const row = await findProject(store, tenant, slug);
+    if (row === undefined || row.source === 'file') return unknownProject(slug);
+    const domains = domainsIn(snapshot(), tenant, slug);
+    if (!mayTouchAll(principal, domains)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    try {
+      await store.write([deleteProject(row, 1), deleteDomainsOf({ tenant, project: slug })]);
+    } catch (error) {
+      // It was changed, or ended, meanwhile.
+      if (error instanceof UnmetError) return end(principal, slug);
+      throw error;
+    }
+    await takeOver();
+    return json(shownProject(row));
+  }
+
+  return [
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/projects',
+      summary: 'Lists the projects, newest first.',
+      query: z.strictObject(listing('prj')),
+      answer: listOf('projects', project),
+      async handle({ principal, query: { limit, cursor } }) {
+        const tenant = principal.tenant.id;
+        const all = snapshot().projects.filter((one) => one.tenant === tenant);
+        const filter = {
+          tenant,
+          onDisk: all.filter(({ source }) => source === 'file').map(({ slug }) => slug),
+          slugs: isNarrowed(principal)
+            ? all.filter((one) => touches(principal, one)).map(({ slug }) => slug)
+            : undefined,
+        };
+        const rows = await listProjects(store, filter, { before: cursor, limit: limit + 1 });
+        const { page, next_cursor } = pageOf(rows, limit);
+        return json({ projects: page.map(shownProject), count: await countProjects(store, filter), next_cursor });
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      domains: 'refuse',
+      method: 'POST',
+      path: '/projects',
+      summary: 'Makes a project without a configuration.',
+      description: 'Domains are added to it by `POST /domains`, or all of it is written in YAML and pushed.',
+      body: newProject,
+      answer: project,
+      async handle({ principal, body: { name, slug } }) {
+        const base = slug ?? slugOf(name);
+        const names = slug === undefined ? Array.from({ length: MOST_NAMES }, (_, i) => `${base}-${i + 1}`) : [];
+        for (const candidate of [base, ...names.slice(1)]) {
+          const made = await make(principal, name, candidate);
+          if (made !== undefined) return json(shownProject(made));
+        }
+        return refuse('CONFLICT', { message: `There is a project ${base} already.` });
+      },
+    }),
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/projects/:slug',
+      summary: 'Shows a project.',
+      answer: project,
+      async handle({ principal, params: { slug } }) {
+        const row = await findVisible(parts, principal, slug);
+        return row === undefined ? unknownProject(slug) : json(shownProject(row));
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'DELETE',
+      path: '/projects/:slug',
+      summary: 'Ends a project, and shows it as it was.',
+      description:
+        'Its domains and forms are served no longer. Submissions stay, and mail that waits is still sent. A project on the server’s disk ends with its file.',
+      answer: project,
+      handle: ({ principal, params: { slug } }) => end(principal, slug),
+    }),
+  ];
+}
+
+/** The tenant's project of this slug, if the principal may know of it. */
+export async function findVisible(
+  { store, snapshot }: Pick<ProjectsParts, 'store' | 'snapshot'>,
+  principal: Principal,
+  slug: string,
+): Promise<ProjectRow | undefined> {
+  const tenant = principal.tenant.id;
+  const row = await findProject(store, tenant, slug);
+  if (row === undefined || (row.source === 'file' && !livesOnDisk(snapshot(), tenant, slug))) return undefined;
+  const domains = domainsIn(snapshot(), tenant, slug);
+  return !isNarrowed(principal) || domains.some((domain) => mayTouch(principal, domain)) ? row : undefined;
+}
+
+/** The domains that the project claims. */
+export function domainsIn({ projects }: Snapshot, tenant: string, slug: string): string[] {
+  const found = projects.find((one) => one.tenant === tenant && one.slug === slug);
+  return Object.keys(found?.config.domains ?? {});
+}
+
+/** Whether all that belongs to these domains, or to none, may be touched. */
+export function mayTouchAll(principal: Principal, domains: readonly string[]): boolean {
+  return domains.length === 0 ? mayTouch(principal, undefined) : domains.every((domain) => mayTouch(principal, domain));
+}
+
+export function unknownProject(slug: string): Outcome {
+  return refuse('NOT_FOUND', { message: `There is no project ${slug.slice(0, 60)}.` });
+}
+
+function isNarrowed({ restrictions }: Principal): boolean {
+  return restrictions.domain_restrictions !== undefined;
+}
+
+function touches(principal: Principal, { config }: Project): boolean {
+  return Object.keys(config.domains).some((domain) => mayTouch(principal, domain));
+}
+
+function shownProject({ id, name, slug, source, revision, created_at }: ProjectRow): object {
+  return { id, name, slug, source, revision: revision === '' ? null : revision, created_at: isoTime(created_at) };
+}
