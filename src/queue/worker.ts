@@ -7,6 +7,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { ClaimedRow } from '../store/claims.ts';
 import { nextDueAt } from '../store/destinations.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
@@ -14,7 +15,7 @@ import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { createBodies, type Bodies } from './bodies.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Courier, Parcel, Random, Source } from './interfaces.ts';
+import type { Courier, Parcel, Random, Recipient, Source } from './interfaces.ts';
 import { Ledger, type Batch } from './ledger.ts';
 import type { RetryOptions } from './retry.ts';
 
@@ -185,6 +186,10 @@ class QueueWorker implements Worker {
       const parcels: Parcel[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
         const message = messages.get(id);
+        if (group.some(({ suspended }) => suspended === 1)) {
+          this.#postpone({ destination, rows: group, body: this.#bodies.hold(id, message) });
+          continue;
+        }
         const heeds = message !== undefined && HEEDS_SUPPRESSION[message.kind];
         const [suppressed, open] = [true, false].map((is) =>
           group.filter((row) => (heeds && row.suppressed === 1) === is),
@@ -197,7 +202,26 @@ class QueueWorker implements Worker {
   }
 
   #suppress(batch: Batch): void {
-    const written = this.#ledger.suppressed(batch).then(() => {
+    this.#endWith(batch, this.#ledger.suppressed(batch));
+  }
+
+  /** Mail of a suspended tenant waits, as if everybody had said "later", until it is too old. */
+  #postpone(batch: Batch): void {
+    const words = {
+      outcome: 'deferred',
+      cause: 'reply',
+      reply: SUSPENDED,
+      host: null,
+      address: null,
+      tls: null,
+    } as const;
+    const recipients = batch.rows.map((row) => ({ recipient: recipientOf(row), ...words }));
+    this.#endWith(batch, this.#ledger.write(batch, { kind: 'decided', recipients }));
+  }
+
+  /** Ends a try that no courier was asked to make. */
+  #endWith(batch: Batch, writing: Promise<void>): void {
+    const written = writing.then(() => {
       this.#release(batch);
       this.#pending.delete(written);
     });
@@ -208,7 +232,7 @@ class QueueWorker implements Worker {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
-      recipients: rows.map(({ id, recipient, attempts }) => ({ id, address: recipient, attempt: attempts })),
+      recipients: rows.map(recipientOf),
       open: () => body.open(),
       mayLeave: () => this.#chores.areLeasesSafe(),
       done: async (result) => {
@@ -223,6 +247,12 @@ class QueueWorker implements Worker {
     for (const { id } of rows) this.#claimed.delete(id);
     if (this.#claimer.settle(destination, rows.length)) this.wake();
   }
+}
+
+const SUSPENDED = '451 4.7.1 the account is suspended: its mail waits';
+
+function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
+  return { id, address: recipient, attempt: attempts };
 }
 
 function isSome<T>(list: readonly T[] | undefined): list is readonly T[] {

@@ -15,6 +15,8 @@ export type ClaimedRow = Pick<
 > & {
   /** 1: on the tenant's suppression list. */
   suppressed: number;
+  /** 1: nothing of its tenant leaves now. */
+  suspended: number;
 };
 
 interface Claim {
@@ -97,6 +99,23 @@ function claim({ db, value, dialect, due }: ClaimParts) {
           .else(0)
           .end()
           .as('suppressed'),
+      )
+      .returning((eb) =>
+        eb
+          .case()
+          .when(
+            eb.exists(
+              eb
+                .selectFrom('tenants')
+                .select('tenants.id')
+                .whereRef('tenants.id', '=', 'deliveries.tenant')
+                .where('tenants.suspended', '=', sql.lit(1)),
+            ),
+          )
+          .then(1)
+          .else(0)
+          .end()
+          .as('suspended'),
       )
   );
 }

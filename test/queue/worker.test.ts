@@ -7,7 +7,9 @@ import { recomputeDue } from '../../src/store/destinations.ts';
 import { CHUNK_BYTES, findMessage } from '../../src/store/messages.ts';
 import { StoreError, type Store } from '../../src/store/store.ts';
 import { suppress } from '../../src/store/suppressions.ts';
+import { changeTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
+import { testKey } from '../harness/keys.ts';
 import { mailDomain, newMessage, plainSource, startQueue } from '../harness/queue.ts';
 import { HANG, startSmtpPeer } from '../harness/smtp-peer.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -335,6 +337,25 @@ test('a suppressed address gets nothing, the others do', async () => {
     .toEqual(['delivered', 'suppressed']);
   expect(peer.messages.map(({ to }) => to)).toEqual([['yes@example.test']]);
   expect(await queue.events(message)).toEqual(['email.delivered', 'email.queued', 'email.suppressed']);
+});
+
+test('mail of a suspended tenant waits, whatever it is, and leaves when the tenant is served again', async () => {
+  const peer = await startSmtpPeer();
+  const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+  const { tenant } = await testKey(queue.store, { account: { suspended: 1 } });
+  const message = await queue.send('you@example.test', { tenant });
+  const other = await queue.send('me@example.test');
+  await queue.reaches(other, 'delivered');
+  const waiting = await queue.reaches(message, 'deferred');
+  expect(waiting).toMatchObject({
+    last_reply: '451 4.7.1 the account is suspended: its mail waits',
+    tries: [{ outcome: 'deferred', host: null }],
+  });
+  expect(peer.messages.map(({ to }) => to)).toEqual([['me@example.test']]);
+  await queue.store.write(changeTenant(tenant, { suspended: false }));
+  queue.clock.advance(6 * 60_000);
+  await queue.reaches(message, 'delivered');
+  expect(peer.messages).toHaveLength(2);
 });
 
 test('from a long queue tenants are served in turn', async () => {
