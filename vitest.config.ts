@@ -29,7 +29,7 @@ export default defineConfig({
         test: {
           name: 'peers-postgres',
           include: [
-            'test/{store,access,queue,forms}/**/*.test.ts',
+            'test/{store,access,queue,events,forms}/**/*.test.ts',
             'test/flows/{delivery,schedule,submission}.test.ts',
           ],
           exclude: ['test/store/sqlite*.test.ts'],

@@ -1,0 +1,453 @@
+import { describe, expect, test } from 'vitest';
+import { Webhook } from 'standardwebhooks';
+import { replayEvent, replaySince } from '../../src/events/replay.ts';
+import { adoptWebhooks } from '../../src/events/targets.ts';
+import { insertFile } from '../../src/store/files.ts';
+import { insertSubmission } from '../../src/store/submissions.ts';
+import { disableWebhook, enableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
+import { DAY, HOUR, MINUTE, SECOND, TENANT, answered, eventWorld, snapshotOf } from './world.ts';
+
+const names = (seen: { json: { type: string } }[]) => seen.map(({ json }) => json.type);
+
+describe('what happens is posted', () => {
+  test('once, with its ids, under an id and a signature of its own', async () => {
+    const world = await eventWorld();
+    const hook = await world.hook();
+    world.clock.advance(SECOND);
+    await world.record({
+      type: 'email.delivered',
+      data: { recipient: 'a@b.example' },
+      message: 'msg_1',
+      domain: 'example.com',
+    });
+    for (let i = 0; i < 3; i++) {
+      await world.turn();
+      world.clock.advance(SECOND);
+    }
+    expect(world.seen).toHaveLength(1);
+    const [one] = world.seen;
+    expect([one?.method, one?.url]).toEqual(['POST', 'https://hooks.example/in']);
+    expect(one?.json).toEqual({
+      type: 'email.delivered',
+      timestamp: '2026-01-01T00:00:01.000Z',
+      data: {
+        event: expect.stringMatching(/^evt_/),
+        message: 'msg_1',
+        domain: 'example.com',
+        recipient: 'a@b.example',
+      },
+    });
+    expect(one?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'webhook-id': expect.stringMatching(/^whd_/),
+      'webhook-timestamp': String(Date.UTC(2026, 0, 1) / 1000 + 1),
+    });
+    const signed = new Webhook(hook.secret).sign(one?.id ?? '', new Date(one?.at ?? 0), one?.body ?? '');
+    expect(one?.headers?.['webhook-signature']).toBe(signed);
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'delivered', attempts: 1, last_status: 200, last_result: '200 OK' },
+    ]);
+  });
+
+  test('a submission with what the visitor sent', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    const at = world.clock.now();
+    const row = {
+      tenant: TENANT,
+      form: 'example.com/contact',
+      domain: 'example.com',
+      revision: '',
+      control: '{}',
+      ip: '',
+      user_agent: '',
+      referer: '',
+      status: 'accepted',
+      spam_score: 0,
+      spam_reasons: '[]',
+      environment: 'live',
+      created_at: at,
+    } as const;
+    await world.store.write([
+      insertSubmission({
+        ...row,
+        id: 'sub_1',
+        fields: JSON.stringify([
+          ['name', 'Anna'],
+          ['color', ['red', 'blue']],
+          ['__proto__', 'x'],
+        ]),
+      }),
+      insertFile({
+        id: 'fil_1',
+        submission: 'sub_1',
+        position: 0,
+        field: 'cv',
+        filename: 'cv.pdf',
+        content_type: 'application/pdf',
+        size: 12,
+      }),
+    ]);
+    await world.record({
+      type: 'submission.accepted',
+      data: { form: row.form },
+      submission: 'sub_1',
+      domain: 'example.com',
+    });
+    await world.turn();
+    const data = world.seen[0]?.json.data;
+    expect(data).toMatchObject({
+      id: 'sub_1',
+      submission: 'sub_1',
+      form: 'example.com/contact',
+      domain: 'example.com',
+      files: [{ field: 'cv', filename: 'cv.pdf', content_type: 'application/pdf', size: 12 }],
+    });
+    expect(Object.entries(data?.['fields'] ?? {})).toEqual([
+      ['name', 'Anna'],
+      ['color', ['red', 'blue']],
+      ['__proto__', 'x'],
+    ]);
+  });
+
+  test('only what a webhook asks for, of its own tenant, after it was made, and only public kinds', async () => {
+    const world = await eventWorld();
+    await world.record({ type: 'domain.failed' });
+    world.clock.advance(SECOND);
+    await world.hook({ events: '["domain.verified","email.bounced"]' });
+    await world.hook({ url: 'https://all.example/' });
+    await world.record({ type: 'domain.verified' });
+    await world.record({ type: 'domain.degraded' });
+    await world.record({ type: 'key.created' });
+    await world.record({ type: 'email.bounced', tenant: 'ten_other' });
+    await world.turn();
+    const to = (host: string) => names(world.seen.filter(({ url }) => url.includes(host))).sort();
+    expect(to('hooks.example')).toEqual(['domain.verified']);
+    expect(to('all.example')).toEqual(['domain.degraded', 'domain.verified']);
+  });
+
+  test('also what was committed late, by a clock that is behind, or while no daemon ran', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    world.clock.advance(10 * MINUTE);
+    await world.turn();
+    await world.record({ type: 'email.queued', at: world.clock.now() - 3 * SECOND });
+    await world.turn();
+    expect(names(world.seen)).toEqual(['email.queued']);
+    await world.record({ type: 'email.deferred', at: world.clock.now() - MINUTE });
+    world.clock.advance(31 * SECOND);
+    await world.turn();
+    expect(names(world.seen)).toEqual(['email.queued', 'email.deferred']);
+    await world.record({ type: 'email.bounced' });
+    world.clock.advance(3 * DAY);
+    const later = world.daemon();
+    await later.dispatcher.run();
+    await later.deliverer.fill();
+    await later.deliverer.idle();
+    expect(names(world.seen)).toEqual(['email.queued', 'email.deferred', 'email.bounced']);
+  });
+
+  test('once also where several daemons look and post at the same time', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    for (let i = 0; i < 20; i++) await world.record();
+    const daemons = [world.daemon(), world.daemon(), world.daemon()];
+    await Promise.all(daemons.map(({ dispatcher }) => dispatcher.run()));
+    for (let i = 0; i < 5; i++) {
+      await Promise.all(daemons.map(({ deliverer }) => deliverer.fill()));
+      await Promise.all(daemons.map(({ deliverer }) => deliverer.idle()));
+    }
+    expect(await world.deliveries()).toHaveLength(20);
+    expect(new Set(world.seen.map(({ id }) => id)).size).toBe(20);
+    expect(world.seen).toHaveLength(20);
+  });
+});
+
+describe('a target that does not take it', () => {
+  test('gets the same again under the same id until it does', async () => {
+    const world = await eventWorld();
+    const { id } = await world.hook();
+    await world.record();
+    world.reply = () => (world.seen.length < 4 ? answered(500, { text: 'out of\r\norder' }) : answered(204));
+    await world.turn();
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'pending', attempts: 1, last_status: 500, last_result: '500 Internal Server Error: out of  order' },
+    ]);
+    expect((await world.webhook(id)).failing_since).toBe(Date.UTC(2026, 0, 1));
+    await world.follow(5);
+    expect(world.seen.map(({ at }) => at - Date.UTC(2026, 0, 1))).toEqual([0, 5 * SECOND, 305 * SECOND, 2105 * SECOND]);
+    expect(new Set(world.seen.map(({ id, body }) => `${id} ${body}`)).size).toBe(1);
+    expect(new Set(world.seen.map(({ headers }) => headers?.['webhook-timestamp'])).size).toBe(4);
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'delivered', attempts: 4, last_result: '204 No Content' },
+    ]);
+    expect((await world.webhook(id)).failing_since).toBeNull();
+  });
+
+  test('is given up after eight tries in 28 hours', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    await world.record();
+    world.reply = () => ({ kind: 'failed', reason: 'connect ECONNREFUSED' });
+    await world.turn();
+    await world.follow(20);
+    expect(world.seen).toHaveLength(8);
+    expect((world.clock.now() - Date.UTC(2026, 0, 1)) / HOUR).toBeCloseTo(27.6, 1);
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'failed', attempts: 8, next_attempt_at: null, last_status: null, last_result: 'connect ECONNREFUSED' },
+    ]);
+  });
+
+  test('may ask for a longer wait, not for a shorter one', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    await world.record();
+    const waits = ['60', '1', '90'];
+    world.reply = () =>
+      answered(world.seen.length === 2 ? 503 : 429, { retryAfter: waits[world.seen.length - 1] ?? '' });
+    await world.turn();
+    await world.follow(2);
+    expect(world.seen.map(({ at }) => (at - Date.UTC(2026, 0, 1)) / SECOND)).toEqual([0, 60, 360]);
+  });
+
+  test('a redirect is no success', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    await world.record();
+    world.reply = () => answered(301);
+    await world.turn();
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'pending', last_result: '301 Moved Permanently: redirects are not followed' },
+    ]);
+  });
+
+  test('and says 410 is told nothing more, and its owner is written to', async () => {
+    const world = await eventWorld();
+    const { id } = await world.hook();
+    await world.record();
+    await world.record();
+    world.reply = () => answered(410);
+    await world.turn();
+    expect(await world.webhook(id)).toMatchObject({ status: 'disabled', reason: 'The target answered 410 Gone.' });
+    expect(world.letters).toHaveLength(2);
+    expect(world.letters[0]?.subject).toBe('A webhook was disabled: hooks.example');
+    expect(world.letters[0]?.text).toContain(`PATCH /webhooks/${id}`);
+    world.clock.advance(MINUTE);
+    await world.record();
+    await world.turn();
+    expect(world.seen).toHaveLength(2);
+  });
+
+  test('for five days is disabled; now and then a failure is not', async () => {
+    const world = await eventWorld();
+    const { id } = await world.hook();
+    world.reply = () => answered(500);
+    const start = world.clock.now();
+    await world.record();
+    await world.turn();
+    // One event fails, and weeks later another one.
+    world.clock.advance(20 * DAY);
+    await world.record();
+    await world.turn();
+    expect((await world.webhook(id)).status).toBe('active');
+    for (let hours = 0; hours < 5 * 24 - 1; hours++) {
+      world.clock.advance(HOUR);
+      await world.record();
+      await world.turn();
+    }
+    expect((await world.webhook(id)).status).toBe('active');
+    world.clock.advance(HOUR + MINUTE);
+    await world.turn();
+    expect(await world.webhook(id)).toMatchObject({
+      status: 'disabled',
+      reason: `Every try has failed since ${new Date(start + 20 * DAY).toISOString()}; the last: 500 Internal Server Error`,
+    });
+    expect(world.letters).not.toEqual([]);
+  });
+
+  test('and is slow delays nobody else', async () => {
+    const world = await eventWorld();
+    await world.hook({ url: 'https://slow.example/' });
+    for (let i = 0; i < 50; i++) await world.record();
+    let finish: () => void = () => undefined;
+    const hanging = new Promise<void>((resolve) => (finish = resolve));
+    world.reply = async ({ url }) => {
+      if (url.includes('slow')) await hanging;
+      return answered(200);
+    };
+    await world.main.dispatcher.run();
+    await world.main.deliverer.fill();
+    world.clock.advance(SECOND);
+    const quick = await world.hook({ url: 'https://quick.example/' });
+    await world.record();
+    await world.main.dispatcher.run();
+    await world.main.deliverer.fill();
+    await expect
+      .poll(async () => (await world.deliveries()).filter(({ webhook }) => webhook === quick.id))
+      .toMatchObject([{ state: 'delivered' }]);
+    expect(world.seen.filter(({ url }) => url.includes('slow'))).toHaveLength(5);
+    finish();
+    await world.main.deliverer.idle();
+  });
+});
+
+test('a daemon that dies between the try and the answer: the next one sends it under the same id', async () => {
+  const world = await eventWorld();
+  await world.hook();
+  await world.record();
+  world.reply = () => new Promise(() => undefined);
+  const dying = world.daemon();
+  await dying.dispatcher.run();
+  await dying.deliverer.fill();
+  await expect.poll(() => world.seen.length).toBe(1);
+  world.reply = () => answered(200);
+  await world.turn();
+  expect(world.seen).toHaveLength(1);
+  world.clock.advance(MINUTE);
+  await world.turn();
+  expect(world.seen).toHaveLength(2);
+  expect(world.seen[1]?.id).toBe(world.seen[0]?.id);
+  expect(await world.deliveries()).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+});
+
+test('a new secret signs beside the one before for a day', async () => {
+  const world = await eventWorld();
+  const { id, tenant } = await world.hook();
+  const until = world.clock.now() + DAY;
+  await world.store.write([replaceSecret({ id, tenant, secret: `whsec_${'A'.repeat(44)}`, until })]);
+  await world.record();
+  await world.turn();
+  world.clock.advance(DAY);
+  await world.record();
+  await world.turn();
+  expect(world.seen.map(({ headers }) => headers?.['webhook-signature']?.split(' ').length)).toEqual([2, 1]);
+});
+
+test('one that is enabled again is told of what still waited and of what happens from then on', async () => {
+  const world = await eventWorld();
+  const { id, tenant } = await world.hook();
+  world.reply = () => answered(500);
+  await world.record({ type: 'email.queued' });
+  await world.turn();
+  await world.store.write([disableWebhook({ id, tenant, reason: 'maintenance' })]);
+  world.clock.advance(HOUR);
+  await world.record({ type: 'email.deferred' });
+  await world.turn();
+  world.clock.advance(HOUR);
+  world.reply = undefined;
+  await world.store.write([enableWebhook({ id, tenant, now: world.clock.now() })]);
+  await world.record({ type: 'email.delivered' });
+  await world.turn();
+  expect(names(world.seen).sort()).toEqual(['email.delivered', 'email.queued', 'email.queued']);
+});
+
+describe('a replay', () => {
+  test('of an event keeps its id', async () => {
+    const world = await eventWorld();
+    const hook = await world.hook();
+    await world.record();
+    await world.turn();
+    const [{ event } = { event: null }] = await world.deliveries();
+    expect(await replayEvent(world, hook, event ?? '')).toBe(true);
+    await world.turn();
+    expect(world.seen).toHaveLength(2);
+    expect(world.seen[1]?.id).toBe(world.seen[0]?.id);
+    expect(await replayEvent(world, { ...hook, tenant: 'ten_other' }, event ?? '')).toBe(false);
+  });
+
+  test('since a time sends all that match, also those from before it was made', async () => {
+    const world = await eventWorld();
+    await world.record({ type: 'domain.failed' });
+    world.clock.advance(HOUR);
+    const since = world.clock.now();
+    for (let i = 0; i < 250; i++) await world.record({ type: 'domain.degraded' });
+    await world.record({ type: 'email.queued' });
+    world.clock.advance(HOUR);
+    const hook = await world.hook({ events: '["domain.degraded","domain.failed"]' });
+    const { snapshot } = world;
+    expect(await replaySince(world, hook, { since, snapshot })).toEqual({ replayed: 250, more: false });
+    for (let i = 0; i < 60; i++) await world.turn();
+    expect(world.seen).toHaveLength(250);
+  });
+});
+
+describe('webhooks of a configuration', () => {
+  const project = {
+    project: { name: 'One', slug: 'one' },
+    domains: { 'one.example': { forms: { contact: { webhooks: ['https://form.example/'] }, other: {} } } },
+    collections: { partners: { forms: { signup: { email: 'a@one.example', webhooks: ['https://c.example/'] } } } },
+    webhooks: [{ url: 'https://project.example/', events: [], secret: `whsec_${'A'.repeat(44)}` }],
+  };
+  const two = { project: { name: 'Two', slug: 'two' }, domains: { 'two.example': {} } };
+  const rows = async (world: Awaited<ReturnType<typeof eventWorld>>) =>
+    (await world.store.read.selectFrom('webhooks').selectAll().orderBy('url').execute()).map(
+      ({ url, project, form, events }) => [url, project, form, events],
+    );
+
+  test('are made, changed and removed with it', async () => {
+    const world = await eventWorld({ snapshot: snapshotOf([project, two]) });
+    await Promise.all([adoptWebhooks(world, world.snapshot), adoptWebhooks(world, world.snapshot)]);
+    expect(await rows(world)).toEqual([
+      ['https://c.example/', 'one', 'c/partners/signup', '[]'],
+      ['https://form.example/', 'one', 'one.example/contact', '[]'],
+      ['https://project.example/', 'one', '', '[]'],
+    ]);
+    const secret = () =>
+      world.store.read
+        .selectFrom('webhooks')
+        .selectAll()
+        .where('url', '=', 'https://project.example/')
+        .executeTakeFirst();
+    expect(await secret()).toMatchObject({ secret: `whsec_${'A'.repeat(44)}`, old_secret: null });
+    const changed = {
+      ...project,
+      collections: {},
+      webhooks: [{ url: 'https://project.example/', events: ['email.bounced'], secret: `whsec_${'B'.repeat(44)}` }],
+    };
+    await adoptWebhooks(world, snapshotOf([changed, two]));
+    expect(await rows(world)).toEqual([
+      ['https://form.example/', 'one', 'one.example/contact', '[]'],
+      ['https://project.example/', 'one', '', '["email.bounced"]'],
+    ]);
+    expect(await secret()).toMatchObject({ secret: `whsec_${'B'.repeat(44)}`, old_secret: `whsec_${'A'.repeat(44)}` });
+    // Out of service for a mistake: nothing of it is lost.
+    await adoptWebhooks(world, { ...snapshotOf([two]), problems: ['one.yml: …'] });
+    expect(await rows(world)).toHaveLength(2);
+    await world.hook();
+    await adoptWebhooks(world, snapshotOf([two]));
+    expect(await rows(world)).toEqual([['https://hooks.example/in', null, '', '[]']]);
+  });
+
+  test('are told of their own project, or form, alone', async () => {
+    const world = await eventWorld({ snapshot: snapshotOf([project, two]) });
+    await adoptWebhooks(world, world.snapshot);
+    await world.hook({ url: 'https://all.example/' });
+    const accepted = (form: string, domain: string) =>
+      world.record({ type: 'submission.accepted', data: { form }, domain });
+    await accepted('one.example/contact', 'one.example');
+    await accepted('one.example/other', 'one.example');
+    await accepted('two.example/contact', 'two.example');
+    await accepted('c/partners/signup', 'mail.example.net');
+    await accepted('c/others/signup', 'mail.example.net');
+    await world.record({ type: 'email.queued', domain: 'one.example' });
+    await world.record({ type: 'email.queued', domain: 'two.example' });
+    await world.record({ type: 'config.pushed', data: { project: 'one' } });
+    await world.record({ type: 'config.pushed', data: { project: 'two' } });
+    for (let i = 0; i < 3; i++) await world.turn();
+    const to = (host: string) =>
+      world.seen
+        .filter(({ url }) => url.includes(host))
+        .map(({ json: { data } }) => data['form'] ?? data['project'] ?? data['domain'])
+        .sort();
+    expect(to('form.example')).toEqual(['one.example/contact']);
+    expect(to('c.example')).toEqual(['c/partners/signup']);
+    expect(to('project.example')).toEqual([
+      'c/partners/signup',
+      'one',
+      'one.example',
+      'one.example/contact',
+      'one.example/other',
+    ]);
+    expect(to('all.example')).toHaveLength(9);
+  });
+});

@@ -1,0 +1,131 @@
+/** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
+import { projectSchema, serverSchema } from '../../src/config/schema.ts';
+import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
+import type { HttpReply, HttpRequest } from '../../src/dns/http-door.ts';
+import { createDeliverer, type Letter } from '../../src/events/deliver.ts';
+import { createDispatcher } from '../../src/events/dispatch.ts';
+import { newSecret } from '../../src/events/signature.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { recordEvent, type NewEvent } from '../../src/store/events.ts';
+import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { WebhookDeliveryRow, WebhookRow } from '../../src/store/tables-accounts.ts';
+import { insertWebhook } from '../../src/store/webhooks.ts';
+import { testClock } from '../harness/clock.ts';
+import { openTestStore } from '../harness/store.ts';
+
+export const TENANT = OPERATOR;
+export const SECOND = 1000;
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+export interface Seen extends HttpRequest {
+  /** When it came. */
+  readonly at: number;
+  readonly id: string;
+  readonly json: { type: string; timestamp: string; data: Record<string, unknown> };
+}
+
+type Reply = (seen: Seen) => HttpReply | Promise<HttpReply>;
+
+export const answered = (status: number, more: { text?: string; retryAfter?: string } = {}): HttpReply => ({
+  kind: 'answered',
+  status,
+  retryAfter: more.retryAfter,
+  text: more.text ?? '',
+});
+
+export function snapshotOf(projects: readonly object[] = [], tenant = TENANT): Snapshot {
+  const server = serverSchema.parse({ server: { hostname: 'mail.example.net', operator: 'ops@example.net' } });
+  return buildSnapshot({
+    server,
+    projects: projects.map((project) => {
+      const config = projectSchema.parse(project);
+      return { revision: 'rev_1', slug: config.project.slug, tenant, source: 'file', config };
+    }),
+  });
+}
+
+export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } = {}) {
+  const clock = testClock();
+  const store = given.store ?? (await openTestStore());
+  await saveOperator(store, 'ops@example.net', clock.now());
+  const seen: Seen[] = [];
+  const letters: Letter[] = [];
+  const world = {
+    clock,
+    store,
+    seen,
+    letters,
+    snapshot: given.snapshot ?? snapshotOf(),
+    reply: undefined as Reply | undefined,
+  };
+
+  /** A daemon: looks for what happened and posts what is due. */
+  function daemon() {
+    const dispatcher = createDispatcher({ store, clock, snapshot: () => world.snapshot });
+    const deliverer = createDeliverer({
+      store,
+      clock,
+      log: silentLog,
+      random: () => 0.5,
+      wake: () => undefined,
+      mailOwner: (_webhook, letter) => {
+        letters.push(letter);
+        return Promise.resolve([]);
+      },
+      door: {
+        async request(request) {
+          const json = JSON.parse(request.body ?? '') as Seen['json'];
+          const one = { ...request, at: clock.now(), id: request.headers?.['webhook-id'] ?? '', json };
+          seen.push(one);
+          return (await world.reply?.(one)) ?? answered(200);
+        },
+      },
+    });
+    return { dispatcher, deliverer };
+  }
+  const main = daemon();
+
+  return Object.assign(world, {
+    daemon,
+    main,
+    /** What a second of the daemon does, to its end. */
+    async turn() {
+      await main.dispatcher.run();
+      await main.deliverer.fill();
+      await main.deliverer.idle();
+    },
+    /** Goes on turn by turn to where the next try is due, at most `turns` times. */
+    async follow(turns: number) {
+      for (let i = 0; i < turns; i++) {
+        const next = (await rows(store)).flatMap(({ next_attempt_at: at }) => at ?? []);
+        if (next.length === 0) return;
+        clock.advance(Math.max(0, Math.min(...next) - clock.now()));
+        await this.turn();
+      }
+    },
+    async hook(given: Partial<WebhookRow> = {}): Promise<WebhookRow> {
+      const now = clock.now();
+      const id = newId('whk', now);
+      const row = { tenant: TENANT, project: null, form: '', url: 'https://hooks.example/in', events: '[]' };
+      await store.write([
+        insertWebhook({ id, ...row, description: '', secret: newSecret(), created_at: now, ...given }),
+      ]);
+      return store.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+    },
+    record: (event: Partial<NewEvent> = {}) =>
+      store.write([
+        recordEvent({ type: 'domain.verified', tenant: TENANT, at: clock.now(), data: { records: [] }, ...event }),
+      ]),
+    deliveries: () => rows(store),
+    webhook: (id: string) =>
+      store.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
+  });
+}
+
+function rows(store: Store): Promise<WebhookDeliveryRow[]> {
+  return store.read.selectFrom('webhook_deliveries').selectAll().orderBy('id').execute();
+}
