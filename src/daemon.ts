@@ -2,6 +2,7 @@
  * The composition root: the only place that makes long-lived things and knows them all. It starts them in the order in
  * which they need each other and ends them in the opposite one; where a start fails, what had started is ended.
  */
+import { createSecretKey } from 'node:crypto';
 import type Koa from 'koa';
 import cron from 'node-cron';
 import { createAccountLimits } from './access/account-limits.ts';
@@ -41,8 +42,10 @@ import { systemMail } from './queue/system-mail.ts';
 import { standingsOf } from './store/domains.ts';
 import { storedProjects } from './store/projects.ts';
 import { OPERATOR, findRevision, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
+import { obtainSecret } from './store/secrets.ts';
 import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
+import { createTransactional } from './transactional/send.ts';
 import { version } from './version.ts';
 import { openWebhooks } from './webhooks.ts';
 
@@ -182,6 +185,7 @@ async function compose(
     log,
     judge: createJudge((domain) => refusesMail(domain, resolver)),
     accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake }),
+    ...(await openTransactional({ store, clock })),
     version: version(),
     queueProblem: delivery.problem,
     wake,
@@ -226,6 +230,12 @@ async function compose(
 
   log.info('daemon.ready', { hostname: server.server.hostname, addresses: addresses?.tcp, socket: addresses?.socket });
   return { addresses, domains, store, snapshot, reload: config.reload };
+}
+
+/** What sends mail for programs, and knows the links in it again. */
+async function openTransactional({ store, clock }: { store: Store; clock: Clock }) {
+  const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
+  return { unsubscribeKey, transactional: createTransactional({ store, unsubscribeKey }) };
 }
 
 async function readServer(file: string, reading: Reading): Promise<ServerConfig> {

@@ -19,6 +19,7 @@ import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
+import { createTransactionalSource } from './transactional/source.ts';
 
 export interface DeliveryParts {
   readonly store: Store;
@@ -81,6 +82,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
   };
   const revisionOf = createRevisions({ store, secrets: machineSecrets(env) });
   const forms = createFormSource({ store, log, config, revisionOf, desk });
+  const transactional = createTransactionalSource({ store, desk });
   const system = createSystemSource(desk);
   return {
     prepare(message) {
@@ -91,6 +93,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
         case 'system':
           return system.prepare(message);
         case 'transactional':
+          return transactional.prepare(message);
         case 'forward':
         case 'dsn':
           return Promise.resolve({ kind: 'unrenderable', reason: `nothing here makes ${message.kind} mail` });

@@ -77,8 +77,13 @@ export async function composeMail(mail: Mail): Promise<Buffer> {
   return message.at(-1) === 0x0a ? message : Buffer.concat([message, Buffer.from('\r\n')]);
 }
 
+/** Whether a header of this name may be among a mail's own `headers`. */
+export function isFreeHeader(name: string): boolean {
+  return MORE_HEADERS.test(name);
+}
+
 function moreHeader([name, value]: readonly [string, string]): string {
-  if (!MORE_HEADERS.test(name)) throw new Error(`the header ${JSON.stringify(name)} cannot be set`);
+  if (!isFreeHeader(name)) throw new Error(`the header ${JSON.stringify(name)} cannot be set`);
   return textHeader(name, value, 16_384);
 }
 

@@ -31,18 +31,25 @@ export interface NewMessage {
   readonly sendAt?: number | undefined;
 }
 
-/**
- * The message's id and the statements that enqueue it. Statements that many messages share (their
- * destinations) come last. Throws TypeError where there is no recipient or one is no address.
- */
-export function enqueue(message: NewMessage, now: number): { id: string; unit: Statement[] } {
+export interface Enqueued {
+  readonly id: string;
+  /** All of `rows`, then the statements of `dues`. */
+  readonly unit: Statement[];
+  /** What belongs to this message alone, its own row first. */
+  readonly rows: Statement[];
+  /** When its destinations are due: `noteDue` of each, sorted by name and last in a unit, because many messages share them. */
+  readonly dues: readonly { readonly name: string; readonly due: number }[];
+}
+
+/** The statements that enqueue the message. Throws TypeError where there is no recipient or one is no address. */
+export function enqueue(message: NewMessage, now: number): Enqueued {
   const { tenant, kind, submission, domain, environment = 'live', sendAt: due = now } = message;
   const id = newId('msg', now);
   const recipients = distinct(message.recipients);
   const destinationOf = (recipient: Address): string => (environment === 'test' ? SANDBOX : recipient.domain);
   const destinations = [...new Set(recipients.map(destinationOf))].sort();
   const expires_at = due + message.ttl;
-  const unit: Statement[] = [
+  const rows: Statement[] = [
     insertMessage({
       id,
       tenant,
@@ -59,7 +66,7 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
   for (const recipient of recipients) {
     const { address } = recipient;
     const delivery = newId('dlv', now);
-    unit.push(
+    rows.push(
       insertDelivery({
         id: delivery,
         message: id,
@@ -77,7 +84,7 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
     recipients: recipients.map(({ address }) => address),
     ...(environment === 'test' && { environment }),
   };
-  unit.push(
+  rows.push(
     recordEvent({
       type: 'email.queued',
       tenant,
@@ -88,8 +95,8 @@ export function enqueue(message: NewMessage, now: number): { id: string; unit: S
       ...(submission === null ? {} : { submission }),
     }),
   );
-  for (const name of destinations) unit.push(noteDue({ name, due }));
-  return { id, unit };
+  const dues = destinations.map((name) => ({ name, due }));
+  return { id, rows, dues, unit: [...rows, ...dues.map((each) => noteDue(each))] };
 }
 
 function distinct(texts: readonly string[]) {

@@ -70,10 +70,18 @@ export function retryNow(store: Store, id: string, now: number): Promise<Operate
 
 /** Ends what waits of a message or delivery for good. */
 export function cancel(store: Store, id: string, now: number): Promise<Operated> {
-  const reply = 'cancelled by the operator';
+  return end(store, id, { reply: 'cancelled by the operator', at: now });
+}
+
+/** The same at the word of whoever sent it. */
+export function withdraw(store: Store, message: string, now: number): Promise<Operated> {
+  return end(store, message, { reply: 'cancelled by the sender', at: now });
+}
+
+function end(store: Store, id: string, word: { readonly reply: string; readonly at: number }): Promise<Operated> {
   return operate(store, id, (rows) => {
     return store.write([
-      ...rows.map((row) => endWaiting({ id: row.id, state: 'cancelled', reply, at: now })),
+      ...rows.map((row) => endWaiting({ id: row.id, state: 'cancelled', ...word })),
       ...namesOf(rows).map((name) => recomputeDue({ name })),
     ]);
   });

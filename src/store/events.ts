@@ -1,7 +1,9 @@
 /** What happened, for the operator, webhooks and analytics: one row per event, written in the unit that makes it true. */
 import type { PublicEvent } from '../lib/event-types.ts';
 import { newId } from '../lib/ids.ts';
+import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
+import type { Store } from './store.ts';
 
 /** The public ones, which webhooks know, and those of accounts, which only GET /events shows. */
 export type EventType =
@@ -55,4 +57,19 @@ export function recordEvent(event: NewEvent): Statement {
     of: event.submission ?? '',
     created_at: event.at,
   });
+}
+
+const complaints = define<{ messages: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('events')
+    .select('message')
+    .where('message', 'in', listed(value('messages'), dialect))
+    .where('message', 'is not', null)
+    .where('type', '=', 'email.complained'),
+);
+
+/** Those of these messages that a recipient called spam. */
+export async function complaintsOf(store: Store, messages: readonly string[]): Promise<Set<string | null>> {
+  const rows = await store.select(complaints({ messages: JSON.stringify(messages) }));
+  return new Set(rows.map(({ message }) => message));
 }

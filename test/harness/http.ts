@@ -1,4 +1,5 @@
 /** The HTTP server on loopback with a real store, for tests that speak HTTP to it. */
+import { createSecretKey } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -24,6 +25,7 @@ import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
+import { createTransactional } from '../../src/transactional/send.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
 
 export interface TestAnswer {
@@ -121,6 +123,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const accounts = createAccountLimits({ limits, config: () => server });
   const usage = createUsage({ store, clock, log: silentLog });
   let wakes = 0;
+  const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const http = createHttpServer({
@@ -147,6 +150,8 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     judge: createJudge(() => Promise.resolve(false)),
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
+    unsubscribeKey,
+    transactional: createTransactional({ store, unsubscribeKey }),
     version: '0.0.0',
     queueProblem: () => undefined,
     wake: () => wakes++,

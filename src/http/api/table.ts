@@ -6,6 +6,8 @@ import { adminUsageRoutes } from './admin-usage.ts';
 import { analyticsRoutes, type AnalyticsParts } from './analytics.ts';
 import { authStatusRoutes } from './auth-status.ts';
 import { domainsRoutes, type DomainsParts } from './domains.ts';
+import { emailRoutes, type EmailParts } from './email.ts';
+import { emailsRoutes } from './emails.ts';
 import { eventsRoutes } from './events.ts';
 import { keysRoutes, type KeysParts } from './keys.ts';
 import { projectConfigRoutes, type ProjectConfigParts } from './project-config.ts';
@@ -13,6 +15,7 @@ import { projectsRoutes, type ProjectsParts } from './projects.ts';
 import { rateLimitsRoutes, type RateLimitsParts } from './rate-limits.ts';
 import type { Route } from './route.ts';
 import { signupRoutes, type SignupParts } from './signup.ts';
+import { suppressionsRoutes, type SuppressionsParts } from './suppressions.ts';
 import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 
 export interface ApiParts
@@ -22,11 +25,13 @@ export interface ApiParts
     AdminTenantsParts,
     AnalyticsParts,
     DomainsParts,
+    EmailParts,
     KeysParts,
     ProjectConfigParts,
     ProjectsParts,
     RateLimitsParts,
     SignupParts,
+    SuppressionsParts,
     WebhooksParts {}
 
 /** The one table: mounted under three prefixes, written into the OpenAPI document, walked by the tests. */
@@ -38,6 +43,9 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...projectsRoutes(parts),
     ...projectConfigRoutes(parts),
     ...domainsRoutes(parts),
+    ...emailRoutes(parts),
+    ...emailsRoutes(parts),
+    ...suppressionsRoutes(parts),
     ...rateLimitsRoutes(parts),
     ...analyticsRoutes(parts),
     ...eventsRoutes(parts),

@@ -18,8 +18,10 @@ import { createReference } from './reference.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
 import { metrics, type MetricsRouteParts } from './metrics.ts';
 import { securityTxt } from './security-txt.ts';
+import { createUnsubscribe, type UnsubscribeParts } from './unsubscribe.ts';
 
-export interface TableParts extends ApiParts, ServeParts, ConfirmParts, HealthParts, MetricsRouteParts {
+export interface TableParts
+  extends ApiParts, ServeParts, ConfirmParts, HealthParts, MetricsRouteParts, UnsubscribeParts {
   /** Of this program, for the reference. */
   readonly version: string;
 }
@@ -36,6 +38,10 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   const confirm = createConfirm(parts);
   table.register('/confirm/:token', ['GET', 'POST'], async (ctx) => {
     send(ctx, await confirm(ctx.state.exchange, ctx.params['token'] ?? ''));
+  });
+  const unsubscribe = createUnsubscribe(parts);
+  table.register('/unsubscribe/:token', ['GET', 'POST'], async (ctx) => {
+    send(ctx, await unsubscribe(ctx.state.exchange, ctx.params['token'] ?? ''));
   });
   const serve = createServe(parts);
   const routes = apiRoutes(parts);

@@ -1,0 +1,121 @@
+/** What both shapes of the mail API do alike: accept mails, all of them in one unit, and find, cancel and move one. */
+import { mayTouch, type Principal } from '../../access/principal.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { withdraw } from '../../queue/operate.ts';
+import { recomputeDue } from '../../store/destinations.ts';
+import { deliveriesOfMessage, reschedule } from '../../store/deliveries.ts';
+import { findMessage, updateSource } from '../../store/messages.ts';
+import { UnmetError, type Store } from '../../store/store.ts';
+import type { MessageRow } from '../../store/tables.ts';
+import { readEmail, type NewEmail } from '../../transactional/email.ts';
+import { faultAt, type Fault } from '../../transactional/fault.ts';
+import { isTooFar, unitOf, type Planned, type Transactional } from '../../transactional/send.ts';
+import type { Answer } from '../answer.ts';
+import { refuse, unavailable, type Refusal } from '../errors.ts';
+import type { FreeSpace } from '../free-space.ts';
+import { invalidAt } from './issues.ts';
+import type { Call } from './route.ts';
+
+export interface EmailParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly transactional: Transactional;
+  readonly freeSpace: FreeSpace;
+  /** Tells the queue that there may be something to do. */
+  readonly wake: () => void;
+}
+
+type Asked = Pick<Call, 'exchange' | 'principal' | 'stored'>;
+
+/** Plans all of them, each by itself; refused as a whole where nothing is accepted now. */
+export async function planAll(
+  emails: readonly NewEmail[],
+  { exchange, principal }: Asked,
+  { transactional, freeSpace }: EmailParts,
+): Promise<(Planned | Fault)[] | Refusal> {
+  const { snapshot, at: now } = exchange;
+  if (freeSpace.below(snapshot.server.limits.free_disk)) return unavailable();
+  const plans: (Planned | Fault)[] = [];
+  for (const email of emails) plans.push(await transactional.plan(email, { principal, snapshot, now }));
+  return plans;
+}
+
+/** Commits what was planned, together with the answer. */
+export async function commit(
+  plans: readonly Planned[],
+  { answer, call }: { readonly answer: Answer; readonly call: Asked },
+  { store, wake }: EmailParts,
+): Promise<Answer> {
+  await store.write(unitOf(plans, call.stored(answer)));
+  wake();
+  return answer;
+}
+
+/** The refusal of a mail; `place` is that of the mail in the body, with a full stop behind it. */
+export function refusalFor({ code, path, message }: Fault, place = ''): Refusal {
+  if (code === 'VALIDATION_FAILED') return invalidAt(`${place}${path ?? ''}`, message);
+  return refuse(code, { message });
+}
+
+export function isPlanned(plan: Planned | Fault): plan is Planned {
+  return plan.kind === 'planned';
+}
+
+/** The message of the principal's tenant with this id, or the refusal. */
+export async function findOwn(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
+  const message = await findMessage(store, id);
+  const own = message?.tenant === principal.tenant.id && mayTouch(principal, message.domain);
+  return own ? message : refuse('NOT_FOUND', { message: `There is no mail ${id.slice(0, 60)}.` });
+}
+
+/** The same, sent through the API. */
+export async function findSent(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
+  const message = await findOwn(id, principal, store);
+  if (!isMessage(message) || message.kind === 'transactional') return message;
+  return refuse('NOT_FOUND', { message: `There is no mail ${id.slice(0, 60)}.` });
+}
+
+export function isMessage(found: MessageRow | Refusal): found is MessageRow {
+  return 'id' in found;
+}
+
+/** Ends what waits of it; undefined where that is done. */
+export async function cancelMail(id: string, { store, clock }: EmailParts): Promise<Refusal | undefined> {
+  const done = await withdraw(store, id, clock.now());
+  switch (done.kind) {
+    case 'done':
+      return undefined;
+    case 'not-waiting':
+      return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(done.states)].join(', ')}.` });
+    case 'unknown':
+      return refuse('NOT_FOUND', { message: `There is no mail ${id.slice(0, 60)}.` });
+  }
+}
+
+/** Moves the first try of a mail that none was made of; undefined where that is done. */
+export async function moveMail(
+  message: MessageRow,
+  sendAt: number,
+  { store, clock, wake }: EmailParts,
+): Promise<Refusal | undefined> {
+  const now = clock.now();
+  if (isTooFar(sendAt, now)) return refusalFor(faultAt('scheduled_at', 'must be within 30 days'));
+  const rows = await deliveriesOfMessage(store, message.id);
+  const due = Math.max(now, sendAt);
+  const email = readEmail(message.source);
+  const life = message.expires_at - Math.max(message.created_at, email.send_at ?? 0);
+  const expires_at = due + life;
+  const names = [...new Set(rows.map(({ destination }) => destination))].sort();
+  try {
+    await store.write([
+      reschedule({ message: message.id, due, expires_at }, rows.length),
+      updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
+      ...names.map((name) => recomputeDue({ name })),
+    ]);
+  } catch (error) {
+    if (error instanceof UnmetError) return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });
+    throw error;
+  }
+  wake();
+  return undefined;
+}

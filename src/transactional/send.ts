@@ -1,0 +1,190 @@
+/**
+ * Mail that programs ask for. `plan` checks all that can be wrong with it and renders it, so that whatever is accepted can
+ * be sent; what it answers is committed by the caller in one unit, and then nothing of it is lost.
+ */
+import type { KeyObject } from 'node:crypto';
+import type { Principal } from '../access/principal.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { enqueue, type Enqueued } from '../queue/enqueue.ts';
+import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
+import { keepAttachments } from '../store/attachments.ts';
+import { noteDue } from '../store/destinations.ts';
+import type { Statement } from '../store/statement.ts';
+import type { Store } from '../store/store.ts';
+import { messageIdOf, type KeptEmail, type NewEmail } from './email.ts';
+import { fault, faultAt, type Fault } from './fault.ts';
+import { headersFault } from './headers.ts';
+import { mediaTypeOf } from './media-types.ts';
+import { senderOf, type Sender } from './sender.ts';
+import { createTemplates, projectOf, type Content } from './template.ts';
+import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
+
+export interface Planned {
+  readonly kind: 'planned';
+  /** `msg_…` */
+  readonly id: string;
+  /** The Message-ID header. */
+  readonly messageId: string;
+  /** Its own rows, and when its destinations are due, as `unitOf` writes them. */
+  readonly rows: readonly Statement[];
+  readonly dues: Enqueued['dues'];
+}
+
+export interface Asker {
+  readonly principal: Principal;
+  /** What is in force. */
+  readonly snapshot: Snapshot;
+  readonly now: number;
+}
+
+export interface Transactional {
+  /** What sending this mail would commit, or why it cannot be sent. Nothing has happened yet. */
+  plan(email: NewEmail, asker: Asker): Promise<Planned | Fault>;
+}
+
+export interface TransactionalOptions {
+  readonly store: Store;
+  /** Signs the links to unsubscribe. */
+  readonly unsubscribeKey: KeyObject;
+}
+
+const FARTHEST = 30 * 86_400_000;
+/** Base64 in lines makes 78 bytes of 57. */
+const ENCODED = 78 / 57;
+/** Headers of a message and of its parts. */
+const HEADERS = 16 * 1024;
+
+export function createTransactional({ store, unsubscribeKey }: TransactionalOptions): Transactional {
+  const templates = createTemplates();
+
+  return {
+    async plan(email, asker) {
+      const { principal, snapshot, now } = asker;
+      const wrong = recipientsFault(email, asker) ?? headersFault(email.headers) ?? sendAtFault(email, now);
+      if (wrong !== undefined) return wrong;
+      const project = projectOf(email, principal.tenant.id, snapshot);
+      if (project !== undefined && 'kind' in project) return project;
+      const sender = await senderOf({ from: email.from, project }, principal, store);
+      if ('kind' in sender) return sender;
+      const content = templates.contentOf(email, project, now);
+      if ('kind' in content) return content;
+      const tooBig = sizeFault(email, content, snapshot);
+      if (tooBig !== undefined) return tooBig;
+      return planned({ email, sender, content, headers: headersOf(email, asker) }, asker);
+    },
+  };
+
+  function headersOf({ to, headers, unsubscribe }: NewEmail, { principal, snapshot }: Asker): [string, string][] {
+    const own = Object.entries(headers);
+    const [recipient] = to;
+    if (!unsubscribe || recipient === undefined) return own;
+    const { http, hostname } = snapshot.server.server;
+    const token = unsubscribeToken({ tenant: principal.tenant.id, address: recipient.address }, unsubscribeKey);
+    return [...own, ...unsubscribeHeaders(token, http.base_url ?? `http://${hostname}`)];
+  }
+}
+
+function recipientsFault(email: NewEmail, { principal, snapshot }: Asker): Fault | undefined {
+  const lists = { to: email.to, cc: email.cc, bcc: email.bcc };
+  const addresses = new Set(Object.values(lists).flatMap((list) => list.map(({ address }) => address)));
+  const { recipients: most } = snapshot.server.limits;
+  if (addresses.size > most) return faultAt('to', `with cc and bcc must be ${most} recipients at most`);
+  if (principal.environment === 'live') {
+    for (const [path, list] of Object.entries(lists)) {
+      if (list.some(isSandbox)) return faultAt(path, `has an address at ${SANDBOX_DOMAIN}, which are for test keys`);
+    }
+  }
+  if (!email.unsubscribe) return undefined;
+  if (addresses.size > 1) return faultAt('unsubscribe', 'needs a mail of its own for each recipient');
+  const given = Object.keys(email.headers).find((name) => name.toLowerCase().startsWith('list-unsubscribe'));
+  return given === undefined ? undefined : faultAt(`headers.${given}`, 'cannot stand beside unsubscribe');
+}
+
+function isSandbox({ address }: Mailbox): boolean {
+  return parseAddress(address)?.domain === SANDBOX_DOMAIN;
+}
+
+function sendAtFault({ sendAt }: NewEmail, now: number): Fault | undefined {
+  return sendAt !== undefined && isTooFar(sendAt, now) ? faultAt('send_at', 'must be within 30 days') : undefined;
+}
+
+/** Whether a mail may not wait for so long. */
+export function isTooFar(sendAt: number, now: number): boolean {
+  return sendAt > now + FARTHEST;
+}
+
+/** Before anything is encoded: what the finished mail will hold at least and, but for odd characters, at most. */
+function sizeFault({ attachments }: NewEmail, { text, html = '' }: Content, { server }: Snapshot): Fault | undefined {
+  const attached = attachments.reduce((sum, { content }) => sum + content.length, 0);
+  const size = (attached + Buffer.byteLength(text) + Buffer.byteLength(html)) * ENCODED + HEADERS;
+  const { message: largest } = server.limits;
+  if (size <= largest) return undefined;
+  return fault(
+    'BODY_TOO_LARGE',
+    `The mail would have ${Math.ceil(size)} bytes when encoded, and ${largest} are allowed.`,
+  );
+}
+
+interface Ready {
+  readonly email: NewEmail;
+  readonly sender: Sender;
+  readonly content: Content;
+  readonly headers: [string, string][];
+}
+
+function planned({ email, sender, content, headers }: Ready, { principal, snapshot, now }: Asker): Planned {
+  const { to, cc, bcc, replyTo, attachments, tags, sendAt } = email;
+  const source: KeptEmail = {
+    from: sender.from,
+    to: [...to],
+    cc: [...cc],
+    bcc: [...bcc],
+    reply_to: [...replyTo],
+    ...content,
+    headers,
+    attachments: attachments.map(({ filename, contentType, content: { length: size } }) => ({
+      filename,
+      content_type: contentType ?? mediaTypeOf(filename),
+      size,
+    })),
+    tags: [...tags],
+    ...(sendAt !== undefined && { send_at: sendAt }),
+  };
+  const { id, rows, dues } = enqueue(
+    {
+      tenant: principal.tenant.id,
+      kind: 'transactional',
+      submission: null,
+      domain: sender.domain,
+      source,
+      recipients: [...to, ...cc, ...bcc].map(({ address }) => address),
+      ttl: snapshot.server.delivery.expire.default,
+      environment: principal.environment,
+      sendAt: sendAt === undefined ? undefined : Math.max(now, sendAt),
+    },
+    now,
+  );
+  const [message, ...rest] = rows;
+  const contents = keepAttachments(
+    id,
+    attachments.map(({ content: bytes }) => bytes),
+  );
+  return {
+    kind: 'planned',
+    id,
+    messageId: messageIdOf(id, sender.domain),
+    rows: message === undefined ? [] : [message, ...contents, ...rest],
+    dues,
+  };
+}
+
+/** The statements that enqueue all of these, with `more` that belongs to them. Afterwards, wake the queue. */
+export function unitOf(plans: readonly Planned[], more: readonly Statement[]): Statement[] {
+  const dues = new Map<string, number>();
+  for (const { name, due } of plans.flatMap((plan) => plan.dues)) {
+    dues.set(name, Math.min(due, dues.get(name) ?? due));
+  }
+  const names = [...dues].sort(([a], [b]) => (a < b ? -1 : 1));
+  return [...plans.flatMap(({ rows }) => rows), ...more, ...names.map(([name, due]) => noteDue({ name, due }))];
+}

@@ -1,0 +1,41 @@
+/** Whom a mail is from: somebody at a domain of the tenant whose DNS says so, and that the key may use. */
+import { mayTouch, type Principal } from '../access/principal.ts';
+import type { Project } from '../config/snapshot.ts';
+import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
+import { domainStatus, sendingDomains } from '../store/domains.ts';
+import type { Store } from '../store/store.ts';
+import { fault, type Fault } from './fault.ts';
+
+export interface Sender {
+  readonly from: Mailbox;
+  readonly domain: string;
+}
+
+/** The sender that was asked for, else that of the project's settings, else `noreply@` the first domain that may. */
+export async function senderOf(
+  asked: { readonly from: Mailbox | undefined; readonly project: Project | undefined },
+  principal: Principal,
+  store: Store,
+): Promise<Sender | Fault> {
+  const from = asked.from ?? parseMailbox(asked.project?.config.settings.from ?? '');
+  if (from === undefined) return usualSender(principal, store);
+  const domain = parseAddress(from.address)?.domain ?? '';
+  if (!mayTouch(principal, domain)) {
+    return fault('AUTH_DOMAIN_NOT_ALLOWED', `The API key may not send as ${domain}.`);
+  }
+  const status = await domainStatus(store, principal.tenant.id, domain);
+  if (status === 'verified' || status === 'degraded') return { from, domain };
+  return fault(
+    'DOMAIN_NOT_VERIFIED',
+    status === undefined
+      ? `${domain} is no domain of this account: add it, and publish its records.`
+      : `The DNS records of ${domain} are ${status === 'pending' ? 'not published yet' : 'broken'}: see GET /domains/${domain}.`,
+  );
+}
+
+async function usualSender(principal: Principal, store: Store): Promise<Sender | Fault> {
+  const domains = await sendingDomains(store, principal.tenant.id);
+  const domain = domains.find((name) => mayTouch(principal, name));
+  if (domain !== undefined) return { from: { address: `noreply@${domain}` }, domain };
+  return fault('DOMAIN_NOT_VERIFIED', 'There is no verified domain to send from.');
+}

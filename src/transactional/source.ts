@@ -1,0 +1,45 @@
+/** Where the bytes of transactional mail come from: composed and signed when it is first tried. */
+import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
+import { finishMail, type Desk } from '../mail/finish.ts';
+import type { Source } from '../queue/interfaces.ts';
+import { readAttachment } from '../store/attachments.ts';
+import { domainStatus } from '../store/domains.ts';
+import type { Store } from '../store/store.ts';
+import type { MessageRow } from '../store/tables.ts';
+import { messageIdOf, readEmail, type KeptEmail } from './email.ts';
+
+/** The source of messages of the kind `transactional`. */
+export function createTransactionalSource({ store, desk }: { store: Store; desk: Desk }): Source {
+  async function attachmentsOf(id: string, email: KeptEmail): Promise<Attachment[]> {
+    return Promise.all(
+      email.attachments.map(async ({ filename, content_type: contentType }, position) => ({
+        filename,
+        contentType,
+        content: await readAttachment(store, id, position),
+      })),
+    );
+  }
+
+  return {
+    async prepare(message) {
+      const { id, domain, tenant } = message;
+      if ((await domainStatus(store, tenant, domain)) === 'failed') {
+        throw new Error(
+          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`,
+        );
+      }
+      const email = readEmail(message.source);
+      const mail = mailOf(message, email, await attachmentsOf(id, email));
+      return finishMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, desk);
+    },
+  };
+}
+
+function mailOf({ id, domain, created_at: date }: MessageRow, email: KeptEmail, attachments: Attachment[]): Mail {
+  const { reply_to: replyTo, send_at: sendAt = 0, from, to, cc, subject, text, html, headers } = email;
+  return {
+    ...{ from, to, cc, replyTo, subject, text, html, headers, attachments },
+    date: Math.max(date, sendAt),
+    messageId: messageIdOf(id, domain),
+  };
+}
