@@ -104,7 +104,8 @@ export function createServe(parts: ServeParts): Serve {
 
   async function settle(asked: Asked, text: string | undefined, claim: Claim | undefined): Promise<Outcome> {
     const { route, exchange, params, principal } = asked;
-    const query = route.query === undefined ? { ok: undefined } : parse(route.query, queryOf(exchange));
+    if (holdsNul(params)) return refuse('NOT_FOUND');
+    const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, exchange);
     if ('kind' in query) return query;
     const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text ?? '');
     if ('kind' in body) return body;
@@ -168,12 +169,26 @@ function unreadable(headers: Exchange['request']['headers'], most: number): Refu
 function parseBody(schema: z.ZodType, text: string): { readonly ok: unknown } | Refusal {
   if (text.trim() === '') return parse(schema, {});
   const parsed = parseJsonValue(text);
-  return 'kind' in parsed ? parsed : parse(schema, parsed.value);
+  if ('kind' in parsed) return parsed;
+  if (text.includes(String.raw`\u0000`) && holdsNul(parsed.value)) return malformed('Text must not hold U+0000.');
+  return parse(schema, parsed.value);
+}
+
+/** Whether a text in it holds the one character that not every database can keep. The reader has bounded its depth. */
+function holdsNul(value: unknown): boolean {
+  if (typeof value === 'string') return value.includes('\0');
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(([name, member]) => name.includes('\0') || holdsNul(member));
 }
 
 function parse(schema: z.ZodType, value: unknown): { readonly ok: unknown } | Refusal {
   const result = schema.safeParse(value, { reportInput: true });
   return result.success ? { ok: result.data } : invalid(result.error, schema);
+}
+
+function parseQuery(schema: z.ZodType, exchange: Exchange): { readonly ok: unknown } | Refusal {
+  const query = queryOf(exchange);
+  return holdsNul(query) ? malformed('The query must not hold U+0000.') : parse(schema, query);
 }
 
 /** Parameters of the query; one that is repeated is a list. */
