@@ -67,6 +67,7 @@ export interface TestHttpOptions {
   readonly domain?: object;
   readonly server?: object;
   readonly limits?: object;
+  readonly plans?: object;
   readonly status?: Readonly<Record<string, DomainStatus>>;
   readonly problems?: readonly string[];
   readonly unavailable?: ReadonlyMap<string, string>;
@@ -103,6 +104,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       ...given.server,
     },
     limits: { free_disk: '1B', ...given.limits },
+    plans: { ...given.plans },
   });
   const config = projectSchema.parse({
     project: { name: 'Example', slug: 'example' },
