@@ -112,9 +112,9 @@ async function compose(
     log,
     snapshot,
     letter: (letter) => systemMail(letter, snapshot().server.server.hostname, clock.now()),
-    onTransition() {
+    async onTransition() {
       wake();
-      takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+      await takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
     },
   });
   await domains.adopt();

@@ -38,8 +38,8 @@ export interface DomainsOptions {
   readonly snapshot: () => Snapshot;
   /** The statements that send a letter of the server itself. */
   readonly letter: (letter: Letter) => readonly Statement[];
-  /** A state has changed, which is committed: another may hold the domain now, and there may be mail to send. */
-  readonly onTransition: () => void;
+  /** A state has changed, which is committed: another may hold the domain now, and there may be mail to send. Never rejects. */
+  readonly onTransition: () => Promise<void>;
 }
 
 export interface DomainReport {
@@ -211,7 +211,7 @@ export function createDomains(options: DomainsOptions): Domains {
     if (changed === undefined) log.debug('domain.checked', { domain: name, status: state.status, verdict });
     else {
       log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
-      onTransition();
+      await onTransition();
     }
     return next;
   }

@@ -76,7 +76,8 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
     const known = row?.source === 'push' ? row.revision : null;
-    if (dryRun) return { kind: 'done', changes, warnings, revision: known };
+    const isKnown = known !== null && sameBundle(await findRevision(parts.store, known), bundle);
+    if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known };
     try {
       const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
       await parts.takeOver();
@@ -137,6 +138,10 @@ function readPush(
     bundle: { yaml, files: Object.fromEntries(used ?? []) },
     warnings: [...result.warnings, ...warnings],
   };
+}
+
+function sameBundle(kept: Bundle | undefined, { yaml, files }: Bundle): boolean {
+  return kept?.yaml === yaml && JSON.stringify(kept.files) === JSON.stringify(files);
 }
 
 /** What is in force of the project; undefined where there is none, or it cannot be read any more. */

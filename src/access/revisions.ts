@@ -2,6 +2,7 @@
 import { parseProject } from '../config/parse.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { SecretSource } from '../config/secrets.ts';
+import { parseBundle } from '../config/stored.ts';
 import { findRevision } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
@@ -40,7 +41,11 @@ export function keepRecent(load: RevisionOf): RevisionOf {
 async function loadRevision(store: Store, id: string, secrets: SecretSource): Promise<Revision | undefined> {
   const row = await findRevision(store, id);
   if (row === undefined) return undefined;
-  const parsed = parseProject(row.yaml, row.file, { files: row.files, env: secrets });
+  // One that was pushed.
+  const parsed =
+    row.file === ''
+      ? parseBundle(row, undefined)
+      : parseProject(row.yaml, row.file, { files: row.files, env: secrets });
   if (!('ok' in parsed)) return undefined;
   const { templates, settings } = parsed.ok;
   return { config: parsed.ok, templates: compileTemplates(templates, { timezone: settings.timezone }) };

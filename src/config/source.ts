@@ -150,7 +150,11 @@ async function nextState(options: ConfigSourceOptions, before: State): Promise<S
 /** The files as they are in force, and the rest as the database has it now. */
 async function refreshed(options: ConfigSourceOptions, before: State): Promise<State> {
   const stored = await storedNow(options, before.stored);
-  return stateOf({ server: before.server, files: before.files, stored }, options.stored.standings);
+  const isSame = stored.length === before.stored.length && stored.every((kept, i) => kept === before.stored[i]);
+  // What a file could not have it may have now.
+  const files =
+    isSame || before.files.problems.length === 0 ? before.files : await assemble(options, before.files.served, stored);
+  return stateOf({ server: before.server, files, stored }, options.stored.standings);
 }
 
 function storedNow({ stored, reading }: ConfigSourceOptions, before: readonly Kept[]): Promise<readonly Kept[]> {

@@ -48,9 +48,25 @@ export async function stateOf(parts: Parts, standings: StoredProjects['standings
       projects,
       holders,
       unavailable: new Map([...lost, ...files.unavailable].filter(([place]) => !served.has(place))),
-      problems: [...server.problems, ...files.problems, ...stored.flatMap(({ problems }) => problems)],
+      problems: [
+        ...server.problems,
+        ...files.problems,
+        ...displaced(files, holders),
+        ...stored.flatMap(({ problems }) => problems),
+      ],
     }),
   };
+}
+
+/** Domains of files that another tenant has, because their DNS says so. */
+function displaced({ served }: Assembled, holders: ReadonlyMap<string, string>): string[] {
+  return served.flatMap(({ shown, project }) =>
+    Object.keys(project.config.domains).flatMap((name) => {
+      const holder = holders.get(name) ?? project.tenant;
+      if (holder === project.tenant) return [];
+      return [`${shown}: the domain ${name} is served for ${holder}, whose token its DNS publishes`];
+    }),
+  );
 }
 
 async function findHolders(

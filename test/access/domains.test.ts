@@ -41,7 +41,7 @@ async function setUp(algorithms: ('rsa' | 'ed25519')[] = ['rsa']) {
     log: silentLog,
     snapshot: () => snapshot,
     letter: (letter: Letter) => systemMail(letter, 'mail.example.net', clock.now()),
-    onTransition: () => undefined,
+    onTransition: () => Promise.resolve(),
   };
   const domains = createDomains(options);
   await domains.adopt();

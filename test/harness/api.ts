@@ -1,0 +1,34 @@
+/** A tenant of a running daemon, who asks its API with a key. */
+import type { Daemon } from '../../src/daemon.ts';
+import { testKey, type TestKeySettings } from './keys.ts';
+
+export interface Asked {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The body as JSON. */
+  readonly body: unknown;
+}
+
+export interface Client {
+  readonly tenant: string;
+  ask(method: string, path: string, body?: object): Promise<Asked>;
+}
+
+/** A client with a full key of a new tenant unless told. */
+export async function apiClient(
+  world: { daemon: Daemon; url: string },
+  settings: TestKeySettings = {},
+): Promise<Client> {
+  const { tenant, headers } = await testKey(world.daemon.store, settings);
+  return {
+    tenant,
+    async ask(method, path, body) {
+      const response = await fetch(world.url + path, {
+        method,
+        headers: { ...headers, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      return { status: response.status, headers: response.headers, body: await response.json() };
+    },
+  };
+}

@@ -1,0 +1,163 @@
+import { expect, test } from 'vitest';
+import { OPERATOR } from '../../../src/store/revisions.ts';
+import { apiClient, type Client } from '../../harness/api.ts';
+import { startTestWorld, type TestWorld } from '../../harness/daemon.ts';
+
+interface Shown {
+  readonly status: string;
+  readonly records: readonly {
+    readonly purpose: string;
+    readonly type: 'TXT';
+    readonly name: string;
+    readonly value: string;
+    readonly required: boolean;
+    readonly status: string;
+  }[];
+}
+
+async function show(client: Client, domain: string): Promise<Shown> {
+  const { body } = await client.ask('GET', `/domains/${domain}`);
+  return body as Shown;
+}
+
+async function wanted(client: Client, domain: string) {
+  return (await show(client, domain)).records.filter(({ required }) => required);
+}
+
+async function withProject(world: TestWorld): Promise<Client> {
+  const client = await apiClient(world);
+  await client.ask('POST', '/projects', { name: 'Site' });
+  return client;
+}
+
+test('a domain is added, told what to publish, verified, and taken away', async () => {
+  const world = await startTestWorld();
+  const ana = await withProject(world);
+  const added = await ana.ask('POST', '/domains', { domain: 'Bücher.Example', project: 'site' });
+  expect(added.status).toBe(200);
+  expect(added.body).toEqual({
+    domain: 'xn--bcher-kva.example',
+    project: 'site',
+    verified: false,
+    status: 'pending',
+    checked_at: null,
+    verified_at: null,
+    records: [
+      {
+        purpose: 'ownership',
+        type: 'TXT',
+        name: '_postern.xn--bcher-kva.example',
+        value: expect.stringMatching(/^postern-verification=[0-9a-f]{32}$/),
+        required: true,
+        status: 'unknown',
+        found: [],
+      },
+      {
+        purpose: 'dkim',
+        type: 'TXT',
+        name: 'postern._domainkey.xn--bcher-kva.example',
+        value: expect.stringMatching(/^v=DKIM1; k=rsa; p=[A-Za-z0-9+/=]{300,}$/),
+        required: true,
+        status: 'unknown',
+        found: [],
+      },
+      expect.objectContaining({ purpose: 'spf', required: false }),
+      expect.objectContaining({ purpose: 'dmarc', required: false }),
+    ],
+  });
+  expect((await ana.ask('POST', '/domains', { domain: 'bücher.example', project: 'site' })).body).toEqual(added.body);
+
+  const before = await ana.ask('POST', '/domains/xn--bcher-kva.example/verify', {});
+  expect(before.body).toMatchObject({ verified: false, checked_at: expect.stringMatching(/Z$/) });
+  expect(before.body).toMatchObject({ records: [{ status: 'missing' }, { status: 'missing' }, {}, {}] });
+  world.dns.set(await wanted(ana, 'xn--bcher-kva.example'));
+  expect((await ana.ask('POST', `/domains/${encodeURIComponent('BÜCHER.example')}/verify`)).body).toMatchObject({
+    verified: true,
+    status: 'verified',
+    verified_at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
+    records: [{ status: 'ok' }, { status: 'ok', found: [expect.stringContaining('p=')] }, {}, {}],
+  });
+  expect(world.daemon.domains.status('xn--bcher-kva.example')).toBe('verified');
+  expect(await ana.ask('DELETE', '/domains/bücher.example')).toMatchObject({ status: 200, body: { verified: true } });
+  expect((await ana.ask('GET', '/domains/bücher.example')).status).toBe(404);
+  expect(world.daemon.snapshot().domains.has('xn--bcher-kva.example')).toBe(false);
+});
+
+test('what cannot be added says why', async () => {
+  const world = await startTestWorld();
+  const ana = await withProject(world);
+  await ana.ask('POST', '/projects', { name: 'Second' });
+  await ana.ask('POST', '/domains', { domain: 'a.test', project: 'site' });
+  const config = 'project: { name: Yaml, slug: yaml }\ndomains: { y.test: {} }\n';
+  await ana.ask('PUT', '/projects/yaml/config', { config });
+  const cases: [object, number, string][] = [
+    [{ domain: 'no domain', project: 'site' }, 400, 'domain'],
+    [{ domain: 'b.test' }, 400, 'project'],
+    [{ domain: 'b.test', project: 'none' }, 404, 'no project none'],
+    [{ domain: 'b.test', project: 'yaml' }, 409, 'declare b.test under its domains'],
+    [{ domain: 'a.test', project: 'second' }, 409, 'belongs to the project site'],
+    [{ domain: 'mail.postern.test', project: 'site' }, 409, 'the server itself'],
+  ];
+  for (const [body, status, words] of cases) {
+    const answer = await ana.ask('POST', '/domains', body);
+    expect([answer.status, JSON.stringify(answer.body)]).toEqual([status, expect.stringContaining(words)]);
+  }
+  expect((await ana.ask('POST', '/domains', { domain: 'Y.test', project: 'yaml' })).body).toMatchObject({
+    domain: 'y.test',
+    project: 'yaml',
+  });
+  expect(await ana.ask('DELETE', '/domains/y.test')).toMatchObject({ status: 409 });
+  const operator = await apiClient(world, { tenant: OPERATOR });
+  expect(await operator.ask('DELETE', '/domains/example.test')).toMatchObject({ status: 409 });
+});
+
+test('lists go by name, page by page, and show a key with restrictions its own domains alone', async () => {
+  const world = await startTestWorld();
+  const ana = await withProject(world);
+  for (const domain of ['c.test', 'a.test', 'b.test']) await ana.ask('POST', '/domains', { domain, project: 'site' });
+  const first = await ana.ask('GET', '/domains?limit=2');
+  expect(first.body).toMatchObject({ domains: [{ domain: 'a.test' }, { domain: 'b.test' }], count: 3 });
+  const { next_cursor } = first.body as { next_cursor: string };
+  expect((await ana.ask('GET', `/domains?limit=2&cursor=${next_cursor}`)).body).toMatchObject({
+    domains: [{ domain: 'c.test' }],
+    count: 3,
+    next_cursor: null,
+  });
+  const restrictions = { domain_restrictions: ['b.test'] };
+  const narrow = await apiClient(world, { tenant: ana.tenant, restrictions });
+  expect((await narrow.ask('GET', '/domains')).body).toMatchObject({ domains: [{ domain: 'b.test' }], count: 1 });
+  expect((await narrow.ask('GET', '/domains/a.test')).status).toBe(403);
+  const ben = await apiClient(world);
+  expect((await ben.ask('GET', '/domains')).body).toMatchObject({ domains: [], count: 0 });
+  expect(await ben.ask('GET', '/domains/a.test')).toMatchObject({ status: 404, body: { code: 'DOMAIN_NOT_FOUND' } });
+  expect((await ben.ask('POST', '/domains/a.test/verify')).status).toBe(404);
+});
+
+test('two tenants may claim a domain: each has a token and key of its own, and DNS decides', async () => {
+  const world = await startTestWorld();
+  const [ana, ben] = [await withProject(world), await withProject(world)];
+  await ana.ask('POST', '/domains', { domain: 'moving.test', project: 'site' });
+  await ben.ask('POST', '/domains', { domain: 'moving.test', project: 'site' });
+  const [anas, bens] = [await wanted(ana, 'moving.test'), await wanted(ben, 'moving.test')];
+  const names = new Set([...anas, ...bens].map(({ name }) => name));
+  expect(names.size).toBe(3);
+  const holder = (): unknown => world.daemon.snapshot().domains.get('moving.test')?.project.tenant;
+  expect(holder()).toBe(ana.tenant);
+
+  world.dns.set(bens);
+  await ben.ask('POST', '/domains/moving.test/verify');
+  expect(holder()).toBe(ben.tenant);
+  expect(await show(ana, 'moving.test')).toMatchObject({ status: 'pending' });
+
+  world.dns.set([...anas, ...bens]);
+  expect((await ana.ask('POST', '/domains/moving.test/verify')).body).toMatchObject({
+    status: 'pending',
+    records: [{ status: 'ok' }, { status: 'ok' }, {}, {}],
+  });
+  expect(holder()).toBe(ben.tenant);
+
+  world.dns.set(anas);
+  await ana.ask('POST', '/domains/moving.test/verify');
+  expect(holder()).toBe(ana.tenant);
+  expect(await show(ben, 'moving.test')).toMatchObject({ status: 'degraded' });
+});
