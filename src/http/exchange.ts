@@ -60,6 +60,11 @@ export function splitTarget(target: string): { path: string; query: string } {
     : { path: target.slice(start, mark), query: target.slice(mark + 1) };
 }
 
+/** The path for the log: without the token of a mailed link, which would open it to whoever reads the log. */
+export function loggedPath(path: string): string {
+  return path.replace(/^\/(confirm|unsubscribe|s)\/.+/, '/$1/…');
+}
+
 /** One header as text; several of one name are joined as HTTP has it. */
 export function header(request: IncomingMessage, name: string): string | undefined {
   const value = request.headers[name];

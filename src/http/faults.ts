@@ -4,12 +4,12 @@ import type { Log } from '../lib/log.ts';
 import { StoreError } from '../store/store.ts';
 import { ClientGone } from './collect.ts';
 import { refusalOf, type Refusal } from './errors.ts';
-import type { Exchange } from './exchange.ts';
+import { loggedPath, type Exchange } from './exchange.ts';
 
 /** What a fault is to the client. Throws it on where there is no client any more. */
 export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange, log: Log): Refusal {
   if (error instanceof ClientGone) throw error;
   const event = error instanceof StoreError ? 'http.unavailable' : 'http.failed';
-  log.error(event, { request: id, method, path, ip, ...errorFields(error) });
+  log.error(event, { request: id, method, path: loggedPath(path), ip, ...errorFields(error) });
   return refusalOf(error);
 }

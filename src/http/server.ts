@@ -16,7 +16,7 @@ import { ClientGone } from './collect.ts';
 import { Connections } from './connections.ts';
 import { preflights, setReadable } from './cors.ts';
 import { refuse } from './errors.ts';
-import { splitTarget, type Context, type Exchange, type State } from './exchange.ts';
+import { loggedPath, splitTarget, type Context, type Exchange, type State } from './exchange.ts';
 import { faultRefusal } from './faults.ts';
 import { listenOn, listenOnSocket, parseListenAddress, type ListenAddress } from './listen.ts';
 import { answerBrokenRequests } from './broken-requests.ts';
@@ -102,7 +102,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 
   function tellRefused({ id, method, path, ip }: Exchange, status: number): void {
-    log.debug('http.refused', { request: id, method, path, status, ip });
+    log.debug('http.refused', { request: id, method, path: loggedPath(path), status, ip });
   }
 
   function ended(): void {
