@@ -35,9 +35,12 @@ export function createAccountLimits({ limits, config }: AccountLimitsOptions): A
     },
     async look(principal) {
       const buckets = bucketsOf(principal, config());
-      const verdicts = await Promise.all(buckets.map((bucket) => limits.peek(bucket)));
-      const within = (window: number) => verdicts.filter((_, i) => buckets[i]?.limit.windowMs === window);
+      const verdicts = await Promise.all(buckets.map(async (bucket) => limits.peek(bucket)));
       return { hour: tightest(within(HOUR)), minute: tightest(within(MINUTE)) };
+
+      function within(window: number): Verdict[] {
+        return verdicts.filter((_, i) => buckets[i]?.limit.windowMs === window);
+      }
     },
   };
 }

@@ -29,12 +29,20 @@ export function firstId(kind: IdKind, at: number): string {
 /** When the thing with this id was made, ms. */
 export function timeOfId(id: string): number {
   const start = id.indexOf('_') + 1;
-  return [...id.slice(start, start + 10)].reduce((time, digit) => time * 32 + ALPHABET.indexOf(digit), 0);
+  let time = 0;
+  for (let i = start; i < start + 10; i++) time = time * 32 + ALPHABET.indexOf(id.charAt(i));
+  return time;
 }
 
 function timePart(now: number): string {
   const time = Math.floor(now / 2 ** 20);
   return `${character(time >>> 25)}${character(time >>> 20)}${characters(time)}${characters(now % 2 ** 20)}`;
+}
+
+/** Sorts before every id of this kind that was made at `now` or later, and after every earlier one. */
+export function idBound(kind: IdKind, now: number): string {
+  const time = Math.floor(now / 2 ** 20);
+  return `${kind}_${character(time >>> 25)}${character(time >>> 20)}${characters(time)}${characters(now % 2 ** 20)}`;
 }
 
 function four(hex: string): string {

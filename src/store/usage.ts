@@ -31,7 +31,11 @@ export interface Days {
 }
 
 /** The days of a tenant's keys, or of one of them, oldest first. */
-export function usageOf(store: Store, tenant: string, { from, until, key }: Days & { key?: string | undefined }) {
+export function usageOf(
+  store: Store,
+  tenant: string,
+  { from, until, key }: Days & { key?: string | undefined },
+): Promise<UsageRow[]> {
   const days = store.read
     .selectFrom('usage')
     .selectAll()

@@ -118,10 +118,10 @@ export function analyticsRoutes({ store, clock, counts, usage }: AnalyticsParts)
         await usage.flush();
         const now = clock.now();
         const span = { from: startOf('day', now, 1 - DAYS[last]), until: startOf('day', now, 1) };
-        const rows = (await usageOf(store, tenant, { ...span, key })).map(({ tenant: _, day, ...row }) => ({
-          day: isoDay(day),
-          ...row,
-        }));
+        const days = await usageOf(store, tenant, { ...span, key });
+        const rows = days.map(({ key, requests, errors, rate_limited, ...row }) => {
+          return { day: isoDay(row.day), key, requests, errors, rate_limited };
+        });
         const table = format === undefined ? prefersCsv(header(exchange.request, 'accept')) : format === 'csv';
         if (!table) return json({ usage: rows });
         const cells = rows.map((row) => COLUMNS.map((name) => row[name]));

@@ -75,6 +75,7 @@ export function eventsRoutes({ store, clock, counts }: EventsParts): Route[] {
   ];
 }
 
-function shownEvent({ id, type, created_at, domain, form, submission, message, data }: EventRow): object {
-  return { id, type, created_at: isoTime(created_at), domain, form, submission, message, data: JSON.parse(data) };
+function shownEvent({ id, type, created_at, domain, form, submission, message, data: json }: EventRow): object {
+  const data: unknown = JSON.parse(json);
+  return { id, type, created_at: isoTime(created_at), domain, form, submission, message, data };
 }
