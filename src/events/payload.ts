@@ -14,8 +14,8 @@ export interface Sent {
 
 /** The body for an event; `sent` where it is about a submission that is still kept. */
 export function bodyOf(event: EventRow, sent: Sent | undefined): string {
-  const { id, type, created_at, submission, message, domain } = event;
-  const ids = { submission, message, domain };
+  const { id, type, created_at, form, submission, message, domain } = event;
+  const ids = { form, submission, message, domain };
   return JSON.stringify({
     type,
     timestamp: isoTime(created_at),

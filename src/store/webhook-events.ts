@@ -29,14 +29,14 @@ export type Scope =
 
 const ofTenant = define<Wanted>()((db, value, dialect) => wantedEvents({ db, value, dialect }));
 const ofForm = define<Wanted & { form: string }>()((db, value, dialect) =>
-  wantedEvents({ db, value, dialect }).where(formOf(dialect), '=', value('form')),
+  wantedEvents({ db, value, dialect }).where('events.form', '=', value('form')),
 );
 const ofProject = define<Wanted & { project: string; domains: string; forms: string }>()((db, value, dialect) =>
   wantedEvents({ db, value, dialect }).where((eb) =>
     eb.or([
       eb('events.domain', 'in', listed(value('domains'), dialect)),
-      eb(formOf(dialect), 'in', listed(value('forms'), dialect)),
-      eb(member('project', dialect), '=', value('project')),
+      eb('events.form', 'in', listed(value('forms'), dialect)),
+      eb(projectOf(dialect), '=', value('project')),
     ]),
   ),
 );
@@ -70,14 +70,9 @@ function wantedEvents({ db, value, dialect }: Building) {
     .limit(value('limit'));
 }
 
-function formOf(dialect: Dialect): RawBuilder<string> {
-  return sql`coalesce(${member('form', dialect)}, (select form from submissions where submissions.id = events.submission))`;
-}
-
-function member(name: 'form' | 'project', dialect: Dialect): RawBuilder<string> {
-  return dialect === 'sqlite'
-    ? sql`json_extract(events.data, ${sql.lit(`$.${name}`)})`
-    : sql`(events.data::json ->> ${sql.lit(name)})`;
+/** Of the project that was pushed. */
+function projectOf(dialect: Dialect): RawBuilder<string> {
+  return dialect === 'sqlite' ? sql`json_extract(events.data, '$.project')` : sql`(events.data::json ->> 'project')`;
 }
 
 /** What is asked for of a webhook's events. */

@@ -3,9 +3,8 @@ import { Webhook } from 'standardwebhooks';
 import { replayEvent, replaySince } from '../../src/events/replay.ts';
 import { adoptWebhooks } from '../../src/events/targets.ts';
 import { insertFile } from '../../src/store/files.ts';
-import { insertSubmission } from '../../src/store/submissions.ts';
 import { disableWebhook, enableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
-import { DAY, HOUR, MINUTE, SECOND, TENANT, answered, eventWorld, snapshotOf } from './world.ts';
+import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 
 const names = (seen: { json: { type: string } }[]) => seen.map(({ json }) => json.type);
 
@@ -52,62 +51,25 @@ describe('what happens is posted', () => {
   test('a submission with what the visitor sent', async () => {
     const world = await eventWorld();
     await world.hook();
-    const at = world.clock.now();
-    const row = {
-      tenant: TENANT,
-      form: 'example.com/contact',
-      domain: 'example.com',
-      revision: '',
-      control: '{}',
-      ip: '',
-      user_agent: '',
-      referer: '',
-      status: 'accepted',
-      spam_score: 0,
-      spam_reasons: '[]',
-      environment: 'live',
-      created_at: at,
-    } as const;
-    await world.store.write([
-      insertSubmission({
-        ...row,
-        id: 'sub_1',
-        fields: JSON.stringify([
-          ['name', 'Anna'],
-          ['color', ['red', 'blue']],
-          ['__proto__', 'x'],
-        ]),
-      }),
-      insertFile({
-        id: 'fil_1',
-        submission: 'sub_1',
-        position: 0,
-        field: 'cv',
-        filename: 'cv.pdf',
-        content_type: 'application/pdf',
-        size: 12,
-      }),
-    ]);
-    await world.record({
-      type: 'submission.accepted',
-      data: { form: row.form },
-      submission: 'sub_1',
-      domain: 'example.com',
-    });
-    await world.turn();
-    const data = world.seen[0]?.json.data;
-    expect(data).toMatchObject({
-      id: 'sub_1',
-      submission: 'sub_1',
-      form: 'example.com/contact',
-      domain: 'example.com',
-      files: [{ field: 'cv', filename: 'cv.pdf', content_type: 'application/pdf', size: 12 }],
-    });
-    expect(Object.entries(data?.['fields'] ?? {})).toEqual([
+    const fields = [
       ['name', 'Anna'],
       ['color', ['red', 'blue']],
       ['__proto__', 'x'],
+    ] as const;
+    const file = { field: 'cv', filename: 'cv.pdf', content_type: 'application/pdf', size: 12 };
+    const id = await world.submit({ form: 'example.com/contact', fields: JSON.stringify(fields) }, [
+      insertFile({ id: 'fil_1', submission: 'sub_1', position: 0, ...file }),
     ]);
+    await world.turn();
+    const data = world.seen[0]?.json.data;
+    expect(data).toMatchObject({
+      id,
+      submission: id,
+      form: 'example.com/contact',
+      domain: 'example.com',
+      files: [file],
+    });
+    expect(Object.entries(data?.['fields'] ?? {})).toEqual(fields);
   });
 
   test('only what a webhook asks for, of its own tenant, after it was made, and only public kinds', async () => {
@@ -422,8 +384,7 @@ describe('webhooks of a configuration', () => {
     const world = await eventWorld({ snapshot: snapshotOf([project, two]) });
     await adoptWebhooks(world, world.snapshot);
     await world.hook({ url: 'https://all.example/' });
-    const accepted = (form: string, domain: string) =>
-      world.record({ type: 'submission.accepted', data: { form }, domain });
+    const accepted = (form: string, domain: string) => world.submit({ form, domain });
     await accepted('one.example/contact', 'one.example');
     await accepted('one.example/other', 'one.example');
     await accepted('two.example/contact', 'two.example');

@@ -9,8 +9,11 @@ import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';
 import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import type { Statement } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
+import { insertSubmission } from '../../src/store/submissions.ts';
 import type { WebhookDeliveryRow, WebhookRow } from '../../src/store/tables-accounts.ts';
+import type { SubmissionRow } from '../../src/store/tables.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -88,6 +91,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
     return { dispatcher, deliverer };
   }
   const main = daemon();
+  let submissions = 0;
 
   return Object.assign(world, {
     daemon,
@@ -120,11 +124,35 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
       store.write([
         recordEvent({ type: 'domain.verified', tenant: TENANT, at: clock.now(), data: { records: [] }, ...event }),
       ]),
+    /** A submission (the first is sub_1) and the event of it. */
+    async submit(given: Partial<SubmissionRow>, also: readonly Statement[] = []): Promise<string> {
+      const row = { ...SUBMISSION, id: `sub_${++submissions}`, created_at: clock.now(), ...given };
+      const { id: submission, form, domain, created_at: at } = row;
+      const event = { type: 'submission.accepted', tenant: TENANT, at, data: { form }, submission, domain } as const;
+      await store.write([insertSubmission(row), ...also, recordEvent(event)]);
+      return submission;
+    },
     deliveries: () => rows(store),
     webhook: (id: string) =>
       store.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
   });
 }
+
+const SUBMISSION = {
+  tenant: TENANT,
+  form: 'example.com/contact',
+  domain: 'example.com',
+  revision: '',
+  fields: '[]',
+  control: '{}',
+  ip: '',
+  user_agent: '',
+  referer: '',
+  status: 'accepted',
+  spam_score: 0,
+  spam_reasons: '[]',
+  environment: 'live',
+} as const;
 
 function rows(store: Store): Promise<WebhookDeliveryRow[]> {
   return store.read.selectFrom('webhook_deliveries').selectAll().orderBy('id').execute();
