@@ -15,7 +15,7 @@ const DEEPEST = 20;
 const MOST_VALUES = 100_000;
 
 /**
- * A JSON object as a value, for the API: the same rules, checked before anything is built. Its objects are JSON.parse's,
+ * A JSON object or list as a value, for the API: the same rules, checked before anything is built. Its objects are JSON.parse's,
  * so that a member `__proto__` is one like any other, and unknown to every schema.
  */
 export function parseJsonValue(text: string): { readonly value: unknown } | Refusal {
@@ -23,7 +23,7 @@ export function parseJsonValue(text: string): { readonly value: unknown } | Refu
     new Reader(text, new Entries({ fields: 0, field: 0 })).check();
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    return malformed(`The body is not a JSON object that can be read: ${error.message}.`);
+    return malformed(`The body is not JSON that can be read: ${error.message}.`);
   }
   return { value: JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) };
 }
@@ -68,19 +68,21 @@ class Reader {
   }
 
   read(): void {
-    this.#whole(() => this.#object('', 1));
+    this.#whole(['{'], () => this.#object('', 1));
   }
 
   /** The same without entries: only whether it is well-formed. */
   check(): void {
-    this.#whole(() => this.#skip(0));
+    this.#whole(['{', '['], () => this.#skip(0));
   }
 
-  #whole(object: () => void): void {
+  #whole(beginnings: readonly string[], value: () => void): void {
     if (this.#text.charCodeAt(0) === 0xfeff) this.#at = 1;
     this.#space();
-    if (this.#text[this.#at] !== '{') throw this.#fault('it has to begin with {');
-    object();
+    if (!beginnings.includes(this.#text[this.#at] ?? '')) {
+      throw this.#fault(`it has to begin with ${beginnings.join(' or ')}`);
+    }
+    value();
     this.#space();
     if (this.#at < this.#text.length) throw this.#fault('something stands after its end');
   }

@@ -13,9 +13,10 @@ import { createLimits } from '../../src/access/limits.ts';
 import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
-import { buildSnapshot } from '../../src/config/snapshot.ts';
+import { buildSnapshot, type Project } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
+import { formConfirmation } from '../../src/forms/confirm.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createJudge } from '../../src/forms/judge.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -69,6 +70,8 @@ export interface TestHttpOptions {
   readonly limits?: object;
   readonly plans?: object;
   readonly status?: Readonly<Record<string, DomainStatus>>;
+  /** Beside the operator's. */
+  readonly projects?: readonly Project[];
   readonly problems?: readonly string[];
   readonly unavailable?: ReadonlyMap<string, string>;
   readonly clock?: Clock;
@@ -117,8 +120,8 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
   });
   const project = { revision: 'rev_1', slug: 'example', tenant: OPERATOR, source: 'file', config } as const;
-  const { problems = [], unavailable = new Map<string, string>() } = given;
-  const snapshot = buildSnapshot({ server, projects: [project], problems, unavailable });
+  const { problems = [], unavailable = new Map<string, string>(), projects: more = [] } = given;
+  const snapshot = buildSnapshot({ server, projects: [project, ...more], problems, unavailable });
   await saveOperator(store, 'ops@example.net', clock.now());
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
@@ -142,7 +145,10 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
-    confirmations: { signup: signupConfirmation({ store, clock }) },
+    confirmations: {
+      signup: signupConfirmation({ store, clock }),
+      form: formConfirmation({ store, clock, config: () => server, wake: () => wakes++ }),
+    },
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     accounts,
     usage,

@@ -1,0 +1,308 @@
+import { describe, expect, test } from 'vitest';
+import type { TestAnswer } from '../../harness/http.ts';
+import { testKey } from '../../harness/keys.ts';
+import { hello, startEmailWorld } from './email-world.ts';
+
+/** What a client reads first of a refusal. */
+const outcome = (answer: TestAnswer) => [answer.status, answer.json()['code'], answer.json()['error']];
+
+describe('POST /email/send', () => {
+  test('accepts a mail from a template, at once in the queue, once per recipient', async () => {
+    const { ask, store, http } = await startEmailWorld({ settings: { from: 'The Shop <shop@shop.example>' } });
+    const answer = await ask('/v1/email/send', {
+      body: {
+        to: ['Ana <ana@Example.org>', 'bob@example.org'],
+        cc: 'bob@example.org',
+        bcc: ['carol@example.net'],
+        template: 'welcome',
+        data: { name: 'Ana <b>' },
+        tags: [{ name: 'kind', value: 'welcome' }],
+      },
+    });
+    expect([answer.status, answer.json()]).toEqual([
+      200,
+      {
+        id: expect.stringMatching(/^msg_[0-9a-z]{26}$/),
+        status: 'queued',
+        to: ['ana@example.org', 'bob@example.org'],
+        message_id: expect.stringMatching(/^<[0-9a-z]{26}@shop\.example>$/),
+      },
+    ]);
+    expect(http.wakes()).toBe(1);
+    const deliveries = await store.read.selectFrom('deliveries').select(['recipient', 'state']).execute();
+    expect(deliveries.map(({ recipient }) => recipient).toSorted()).toEqual([
+      'ana@example.org',
+      'bob@example.org',
+      'carol@example.net',
+    ]);
+    const shown = await ask(`/email/${String(answer.json()['id'])}`);
+    expect(shown.json()).toMatchObject({
+      status: 'queued',
+      environment: 'live',
+      from: 'The Shop <shop@shop.example>',
+      to: ['Ana <ana@example.org>', 'bob@example.org'],
+      cc: ['bob@example.org'],
+      bcc: ['carol@example.net'],
+      subject: 'Welcome, Ana <b>',
+      html: '<p>Hello Ana &lt;b&gt;, Ana &lt;b&gt;</p>',
+      text: 'Hello Ana <b>, Ana <b>',
+      tags: [{ name: 'kind', value: 'welcome' }],
+      created_at: '2026-01-01T00:00:00.000Z',
+      send_at: null,
+      recipients: expect.arrayContaining([
+        { address: 'ana@example.org', state: 'queued', next_attempt_at: expect.any(String), reply: null, attempts: [] },
+      ]),
+    });
+  });
+
+  test('the sender is noreply@ the first verified domain where nothing names another', async () => {
+    const { ask } = await startEmailWorld({ domains: { 'b.example': 'pending', 'c.example': 'degraded' } });
+    const answer = await ask('/email/send', { body: { ...hello, from: undefined } });
+    expect((await ask(`/email/${String(answer.json()['id'])}`)).json()['from']).toBe('noreply@c.example');
+    const nowhere = await startEmailWorld({ domains: { 'b.example': 'pending' } });
+    const refused = await nowhere.ask('/email/send', { body: { ...hello, from: undefined } });
+    expect(outcome(refused)).toEqual([403, 'DOMAIN_NOT_VERIFIED', 'There is no verified domain to send from.']);
+  });
+
+  const refused: [name: string, body: object, expected: unknown[]][] = [
+    ['no recipient', { to: [] }, [400, 'VALIDATION_FAILED', expect.stringMatching(/^to /)]],
+    [
+      'two in one',
+      { to: 'a@x.example, b@x.example' },
+      [400, 'VALIDATION_FAILED', expect.stringContaining('one mail address')],
+    ],
+    [
+      'one of a list that is none',
+      { to: ['a@x.example', 'b'] },
+      [400, 'VALIDATION_FAILED', expect.stringMatching(/^to\.1 must be one/)],
+    ],
+    [
+      'a line break in a name',
+      { from: 'A\r\nBcc: x@y.example <hello@shop.example>' },
+      [400, 'VALIDATION_FAILED', expect.stringMatching(/^from /)],
+    ],
+    [
+      'a domain that is not known',
+      { from: 'a@elsewhere.example' },
+      [403, 'DOMAIN_NOT_VERIFIED', expect.stringContaining('no domain of this account')],
+    ],
+    ['a subdomain', { from: 'a@mail.shop.example' }, [403, 'DOMAIN_NOT_VERIFIED', expect.anything()]],
+    ['another tenant’s domain', { from: 'a@example.com' }, [403, 'DOMAIN_NOT_VERIFIED', expect.anything()]],
+    ['nothing to say', { text: undefined }, [400, 'VALIDATION_FAILED', expect.stringMatching(/^template is missing/)]],
+    ['no subject', { subject: undefined }, [400, 'VALIDATION_FAILED', expect.stringMatching(/^subject is missing/)]],
+    [
+      'template and text',
+      { template: 'welcome' },
+      [400, 'VALIDATION_FAILED', 'template cannot stand beside text or html.'],
+    ],
+    [
+      'no such template',
+      { text: undefined, template: 'nope' },
+      [404, 'TEMPLATE_NOT_FOUND', expect.stringContaining('"nope"')],
+    ],
+    [
+      'another tenant’s template',
+      { text: undefined, template: 'secret' },
+      [404, 'TEMPLATE_NOT_FOUND', expect.anything()],
+    ],
+    [
+      'another tenant’s project',
+      { text: undefined, template: 'foreign/secret' },
+      [404, 'NOT_FOUND', expect.anything()],
+    ],
+    [
+      'a template in two projects',
+      { text: undefined, template: 'both' },
+      [400, 'VALIDATION_FAILED', 'template is in several projects; name one: one/both, two/both.'],
+    ],
+    [
+      'a template that fails',
+      { text: undefined, template: 'one/loop' },
+      [400, 'VALIDATION_FAILED', expect.stringMatching(/^template cannot be rendered: template "loop", text/)],
+    ],
+    [
+      'a header of ours',
+      { headers: { 'DKIM-Signature': 'x' } },
+      [400, 'VALIDATION_FAILED', expect.stringMatching(/^headers\.DKIM-Signature cannot be set/)],
+    ],
+    ['a second From', { headers: { from: 'x@y.example' } }, [400, 'VALIDATION_FAILED', expect.anything()]],
+    [
+      'two lines in a header',
+      { headers: { 'X-A': 'a\r\nBcc: x@y.example' } },
+      [400, 'VALIDATION_FAILED', 'headers.X-A must be one line.'],
+    ],
+    [
+      'a header twice',
+      { headers: { 'X-A': 'a', 'x-a': 'b' } },
+      [400, 'VALIDATION_FAILED', 'headers.x-a stands there twice.'],
+    ],
+    [
+      'no base64',
+      { attachments: [{ filename: 'a', content: 'ä' }] },
+      [400, 'VALIDATION_FAILED', 'attachments.0.content must be base64.'],
+    ],
+    [
+      'a time far away',
+      { send_at: '2026-03-01T00:00:00Z' },
+      [400, 'VALIDATION_FAILED', 'send_at must be within 30 days.'],
+    ],
+    ['no time', { send_at: 'tomorrow' }, [400, 'VALIDATION_FAILED', expect.stringMatching(/^send_at must be a time/)]],
+    [
+      'a sandbox address',
+      { to: 'bounce@sandbox.invalid' },
+      [400, 'VALIDATION_FAILED', expect.stringContaining('test keys')],
+    ],
+    [
+      'too many',
+      { to: Array.from({ length: 51 }, (_, i) => `a${i}@x.example`) },
+      [400, 'VALIDATION_FAILED', 'to with cc and bcc must be 50 recipients at most.'],
+    ],
+    [
+      'unsubscribe for several',
+      { unsubscribe: true, to: ['a@x.example', 'b@x.example'] },
+      [400, 'VALIDATION_FAILED', expect.stringMatching(/^unsubscribe /)],
+    ],
+    [
+      'a word that is not known',
+      { cci: 'a@x.example' },
+      [400, 'VALIDATION_FAILED', expect.stringContaining('cci is not known')],
+    ],
+  ];
+
+  test('refuses what cannot be sent, in words, and sends nothing', async () => {
+    const { ask, store } = await startEmailWorld({
+      projects: {
+        one: { both: { text: 'x' }, loop: { text: '{% for i in (1..100000000) %}{{ i }}{% endfor %}' } },
+        two: { both: { text: 'x' } },
+      },
+    });
+    for (const [name, body, expected] of refused) {
+      const answer = await ask('/email/send', { body: { ...hello, ...body } });
+      expect([name, ...outcome(answer)]).toEqual([name, ...expected]);
+    }
+    expect(await store.read.selectFrom('messages').select('id').execute()).toEqual([]);
+  });
+
+  test('503 where the disk is full', async () => {
+    const { ask } = await startEmailWorld({ diskIsFull: true });
+    expect((await ask('/email/send', { body: hello })).status).toBe(503);
+  });
+
+  test('413 where the mail would be too big', async () => {
+    const { ask } = await startEmailWorld({ limits: { message: '100KiB', body: '1MiB' } });
+    const attached = (size: number) => ({
+      body: { ...hello, attachments: [{ filename: 'a.bin', content: Buffer.alloc(size).toString('base64') }] },
+    });
+    expect(outcome(await ask('/email/send', attached(70_000)))[1]).toBe('BODY_TOO_LARGE');
+    expect((await ask('/email/send', attached(50_000))).status).toBe(200);
+    expect((await ask('/email/send', attached(900_000))).status).toBe(413);
+  });
+
+  test('a key with domain_restrictions sends from those alone, and sees no other mail', async () => {
+    const { ask, http, key } = await startEmailWorld({
+      domains: { 'shop.example': 'verified', 'two.example': 'verified' },
+    });
+    const other = await testKey(http.store, {
+      tenant: key.tenant,
+      restrictions: { domain_restrictions: ['two.example'] },
+    });
+    const { id } = (await ask('/email/send', { body: hello })).json();
+    const narrow = { headers: other.headers };
+    expect(outcome(await http.request('/email/send', { ...narrow, body: hello }))).toEqual([
+      403,
+      'AUTH_DOMAIN_NOT_ALLOWED',
+      'The API key may not send as shop.example.',
+    ]);
+    const sent = await http.request('/email/send', { ...narrow, body: { ...hello, from: undefined } });
+    expect(sent.status).toBe(200);
+    expect((await http.request(`/email/${String(id)}`, narrow)).status).toBe(404);
+    const list = (await http.request('/email', narrow)).json();
+    expect(list).toMatchObject({ count: 1, emails: [{ from: 'noreply@two.example' }] });
+    expect((await http.request('/suppressions', narrow)).status).toBe(403);
+  });
+
+  test('another tenant, and a key without the permission, see nothing', async () => {
+    const { ask, http } = await startEmailWorld();
+    const id = String((await ask('/email/send', { body: hello })).json()['id']);
+    const stranger = await testKey(http.store);
+    for (const [method, path] of [
+      ['GET', `/email/${id}`],
+      ['GET', `/email/${id}/source`],
+      ['POST', `/email/${id}/cancel`],
+      ['GET', `/emails/${id}`],
+      ['POST', `/emails/${id}/cancel`],
+    ] as const) {
+      expect((await http.request(path, { method, headers: stranger.headers })).status).toBe(404);
+    }
+    expect((await http.request('/email', { headers: stranger.headers })).json()['count']).toBe(0);
+    const reader = await testKey(http.store, { permissions: ['forms.read'] });
+    expect((await http.request('/email/send', { headers: reader.headers, body: hello })).status).toBe(403);
+  });
+
+  test('the same Idempotency-Key sends once', async () => {
+    const { ask, store } = await startEmailWorld();
+    const request = { body: hello, headers: { 'Idempotency-Key': 'order-1' } };
+    const [first, second] = [await ask('/email/send', request), await ask('/email/send', request)];
+    expect([second.status, second.headers['idempotent-replayed'], second.text]).toEqual([200, 'true', first.text]);
+    const changed = await ask('/email/send', { ...request, body: { ...hello, text: 'Other' } });
+    expect(outcome(changed).slice(0, 2)).toEqual([409, 'IDEMPOTENCY_CONFLICT']);
+    expect(await store.read.selectFrom('messages').select('id').execute()).toHaveLength(1);
+  });
+});
+
+describe('POST /email/batch', () => {
+  test('sends all, in order, in either spelling', async () => {
+    const { ask } = await startEmailWorld();
+    const emails = ['one', 'two'].map((subject) => ({ ...hello, subject }));
+    for (const body of [emails, { emails }]) {
+      const answer = (await ask('/email/batch', { body })).json() as { count: number; emails: { id: string }[] };
+      expect(answer.count).toBe(2);
+      const shown = await ask(`/email/${answer.emails[1]?.id}`);
+      expect(shown.json()['subject']).toBe('two');
+    }
+  });
+
+  test('or none, and names the one that is wrong', async () => {
+    const { ask, store } = await startEmailWorld();
+    const emails = [hello, { ...hello, from: 'a@elsewhere.example' }];
+    expect((await ask('/email/batch', { body: emails })).status).toBe(403);
+    const unfit = await ask('/email/batch', { body: { emails: [hello, { ...hello, headers: { To: 'x' } }] } });
+    expect(unfit.json()['details']).toMatchObject([{ path: 'emails.1.headers.To' }]);
+    expect((await ask('/email/batch', { body: Array.from({ length: 101 }, () => hello) })).status).toBe(400);
+    expect(await store.read.selectFrom('messages').select('id').execute()).toEqual([]);
+  });
+});
+
+test('mail for later is scheduled, and can be cancelled', async () => {
+  const { ask, store } = await startEmailWorld();
+  const id = String(
+    (await ask('/email/send', { body: { ...hello, send_at: '2026-01-02T09:00:00+01:00' } })).json()['id'],
+  );
+  expect((await ask(`/email/${id}`)).json()).toMatchObject({
+    status: 'scheduled',
+    send_at: '2026-01-02T08:00:00.000Z',
+  });
+  const [row] = await store.read.selectFrom('deliveries').select('next_attempt_at').execute();
+  expect(row?.next_attempt_at).toBe(Date.UTC(2026, 0, 2, 8));
+  expect((await ask(`/email/${id}/cancel`, { method: 'POST' })).json()).toMatchObject({
+    status: 'cancelled',
+    recipients: [{ state: 'cancelled', reply: 'cancelled by the sender' }],
+  });
+  expect(outcome(await ask(`/email/${id}/cancel`, { method: 'POST' }))).toEqual([
+    409,
+    'CONFLICT',
+    'Nothing of it waits: cancelled.',
+  ]);
+});
+
+test('GET /email lists newest first, in pages', async () => {
+  const { ask, clock } = await startEmailWorld();
+  for (const subject of ['one', 'two', 'three']) {
+    await ask('/email/send', { body: { ...hello, subject } });
+    clock.advance(1);
+  }
+  const first = (await ask('/email?limit=2')).json();
+  expect(first).toMatchObject({ count: 3, emails: [{ subject: 'three', status: 'queued' }, { subject: 'two' }] });
+  const rest = (await ask(`/email?limit=2&cursor=${String(first['next_cursor'])}`)).json();
+  expect(rest).toMatchObject({ count: 3, emails: [{ subject: 'one' }], next_cursor: null });
+});
