@@ -2,38 +2,48 @@ import { expect, test } from 'vitest';
 import type { Letter } from '../../src/access/domain-letters.ts';
 import { createDomains } from '../../src/access/domains.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
-import type { Domain, Snapshot } from '../../src/config/snapshot.ts';
+import { holdersOf } from '../../src/config/claims.ts';
+import { buildSnapshot, type Project, type Snapshot } from '../../src/config/snapshot.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
+import { sendingDomains, standingsOf } from '../../src/store/domains.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
+import { insertTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const HOUR = 3600_000;
 
-async function setUp(algorithms: ('rsa' | 'ed25519')[] = ['rsa']) {
+interface Setting {
+  readonly algorithms?: ('rsa' | 'ed25519')[];
+  /** Who claims example.com, with `project.owner`. */
+  readonly claims?: readonly (readonly [tenant: string, owner?: string])[];
+}
+
+async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]] }: Setting = {}) {
   const server = serverSchema.parse({ server: { hostname: 'mail.example.net', operator: 'ops@example.net' } });
-  const config = projectSchema.parse({
-    project: { name: 'Site', slug: 'site' },
-    domains: { 'example.com': { dkim: { algorithms } } },
-  });
-  const project = { revision: 'rev_1', slug: 'site', tenant: OPERATOR, source: 'file', config } as const;
-  const domainConfig = config.domains['example.com'];
-  if (domainConfig === undefined) throw new Error('no domain');
-  const domain: Domain = { name: 'example.com', project, config: domainConfig, forms: new Map() };
-  const snapshot: Snapshot = {
-    server,
-    projects: [project],
-    domains: new Map([['example.com', domain]]),
-    claims: new Map([[`${OPERATOR} example.com`, domain]]),
-    collections: new Map(),
-    unavailable: new Map(),
-    problems: [],
-  };
   const dns = await startTestDns([]);
   const store = await openTestStore();
   const clock = testClock();
+  let snapshot = await configured(claims);
+
+  async function configured(by: readonly (readonly [tenant: string, owner?: string])[]): Promise<Snapshot> {
+    const projects = by.map(([tenant, owner]): Project => {
+      const config = projectSchema.parse({
+        project: { name: 'Site', slug: 'site', owner },
+        domains: { 'example.com': { dkim: { algorithms } } },
+      });
+      return { revision: 'rev_1', slug: 'site', tenant, source: 'push', config };
+    });
+    const known = await standingsOf(store, ['example.com']);
+    const holders = holdersOf(
+      by.map(([tenant]) => ({ tenant, name: 'example.com', source: 'push' })),
+      known,
+    );
+    return buildSnapshot({ server, projects, holders });
+  }
+
   const options = {
     store,
     resolver: dns.resolver,
@@ -41,15 +51,34 @@ async function setUp(algorithms: ('rsa' | 'ed25519')[] = ['rsa']) {
     log: silentLog,
     snapshot: () => snapshot,
     letter: (letter: Letter) => systemMail(letter, 'mail.example.net', clock.now()),
-    onTransition: () => Promise.resolve(),
+    onTransition: async () => {
+      snapshot = await configured(claims);
+    },
   };
   const domains = createDomains(options);
   await domains.adopt();
-  const publish = async () => {
-    const { records } = (await domains.report('example.com')) ?? { records: [] };
-    dns.server.set(records.filter((record) => record.required));
+  const wanted = async (tenant?: string) => {
+    const { records } = (await domains.report('example.com', tenant)) ?? { records: [] };
+    return records.filter((record) => record.required);
   };
-  return { ...dns, store, clock, domains, publish, again: () => createDomains(options) };
+  return {
+    ...dns,
+    store,
+    clock,
+    domains,
+    wanted,
+    publish: async (tenant?: string) => dns.server.set(await wanted(tenant)),
+    again: () => createDomains(options),
+    claimedBy: async (...by: (readonly [tenant: string, owner?: string])[]) => {
+      snapshot = await configured(by);
+      await domains.adopt();
+    },
+    letters: async () => {
+      const rows = await store.read.selectFrom('messages').select('source').where('kind', '=', 'system').execute();
+      return rows.map(({ source }) => JSON.parse(source) as { to: string; subject: string; text: string });
+    },
+    holder: () => snapshot.domains.get('example.com')?.project.tenant,
+  };
 }
 
 test('a new domain is pending and told what to publish; published, it is verified', async () => {
@@ -106,7 +135,7 @@ test('records that break degrade it, and fail it after the grace; a silent DNS d
 });
 
 test('the state, the token and the keys outlive the daemon', async () => {
-  const { domains, publish, again } = await setUp(['rsa', 'ed25519']);
+  const { domains, publish, again } = await setUp({ algorithms: ['rsa', 'ed25519'] });
   await publish();
   await domains.check('example.com');
   const before = await domains.report('example.com');
@@ -115,4 +144,106 @@ test('the state, the token and the keys outlive the daemon', async () => {
   await restarted.adopt();
   expect(restarted.status('example.com')).toBe('verified');
   expect(await restarted.report('example.com')).toEqual(before);
+});
+
+test('the owner and the operator are told once when records break, and once when mail is held', async () => {
+  const { domains, publish, clock, server, letters } = await setUp({ claims: [['ten_a', 'owner@example.org']] });
+  await publish();
+  await domains.check('example.com');
+  expect(await letters()).toEqual([]);
+  server.set([]);
+  await domains.check('example.com');
+  await domains.check('example.com');
+  expect(await letters()).toMatchObject([
+    { to: 'owner@example.org', subject: 'The DNS records of example.com are no longer right' },
+    { to: 'ops@example.net' },
+  ]);
+  expect((await letters())[0]?.text).toMatch(/TXT _postern\.example\.com\n.*postern-verification=\w+/);
+  clock.advance(100 * HOUR);
+  await domains.checkDue();
+  await domains.check('example.com');
+  expect((await letters()).map(({ subject }) => subject)).toEqual([
+    expect.any(String),
+    expect.any(String),
+    'Mail of example.com is held: its DNS records are wrong',
+    'Mail of example.com is held: its DNS records are wrong',
+  ]);
+});
+
+test('without an owner the tenant’s own address is told; an operator who is both is told once', async () => {
+  const tenant = await setUp({ claims: [['ten_a']] });
+  const row = { name: 'A', plan: 'free', requests_per_hour: null, suspended: 0, confirmed_at: 1, created_at: 1 };
+  await tenant.store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
+  const both = await setUp({ claims: [[OPERATOR, 'ops@example.net']] });
+  for (const { publish, domains, server } of [tenant, both]) {
+    await publish();
+    await domains.check('example.com');
+    server.set([]);
+    await domains.check('example.com');
+  }
+  expect((await tenant.letters()).map(({ to }) => to)).toEqual(['a@example.org', 'ops@example.net']);
+  expect((await both.letters()).map(({ to }) => to)).toEqual(['ops@example.net']);
+});
+
+test('several daemons that see the same change tell of it once', async () => {
+  const { domains, publish, store, again } = await setUp();
+  const other = again();
+  await other.adopt();
+  await publish();
+  await Promise.all([domains.check('example.com'), other.check('example.com')]);
+  expect([domains.status('example.com'), other.status('example.com')]).toEqual(['verified', 'verified']);
+  expect(await store.read.selectFrom('events').select('type').execute()).toEqual([{ type: 'domain.verified' }]);
+});
+
+test('a claim takes over when its records are right and the holder’s no longer are, and not before', async () => {
+  const { domains, server, wanted, holder, store } = await setUp({ claims: [['ten_a'], ['ten_b']] });
+  const [a, b] = [await wanted('ten_a'), await wanted('ten_b')];
+  expect(a.map(({ name }) => name)).toEqual(['_postern.example.com', 'postern._domainkey.example.com']);
+  expect(b.map(({ name }) => name)).toEqual([
+    '_postern.example.com',
+    expect.stringMatching(/^postern-[0-9a-f]{6}\._domainkey\.example\.com$/),
+  ]);
+  expect(holder()).toBe('ten_a');
+  server.set([...a, ...b]);
+  await domains.check('example.com', 'ten_a');
+  expect(await domains.check('example.com', 'ten_b')).toMatchObject({ status: 'pending' });
+  expect(holder()).toBe('ten_a');
+  server.set(b);
+  expect(await domains.check('example.com', 'ten_b')).toMatchObject({ status: 'verified' });
+  expect(holder()).toBe('ten_b');
+  expect(await domains.report('example.com', 'ten_a')).toMatchObject({ status: 'degraded' });
+  const events = await store.read
+    .selectFrom('events')
+    .select(['type', 'tenant'])
+    .where('type', 'like', 'domain.%')
+    .execute();
+  expect(events.map(({ type, tenant }) => `${tenant} ${type}`).sort()).toEqual([
+    'ten_a domain.degraded',
+    'ten_a domain.verified',
+    'ten_b domain.verified',
+  ]);
+});
+
+test('DNS that is silent about the holder takes nothing from it', async () => {
+  const { domains, server, wanted, holder } = await setUp({ claims: [['ten_a'], ['ten_b']] });
+  const [a, b] = [await wanted('ten_a'), await wanted('ten_b')];
+  server.set(a);
+  await domains.check('example.com', 'ten_a');
+  server.set([...b, { name: 'postern._domainkey.example.com', fault: 'SERVFAIL' }, ...a.slice(0, 1)]);
+  expect(await domains.check('example.com', 'ten_b')).toMatchObject({ status: 'pending' });
+  expect(holder()).toBe('ten_a');
+});
+
+test('a claim that is withdrawn and made again keeps its token and its key', async () => {
+  const { domains, publish, wanted, claimedBy, store } = await setUp();
+  await publish();
+  await domains.check('example.com');
+  const before = await wanted();
+  await claimedBy();
+  expect(domains.status('example.com')).toBeUndefined();
+  expect(await sendingDomains(store, OPERATOR)).toEqual([]);
+  await domains.checkDue();
+  await claimedBy([OPERATOR]);
+  expect(await wanted()).toEqual(before);
+  expect(await sendingDomains(store, OPERATOR)).toEqual(['example.com']);
 });
