@@ -11,6 +11,7 @@ import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createLimits } from './access/limits.ts';
+import { createRevisions } from './access/revisions.ts';
 import { signupConfirmation } from './access/tenants.ts';
 import { sweepTokens } from './access/tokens.ts';
 import { createUsage } from './access/usage.ts';
@@ -28,6 +29,8 @@ import { refusesMail } from './dns/refuses-mail.ts';
 import { createResolver, type Resolver } from './dns/resolver.ts';
 import { createEventCounts } from './events/counts.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
+import { adoptForms } from './forms/adopt.ts';
+import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
 import { watchFreeSpace } from './http/free-space.ts';
@@ -119,6 +122,7 @@ async function compose(
   });
   await domains.adopt();
   await adoptHostKey({ store, clock }, server.server.hostname);
+  await adoptForms({ store, clock }, snapshot());
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
@@ -173,7 +177,10 @@ async function compose(
     limits,
     files,
     idempotency,
-    confirmations: { signup: signupConfirmation({ store, clock }) },
+    confirmations: {
+      signup: signupConfirmation({ store, clock }),
+      form: formConfirmation({ store, clock, config: () => snapshot().server, wake }),
+    },
     freeSpace,
     authenticator,
     accounts,
@@ -189,6 +196,7 @@ async function compose(
     version: version(),
     queueProblem: delivery.problem,
     wake,
+    revisionOf: createRevisions({ store, secrets: reading.secrets }),
     takeOver,
     checkTemplates,
     webhooks,
@@ -208,6 +216,7 @@ async function compose(
     adoptHostKey({ store, clock }, next.server.server.hostname).catch((error: unknown) =>
       log.error('host_key.adopt_failed', errorFields(error)),
     );
+    adoptForms({ store, clock }, next).catch((error: unknown) => log.error('forms.adopt_failed', errorFields(error)));
     webhooks.adopt().catch((error: unknown) => log.error('webhooks.adopt_failed', errorFields(error)));
   });
   ending.push(startWatching({ file, clock, config }));

@@ -1,4 +1,5 @@
 /** What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. */
+import { Readable } from 'node:stream';
 import type Koa from 'koa';
 import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
@@ -8,6 +9,8 @@ export interface Answer {
   readonly status: number;
   readonly type: (typeof TYPES)[number];
   readonly body: string;
+  /** In place of the body, piece by piece as the client takes them; such an answer cannot be stored. */
+  readonly stream?: AsyncIterable<string | Uint8Array> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -17,6 +20,7 @@ const TYPES = [
   'text/csv; charset=utf-8',
   'text/plain; charset=utf-8',
   'text/javascript; charset=utf-8',
+  'application/octet-stream',
 ] as const;
 
 const storedAnswer = z.strictObject({
@@ -60,7 +64,7 @@ export function send(ctx: Pick<Koa.Context, 'res' | 'status' | 'body'>, answer: 
   res.setHeader('Content-Type', answer.type);
   if (!answer.type.startsWith('text/html')) res.setHeader('Content-Security-Policy', JSON_POLICY);
   for (const name in answer.headers) res.setHeader(name, answer.headers[name] ?? '');
-  ctx.body = answer.body;
+  ctx.body = answer.stream === undefined ? answer.body : Readable.from(answer.stream);
 }
 
 /** The answer as text that `parseAnswer` reads. */

@@ -56,9 +56,22 @@ const chunksOf = define<{ file: string }>()((db, value) =>
   db.selectFrom('file_chunks').select('bytes').where('file', '=', value('file')).orderBy('seq'),
 );
 
+const oneChunk = define<{ file: string; seq: number }>()((db, value) =>
+  db.selectFrom('file_chunks').select('bytes').where('file', '=', value('file')).where('seq', '=', value('seq')),
+);
+
 /** The files of a submission, in the order sent. */
 export function filesOf(store: Store, submission: string): Promise<FileRow[]> {
   return store.select(ofSubmission({ submission }));
+}
+
+/** The content of a file piece by piece, one of them in memory at a time. */
+export async function* chunksOfFile(store: Store, file: string): AsyncGenerator<Uint8Array> {
+  for (let seq = 0; ; seq++) {
+    const [chunk] = await store.select(oneChunk({ file, seq }));
+    if (chunk === undefined) return;
+    yield chunk.bytes;
+  }
 }
 
 /** The whole content of a file. */

@@ -1,5 +1,5 @@
 /** What visitors sent, accepted or kept as spam, and how often each form was used. */
-import { define } from './statement.ts';
+import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainStatus, SubmissionRow } from './tables.ts';
 
@@ -33,6 +33,65 @@ export const countSubmission = define<{ form: string; at: number }>()((db, value
       conflict.column('form').doUpdateSet((eb) => ({ submissions: eb('form_counters.submissions', '+', 1) })),
     ),
 );
+
+/** The statement that counts one less: what was accepted is spam after all. */
+export const uncountSubmission = define<{ form: string }>()((db, value) =>
+  db
+    .updateTable('form_counters')
+    .set((eb) => ({ submissions: eb('submissions', '-', 1) }))
+    .where('form', '=', value('form'))
+    .where('submissions', '>', 0),
+);
+
+/** The statement that calls a submission spam, or takes that back; it touches no row where it is called that already. */
+export const markSubmission = define<Pick<SubmissionRow, 'id' | 'status'>>()((db, value) =>
+  db
+    .updateTable('submissions')
+    .set({ status: value('status') })
+    .where('id', '=', value('id'))
+    .where('status', '<>', value('status')),
+);
+
+const removeChunks = define<{ id: string }>()((db, value) =>
+  db
+    .deleteFrom('file_chunks')
+    .where('file', 'in', (eb) =>
+      eb.selectFrom('submission_files').select('submission_files.id').where('submission', '=', value('id')),
+    ),
+);
+const removeBodies = define<{ id: string }>()((db, value) =>
+  db
+    .deleteFrom('message_chunks')
+    .where('message', 'in', (eb) =>
+      eb.selectFrom('messages').select('messages.id').where('submission', '=', value('id')),
+    ),
+);
+const dropBodies = define<{ id: string }>()((db, value) =>
+  db.updateTable('messages').set({ body: 'dropped' }).where('submission', '=', value('id')),
+);
+/** Its files' rows go with it. */
+const removeSettled = define<{ id: string }>()((db, value) =>
+  db
+    .deleteFrom('submissions')
+    .where('id', '=', value('id'))
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('messages')
+            .innerJoin('deliveries', 'deliveries.message', 'messages.id')
+            .select('deliveries.id')
+            .where('messages.submission', '=', value('id'))
+            .where('deliveries.state', 'in', ['queued', 'sending', 'deferred']),
+        ),
+      ),
+    ),
+);
+
+/** The unit that removes a submission, its files and the bodies of its mail; unmet where it is gone or its mail is on its way. */
+export function removeSubmission(id: string): Statement[] {
+  return [removeChunks({ id }), removeBodies({ id }), dropBodies({ id }), removeSettled({ id }, 1)];
+}
 
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('submissions').selectAll().where('id', '=', value('id')),

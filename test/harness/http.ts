@@ -10,9 +10,11 @@ import type { DomainReport } from '../../src/access/domains.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createLimits } from '../../src/access/limits.ts';
+import { createRevisions } from '../../src/access/revisions.ts';
 import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
+import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { buildSnapshot, type Project } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
@@ -162,6 +164,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     transactional: createTransactional({ store, unsubscribeKey }),
     version: '0.0.0',
     queueProblem: () => undefined,
+    revisionOf: createRevisions({ store, secrets: NO_SECRETS }),
     wake: () => wakes++,
     webhooks: {
       test: () => Promise.reject(new Error('nothing is posted here')),

@@ -8,13 +8,17 @@ import { authStatusRoutes } from './auth-status.ts';
 import { domainsRoutes, type DomainsParts } from './domains.ts';
 import { emailRoutes, type EmailParts } from './email.ts';
 import { emailsRoutes } from './emails.ts';
+import { collectionsRoutes, type CollectionsParts } from './collections.ts';
 import { eventsRoutes } from './events.ts';
+import { formsRoutes, type FormsParts } from './forms.ts';
+import { instantRoutes, type InstantParts } from './instant.ts';
 import { keysRoutes, type KeysParts } from './keys.ts';
 import { projectConfigRoutes, type ProjectConfigParts } from './project-config.ts';
 import { projectsRoutes, type ProjectsParts } from './projects.ts';
 import { rateLimitsRoutes, type RateLimitsParts } from './rate-limits.ts';
 import type { Route } from './route.ts';
 import { signupRoutes, type SignupParts } from './signup.ts';
+import { submissionsRoutes, type SubmissionsParts } from './submissions.ts';
 import { suppressionsRoutes, type SuppressionsParts } from './suppressions.ts';
 import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 
@@ -26,11 +30,15 @@ export interface ApiParts
     AnalyticsParts,
     DomainsParts,
     EmailParts,
+    CollectionsParts,
+    FormsParts,
+    InstantParts,
     KeysParts,
     ProjectConfigParts,
     ProjectsParts,
     RateLimitsParts,
     SignupParts,
+    SubmissionsParts,
     SuppressionsParts,
     WebhooksParts {}
 
@@ -43,9 +51,14 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...projectsRoutes(parts),
     ...projectConfigRoutes(parts),
     ...domainsRoutes(parts),
+    // Before the forms: what follows a form's id in an address may hold slashes.
+    ...submissionsRoutes(parts),
     ...emailRoutes(parts),
     ...emailsRoutes(parts),
     ...suppressionsRoutes(parts),
+    ...collectionsRoutes(parts),
+    ...formsRoutes(parts),
+    ...instantRoutes(parts),
     ...rateLimitsRoutes(parts),
     ...analyticsRoutes(parts),
     ...eventsRoutes(parts),

@@ -200,7 +200,9 @@ const TABLES: Columns = {
 const INDEXES: Indexes = [
   ['tenants', ['created_at'], 'confirmed_at is null'],
   ['config_revisions', ['tenant', 'slug', 'created_at']],
-  ['submissions', ['form', 'created_at']],
+  ['submissions', ['tenant', 'form', 'id']],
+  // What was kept back, among many more that were not.
+  ['submissions', ['tenant', 'form', 'status', 'id'], "status = 'spam'"],
   ['submission_files', ['submission']],
   ['messages', ['submission']],
   // What was sent through the API, newest first.

@@ -1,0 +1,176 @@
+/**
+ * What the owner of a form says of a submission after the judge: that it is no spam, that it is, that its mail shall come
+ * once more. Each is one unit, so that status, count, event and mail never contradict each other.
+ */
+import type { RevisionOf } from '../access/revisions.ts';
+import { collectionOf, formsOfDomain } from '../config/forms.ts';
+import { claimKey, type Form, type Project, type Snapshot } from '../config/snapshot.ts';
+import type { Clock } from '../lib/clock.ts';
+import { endWaiting } from '../store/deliveries.ts';
+import { recomputeDue } from '../store/destinations.ts';
+import { recordEvent } from '../store/events.ts';
+import { stillUnconfirmed } from '../store/forms.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import { deliveriesOfSubmission } from '../store/submission-list.ts';
+import { countSubmission, findSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
+import type { SubmissionRow } from '../store/tables.ts';
+import { notification } from './accept.ts';
+import { findCollection, findOwnForm } from './find.ts';
+
+export interface ReleaseParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Tells the queue that there is something to do. */
+  readonly wake: () => void;
+  readonly revisionOf: RevisionOf;
+}
+
+/** Who decides, under which configuration. */
+export interface Decision {
+  readonly snapshot: Snapshot;
+  /** Of the key: mail of `test` is never delivered. */
+  readonly environment: 'live' | 'test';
+}
+
+export type Decided =
+  /** `changed`: false where that was so already. */
+  | { readonly kind: 'done'; readonly changed: boolean }
+  /** Nobody knows any more who is to get the mail. */
+  | { readonly kind: 'form-gone' }
+  /** The form's recipient has not agreed to get mail. */
+  | { readonly kind: 'unconfirmed' }
+  /** It is spam as long as nobody releases it. */
+  | { readonly kind: 'spam' };
+
+/**
+ * Accepts what was kept back: it counts, and its notification goes out, unless one did before. No acknowledgment: the
+ * visitor would wonder, so long afterwards.
+ */
+export async function releaseSubmission(row: SubmissionRow, decision: Decision, parts: ReleaseParts): Promise<Decided> {
+  if (row.status === 'accepted') return { kind: 'done', changed: false };
+  const form = await formOf(row, decision.snapshot, parts);
+  if (form === undefined) return { kind: 'form-gone' };
+  const { store, clock, wake } = parts;
+  const now = clock.now();
+  const told = (await deliveriesOfSubmission(store, row.id)).some(
+    ({ kind, state }) => kind === 'notification' && state !== 'cancelled',
+  );
+  const mail = form.confirmed ? notify(row, form, { ...decision, now }) : [stillUnconfirmed({ id: form.id }, 1)];
+  const unit = [
+    markSubmission({ id: row.id, status: 'accepted' }, 1),
+    eventOf(row, 'submission.accepted', { now, data: { form: row.form, released: true } }),
+    ...(told ? [] : mail),
+    countSubmission({ form: row.form, at: now }),
+  ];
+  if (await done(store.write(unit))) {
+    wake();
+    return { kind: 'done', changed: true };
+  }
+  const current = await findSubmission(store, row.id);
+  if (current?.status !== 'spam') return { kind: 'done', changed: false };
+  // The form's recipient has agreed in between.
+  return releaseSubmission(current, decision, parts);
+}
+
+/** Calls it spam: it counts no more, and what is still to be sent about it is cancelled. */
+export async function condemnSubmission(
+  row: SubmissionRow,
+  { store, clock, wake }: Pick<ReleaseParts, 'store' | 'clock' | 'wake'>,
+): Promise<Decided> {
+  if (row.status === 'spam') return { kind: 'done', changed: false };
+  const at = clock.now();
+  const waiting = (await deliveriesOfSubmission(store, row.id)).filter(
+    ({ state }) => state === 'queued' || state === 'deferred',
+  );
+  const reply = 'cancelled: its submission was marked as spam';
+  const destinations = [...new Set(waiting.map(({ destination }) => destination))].sort();
+  const unit = [
+    markSubmission({ id: row.id, status: 'spam' }, 1),
+    eventOf(row, 'submission.spam', {
+      now: at,
+      data: { form: row.form, score: row.spam_score, reasons: [], marked: true },
+    }),
+    ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
+    uncountSubmission({ form: row.form }),
+    ...destinations.map((name) => recomputeDue({ name })),
+  ];
+  const changed = await done(store.write(unit));
+  if (changed) wake();
+  return { kind: 'done', changed };
+}
+
+/** Sends its notification once more, as a new message to whom the form names today. */
+export async function resendSubmission(row: SubmissionRow, decision: Decision, parts: ReleaseParts): Promise<Decided> {
+  if (row.status === 'spam') return { kind: 'spam' };
+  const form = await formOf(row, decision.snapshot, parts);
+  if (form === undefined) return { kind: 'form-gone' };
+  if (!form.confirmed) return { kind: 'unconfirmed' };
+  await parts.store.write(notify(row, form, { ...decision, now: parts.clock.now() }));
+  parts.wake();
+  return { kind: 'done', changed: true };
+}
+
+function notify(
+  { id, environment: came }: SubmissionRow,
+  form: Form,
+  { snapshot, environment, now }: Decision & { readonly now: number },
+) {
+  const ttl = snapshot.server.delivery.expire.default;
+  return notification({ form, id, ttl, environment: came === 'test' ? came : environment, now });
+}
+
+function eventOf(
+  { id, tenant, domain }: SubmissionRow,
+  type: 'submission.accepted' | 'submission.spam',
+  { now, data }: { readonly now: number; readonly data: Readonly<Record<string, unknown>> },
+) {
+  return recordEvent({ type, tenant, at: now, data, submission: id, domain });
+}
+
+/** False where somebody else did it meanwhile. */
+async function done(writing: Promise<unknown>): Promise<boolean> {
+  try {
+    await writing;
+    return true;
+  } catch (error) {
+    if (error instanceof UnmetError) return false;
+    throw error;
+  }
+}
+
+/** The form as it is now, else as the revision that accepted the submission has it. */
+async function formOf(row: SubmissionRow, snapshot: Snapshot, parts: ReleaseParts): Promise<Form | undefined> {
+  const current = await currentForm(row, snapshot, parts.store);
+  if (current !== undefined || row.revision === '') return current;
+  return formerForm(row, snapshot, parts.revisionOf);
+}
+
+/** The tenant's form with this id, as it is now; undefined where there is none any more. */
+export async function currentForm(
+  { form: id, tenant }: Pick<SubmissionRow, 'form' | 'tenant'>,
+  snapshot: Snapshot,
+  store: Store,
+): Promise<Form | undefined> {
+  const [first = '', second, third] = id.split('/');
+  if (second !== undefined && third === undefined) {
+    return snapshot.claims.get(claimKey(tenant, first))?.forms.get(second);
+  }
+  const form =
+    second === undefined || third === undefined
+      ? await findOwnForm(store, id, snapshot.server)
+      : (await findCollection(snapshot, store, second))?.forms.get(third);
+  return form?.tenant === tenant ? form : undefined;
+}
+
+async function formerForm({ form: id, tenant, revision }: SubmissionRow, { server }: Snapshot, revisionOf: RevisionOf) {
+  const config = (await revisionOf(revision))?.config;
+  if (config === undefined) return undefined;
+  const project: Project = { revision, slug: config.project.slug, tenant, source: 'push', config };
+  const [first = '', second = '', third] = id.split('/');
+  if (third === undefined) {
+    const domain = config.domains[first];
+    return domain && formsOfDomain({ name: first, config: domain, project, server }).get(second);
+  }
+  const collection = config.collections[second];
+  return collection && collectionOf({ name: second, tenant, project, config: collection, server }).forms.get(third);
+}

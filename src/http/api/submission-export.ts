@@ -1,0 +1,97 @@
+/**
+ * All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
+ * many there are. Those that come meanwhile are not in it.
+ */
+import { readFields } from '../../forms/stored.ts';
+import { valuesOf, type Field } from '../../forms/fields.ts';
+import { isoTime } from '../../lib/clock.ts';
+import type { Store } from '../../store/store.ts';
+import { listSubmissions, partsOf, type SubmissionFilter } from '../../store/submission-list.ts';
+import type { SubmissionRow } from '../../store/tables.ts';
+import { csvLine } from '../csv.ts';
+import { shownSubmissions } from './submission-shapes.ts';
+
+const PAGE = 500;
+/** What the fields are called is up to whoever fills in the form: the rest shares a column. */
+const MOST_COLUMNS = 500;
+/** By this spreadsheets know UTF-8. */
+const BOM = '\ufeff';
+
+const COLUMNS = [
+  'submission_id',
+  'submitted_at',
+  'status',
+  'spam_score',
+  'spam_reasons',
+  'ip',
+  'user_agent',
+  'referer',
+  'files',
+];
+
+/** CSV: a column for each field that any of them has, in the order in which they first come up; files by their names. */
+export async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+  const names = new Set<string>();
+  for await (const rows of pages(store, filter)) {
+    for (const row of rows) for (const [name] of readFields(row.fields)) names.add(name);
+  }
+  const columns = [...names].slice(0, MOST_COLUMNS);
+  const others = names.size > columns.length;
+  yield BOM + csvLine([...COLUMNS, ...columns, ...(others ? ['other_fields'] : [])]);
+  for await (const rows of pages(store, filter)) {
+    const parts = await partsOf(store, rows);
+    const lines = rows.map((row) => {
+      const fields = readFields(row.fields);
+      const values = new Map(fields.map((field) => [field[0], textOf(field)]));
+      const cells = columns.map((name) => values.get(name) ?? null);
+      const rest = fields.filter(([name]) => !columns.includes(name)).map((field) => `${field[0]}: ${textOf(field)}`);
+      const files = parts(row.id).files.map(({ filename }) => filename);
+      return csvLine([...own(row, files), ...cells, ...(others ? [rest.join('\n')] : [])]);
+    });
+    yield lines.join('');
+  }
+}
+
+/** JSON: `{ "submissions": [...] }`, each as the API shows it. */
+export async function* exportJson(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+  let before = '{"submissions":[';
+  for await (const rows of pages(store, filter)) {
+    const texts = (await shownSubmissions(store, rows)).map((one) => JSON.stringify(one));
+    yield before + texts.join(',\n');
+    before = ',\n';
+  }
+  yield before.startsWith('{') ? `${before}]}` : ']}';
+}
+
+/** Newest first, none of them empty. */
+async function* pages(store: Store, filter: SubmissionFilter): AsyncGenerator<readonly SubmissionRow[]> {
+  let before: string | undefined;
+  do {
+    const { rows, next } = await listSubmissions(store, filter, { before, limit: PAGE });
+    if (rows.length > 0) yield rows;
+    before = next ?? undefined;
+  } while (before !== undefined);
+}
+
+function own(row: SubmissionRow, files: readonly string[]): (string | number)[] {
+  const { id, created_at, status, spam_score, spam_reasons, ip, user_agent, referer } = row;
+  return [
+    id,
+    isoTime(created_at),
+    status,
+    spam_score,
+    namesIn(spam_reasons),
+    ip,
+    user_agent,
+    referer,
+    files.join(', '),
+  ];
+}
+
+function namesIn(reasons: string): string {
+  return (JSON.parse(reasons) as readonly { readonly name: string }[]).map(({ name }) => name).join(', ');
+}
+
+function textOf([, value]: Field): string {
+  return valuesOf(value).join(', ');
+}

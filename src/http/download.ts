@@ -1,0 +1,42 @@
+/**
+ * Answers that are files to be saved. Nothing in them is ever shown or run by a browser, whoever wrote them: they are
+ * attachments of a declared type, and a sandbox where a browser opens one all the same.
+ */
+import type { Answer } from './answer.ts';
+
+export interface Download {
+  readonly type: Answer['type'];
+  /** Any text. */
+  readonly filename: string;
+  /** Bytes, where that is known. */
+  readonly size?: number;
+  readonly stream: AsyncIterable<string | Uint8Array>;
+}
+
+/** The file as it goes out piece by piece. */
+export function download({ type, filename, size, stream }: Download): Answer {
+  return {
+    status: 200,
+    type,
+    body: '',
+    stream,
+    headers: {
+      'Content-Disposition': disposition(filename),
+      'Content-Security-Policy': "default-src 'none'; sandbox",
+      ...(size === undefined ? {} : { 'Content-Length': String(size) }),
+    },
+  };
+}
+
+/** RFC 6266: the name in ASCII for old clients, and as it is (RFC 8187). */
+function disposition(filename: string): string {
+  const name = filename.toWellFormed() === '' ? 'file' : filename.toWellFormed();
+  const plain = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_');
+  const exact = encodeURIComponent(name).replaceAll(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return plain === name
+    ? `attachment; filename="${plain}"`
+    : `attachment; filename="${plain}"; filename*=UTF-8''${exact}`;
+}

@@ -1,0 +1,183 @@
+/** Submissions as lists: newest first, page by page, and found by what is written in them. */
+import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
+import { idBound } from '../lib/ids.ts';
+import { listed } from './listed.ts';
+import { define } from './statement.ts';
+import type { Store } from './store.ts';
+import type { DeliveryState, FileRow, MessageKind, SubmissionRow, Tables } from './tables.ts';
+
+export interface SubmissionFilter {
+  readonly tenant: string;
+  /** The id of one form, or all instant forms of the tenant. */
+  readonly form: string | { readonly kind: 'instant' };
+  readonly status?: SubmissionRow['status'] | undefined;
+  /** From this moment on, ms. */
+  readonly from?: number | undefined;
+  /** Before this moment, ms. */
+  readonly until?: number | undefined;
+  /** Stands in a name or value of its fields, in whatever case. */
+  readonly text?: string | undefined;
+}
+
+export interface SubmissionPage {
+  /** Newest first, at most as many as were asked for. */
+  readonly rows: readonly SubmissionRow[];
+  /** `before` of the next page; null after the last. */
+  readonly next: string | null;
+}
+
+/** So many submissions are searched at a time, so that no search keeps the daemon busy for long. */
+export const SEARCHED = 5000;
+
+/** One page. With `text` it may hold few or none although there are more: `next` goes on where the search ended. */
+export async function listSubmissions(
+  store: Store,
+  filter: SubmissionFilter,
+  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+): Promise<SubmissionPage> {
+  const { text } = filter;
+  const most = text === undefined ? limit + 1 : SEARCHED;
+  const ids = await newest(store, filter, { before, limit: most });
+  const rows = await rowsOf(store, ids, { text, limit: limit + 1 });
+  if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id ?? null };
+  return { rows, next: text !== undefined && ids.length === most ? (ids.at(-1) ?? null) : null };
+}
+
+/** How many there are; with `text`, among the newest `SEARCHED`. */
+export async function countSubmissions(store: Store, filter: SubmissionFilter): Promise<number> {
+  const { text, status } = filter;
+  if (text !== undefined) {
+    const ids = await newest(store, filter, { limit: SEARCHED });
+    return (await rowsOf(store, ids, { text, limit: SEARCHED })).length;
+  }
+  // Spam has an index of its own; the others have not.
+  if (status === 'accepted') return (await counted(store, all(filter))) - (await counted(store, spam(filter)));
+  return counted(store, filter);
+}
+
+function all({ tenant, form, from, until }: SubmissionFilter): SubmissionFilter {
+  return { tenant, form, from, until };
+}
+
+function spam(filter: SubmissionFilter): SubmissionFilter {
+  return { ...all(filter), status: 'spam' };
+}
+
+type Query = SelectQueryBuilder<Tables, 'submissions', object>;
+
+/** Ids alone, which the index has. */
+async function newest(
+  store: Store,
+  filter: SubmissionFilter,
+  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+): Promise<string[]> {
+  let query = filtered(store, filter).select('id');
+  if (before !== undefined) query = query.where('id', '<', before);
+  return (await query.orderBy('id', 'desc').limit(limit).execute()).map(({ id }) => id);
+}
+
+async function counted(store: Store, filter: SubmissionFilter): Promise<number> {
+  const query = filtered(store, filter).select((eb) => eb.fn.countAll().as('count'));
+  return Number((await query.executeTakeFirstOrThrow()).count);
+}
+
+function filtered(store: Store, { tenant, form, status, from, until }: SubmissionFilter): Query {
+  let query: Query = store.read.selectFrom('submissions');
+  query = query.where('tenant', '=', tenant);
+  query =
+    typeof form === 'string'
+      ? query.where('form', '=', form)
+      : query.where('form', 'in', (eb) =>
+          eb.selectFrom('forms').select('forms.id').where('forms.tenant', '=', tenant).where('kind', '=', form.kind),
+        );
+  // Written as the partial index has it.
+  if (status === 'spam') query = query.where(sql<boolean>`status = 'spam'`);
+  else if (status !== undefined) query = query.where('status', '=', status);
+  if (from !== undefined) query = query.where('id', '>=', idBound('sub', from));
+  if (until !== undefined) query = query.where('id', '<', idBound('sub', until));
+  return query;
+}
+
+async function rowsOf(
+  store: Store,
+  ids: readonly string[],
+  { text, limit }: { readonly text: string | undefined; readonly limit: number },
+): Promise<SubmissionRow[]> {
+  if (ids.length === 0) return [];
+  let query = store.read
+    .selectFrom('submissions')
+    .selectAll()
+    .where('id', 'in', listed(JSON.stringify(ids), store.dialect));
+  if (text !== undefined) query = query.where((eb) => eb.or(patternsOf(text).map((each) => holds(each, store))));
+  return query.orderBy('id', 'desc').limit(limit).execute();
+}
+
+function holds(pattern: string, { dialect }: Store): RawBuilder<boolean> {
+  return dialect === 'sqlite'
+    ? sql<boolean>`fields like ${pattern} escape '\\'`
+    : sql<boolean>`fields ilike ${pattern} escape '\\'`;
+}
+
+/** Patterns of LIKE for the text as the JSON of the fields has it. SQLite knows the case of ASCII letters alone: hence three. */
+function patternsOf(text: string): string[] {
+  const lower = text.toLowerCase();
+  const spellings = new Set([lower, text.toUpperCase(), lower.charAt(0).toUpperCase() + lower.slice(1)]);
+  return [...spellings].map((spelling) => {
+    const json = JSON.stringify(spelling).slice(1, -1);
+    return `%${json.replaceAll(/[\\%_]/g, '\\$&')}%`;
+  });
+}
+
+const files = define<{ ids: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('submission_files')
+    .selectAll()
+    .where('submission', 'in', listed(value('ids'), dialect))
+    .orderBy('position'),
+);
+const messages = define<{ ids: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('messages')
+    .select(['id', 'submission'])
+    .where('submission', 'in', listed(value('ids'), dialect))
+    .orderBy('id'),
+);
+
+export interface SubmissionParts {
+  readonly files: readonly FileRow[];
+  /** Ids of the messages that tell of it, oldest first. */
+  readonly messages: readonly string[];
+}
+
+/** The files and messages of these submissions, by the submission's id. */
+export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Promise<(id: string) => SubmissionParts> {
+  const ids = JSON.stringify(rows.map(({ id }) => id));
+  const [ofFiles, ofMessages] = await Promise.all([store.select(files({ ids })), store.select(messages({ ids }))]);
+  const filesBy = Map.groupBy(ofFiles, ({ submission }) => submission);
+  const messagesBy = Map.groupBy(ofMessages, ({ submission }) => submission);
+  return (id) => ({
+    files: filesBy.get(id) ?? [],
+    messages: (messagesBy.get(id) ?? []).map((message) => message.id),
+  });
+}
+
+const deliveries = define<{ submission: string }>()((db, value) =>
+  db
+    .selectFrom('messages')
+    .innerJoin('deliveries', 'deliveries.message', 'messages.id')
+    .select(['messages.kind', 'deliveries.id', 'deliveries.destination', 'deliveries.state'])
+    .where('messages.submission', '=', value('submission'))
+    .orderBy('deliveries.id'),
+);
+
+export interface SubmissionDelivery {
+  readonly id: string;
+  readonly kind: MessageKind;
+  readonly destination: string;
+  readonly state: DeliveryState;
+}
+
+/** Every delivery of the mail that tells of a submission. */
+export function deliveriesOfSubmission(store: Store, submission: string): Promise<SubmissionDelivery[]> {
+  return store.select(deliveries({ submission }));
+}
