@@ -16,6 +16,8 @@ export interface TestWorld {
   readonly mx: CatchingMx;
   /** `http://127.0.0.1:PORT` */
   readonly url: string;
+  /** What the zone holds beside the records of domains. */
+  readonly publicZone: readonly ZoneRecord[];
   /** The configuration folder: edit and `daemon.reload()`. */
   readonly folder: string;
   /** Posts a form's fields and answers the response. */
@@ -74,6 +76,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     },
     database: { url: await freshDatabase(), ...server['database'] },
     dns: { servers: [dns.address], ...server['dns'] },
+    webhooks: { ...server['webhooks'] },
     delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
     limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },
     log: { level: 'silent', ...server['log'] },
@@ -89,6 +92,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     dns,
     mx,
     url,
+    publicZone: [...PUBLIC_ZONE, ...zone],
     folder,
     post(path, fields, headers = {}) {
       const body = fields instanceof FormData ? fields : new URLSearchParams(fields);
