@@ -1,6 +1,7 @@
 /** Forms that the API made: those by themselves, and instant forms. */
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
+import type { SubmissionRow } from './tables.ts';
 import type { FormRow } from './tables-accounts.ts';
 
 /** The statement that makes the form. */
@@ -77,4 +78,27 @@ export async function countForms(store: Store, { tenant, kind }: FormFilter): Pr
     .where('kind', '=', kind)
     .executeTakeFirstOrThrow();
   return Number(count);
+}
+
+const unmailed = define<{ form: string; limit: number }>()((db, value) =>
+  db
+    .selectFrom('submissions')
+    .select(['id', 'environment'])
+    .where('form', '=', value('form'))
+    .where('status', '=', 'accepted')
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('messages').select('messages.id').whereRef('messages.submission', '=', 'submissions.id'))),
+    )
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(value('limit')),
+);
+
+/** What the form accepted and mailed nobody of, oldest first. */
+export function unmailedSubmissions(
+  store: Store,
+  form: string,
+  limit: number,
+): Promise<Pick<SubmissionRow, 'id' | 'environment'>[]> {
+  return store.select(unmailed({ form, limit }));
 }

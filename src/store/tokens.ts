@@ -20,6 +20,11 @@ export const forgetTokens = define<{ before: number }>()((db, value) =>
   db.deleteFrom('tokens').where('expires_at', '<=', value('before')),
 );
 
+/** The statement that forgets the tokens of one thing: it is gone, or is another. */
+export const forgetTokensOf = define<Pick<TokenRow, 'kind' | 'subject'>>()((db, value) =>
+  db.deleteFrom('tokens').where('subject', '=', value('subject')).where('kind', '=', value('kind')),
+);
+
 const byHash = define<{ hash: string }>()((db, value) =>
   db.selectFrom('tokens').selectAll().where('hash', '=', value('hash')),
 );

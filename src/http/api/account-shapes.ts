@@ -22,6 +22,11 @@ export const mailAddress = z
   .transform((text) => parseAddress(text.trim())?.address ?? '')
   .refine((address) => address !== '', 'must be a mail address such as you@example.com');
 
+/** One person's address, however it is tagged. */
+export function mailboxOf(address: string): string {
+  return address.toLowerCase().replace(/\+[^@]*@/, '@');
+}
+
 const network = z
   .string()
   .transform((text) => normalNetwork(text.trim()) ?? '')

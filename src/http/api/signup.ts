@@ -19,7 +19,7 @@ import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { tighter, type Exchange } from '../exchange.ts';
 import { rateLimited } from '../rate.ts';
-import { label, mailAddress, newAccountShape, shownTenant } from './account-shapes.ts';
+import { label, mailAddress, mailboxOf, newAccountShape, shownTenant } from './account-shapes.ts';
 import { defineRoute, type Route } from './route.ts';
 
 export interface SignupParts {
@@ -80,11 +80,6 @@ export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route
       },
     }),
   ];
-}
-
-/** One person's address, however it is tagged. */
-function mailboxOf(address: string): string {
-  return address.toLowerCase().replace(/\+[^@]*@/, '@');
 }
 
 /** The mail with the link. No word of it is the stranger's: it would go to whomever they name. */

@@ -103,6 +103,7 @@ const INDEXES: Indexes = [
   ['event_counts', ['hour', 'tenant', 'type', 'count']],
   ['forms', ['tenant', 'id']],
   ['collections', ['tenant', 'name']],
+  ['tokens', ['subject']],
   ['webhooks', ['tenant', 'id']],
   ['webhook_deliveries', ['webhook', 'id']],
   ['webhook_deliveries', ['webhook', 'next_attempt_at'], "state = 'pending'"],

@@ -1,0 +1,15 @@
+/** Forms of the configuration are counted from the moment that they are known. */
+import type { Snapshot } from '../config/snapshot.ts';
+import type { Clock } from '../lib/clock.ts';
+import { noteForms } from '../store/form-counters.ts';
+import type { Store } from '../store/store.ts';
+
+/** Begins to count for what is new in the configuration. */
+export async function adoptForms(
+  { store, clock }: { readonly store: Store; readonly clock: Clock },
+  { domains, collections }: Snapshot,
+): Promise<void> {
+  const places = [...domains.values(), ...collections.values()];
+  const ids = places.flatMap(({ forms }) => [...forms.values()].map(({ id }) => id));
+  await noteForms(store, ids, clock.now());
+}

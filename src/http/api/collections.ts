@@ -1,0 +1,186 @@
+/** Collections: forms under one name that belong to no domain, of the configuration or made here. */
+import { z } from 'zod';
+import { collectionSchema } from '../../config/schema-project.ts';
+import * as is from '../../config/scalars.ts';
+import type { Collection } from '../../config/snapshot.ts';
+import { collectionOfRow, findCollection } from '../../forms/find.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { deleteCollection, insertCollection } from '../../store/collections.ts';
+import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
+import { UnmetError, type Store } from '../../store/store.ts';
+import { json } from '../answer.ts';
+import { endpointOf } from '../endpoint.ts';
+import { refuse, type Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+import { label } from './account-shapes.ts';
+import { knownCollections } from './form-lookup.ts';
+import { formSettings, refuseForm } from './form-shapes.ts';
+import { listing, listOf } from './listing.ts';
+import { defineRoute, type Call, type Route } from './route.ts';
+
+export interface CollectionsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+}
+
+const MOST_FORMS = 100;
+
+const form = formSettings.extend({
+  name: label.optional().describe('Display name; its id when absent.'),
+  email: is.addresses.describe('Who gets the notifications: an address or a list of them.'),
+});
+const forms = z
+  .record(is.identifier, form)
+  .refine((all) => Object.keys(all).length <= MOST_FORMS, `must name ${MOST_FORMS} forms at most`);
+const wantedCollection = z.strictObject({
+  name: is.identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
+  title: label.optional().describe('Display name.'),
+  settings: collectionSchema.shape.settings,
+  allowed_origins: collectionSchema.shape.allowed_origins,
+  forms: forms.describe('Forms by their id, each with what a project file may say of one.'),
+});
+const storedForms = z.record(is.identifier, form);
+
+const shownForm = z.object({
+  id: z.string().describe('The key: the API knows the form as `c/<collection>/<id>`.'),
+  email: z.union([z.string(), z.array(z.string())]),
+  endpoint: z.string(),
+  submissions: z.int(),
+});
+const collectionShape = z.object({
+  name: z.string(),
+  title: z.string(),
+  settings: z.object({ requireApiKey: z.boolean() }),
+  forms: z.array(shownForm),
+  source: z.enum(['file', 'push', 'api']),
+});
+
+const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collections' } as const;
+const WRITE = { ...READ, permission: 'collections.write' } as const;
+
+/** `/collections…` */
+export function collectionsRoutes({ store, clock }: CollectionsParts): Route[] {
+  async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
+    const found = await findCollection(exchange.snapshot, store, name);
+    return found?.tenant === principal.tenant.id ? found : undefined;
+  }
+
+  async function show(collection: Collection, exchange: Exchange): Promise<z.output<typeof collectionShape>> {
+    const { name, title, config, project } = collection;
+    const all = [...collection.forms.values()];
+    const counters = await formCounters(
+      store,
+      all.map(({ id }) => id),
+    );
+    return {
+      name,
+      title,
+      settings: { requireApiKey: config.settings.requireApiKey },
+      forms: all.map((one) => {
+        const [first = '', ...others] = one.to;
+        return {
+          id: one.key,
+          email: others.length === 0 ? first : [...one.to],
+          endpoint: endpointOf(exchange, one),
+          submissions: counters.get(one.id)?.submissions ?? 0,
+        };
+      }),
+      source: project?.source ?? 'api',
+    };
+  }
+
+  return [
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/collections',
+      summary: 'Lists the collections of the tenant by their names.',
+      query: z.strictObject({
+        limit: listing('frm').limit,
+        cursor: is.identifier.optional().describe('The next_cursor of the page before.'),
+      }),
+      answer: listOf('collections', collectionShape),
+      async handle({ principal, exchange, query: { limit, cursor } }) {
+        const all = await knownCollections({ principal, snapshot: exchange.snapshot, store });
+        const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
+        const page = rest.slice(0, limit);
+        const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
+        const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
+        return json({ collections: shown, count: all.length, next_cursor });
+      },
+    }),
+    defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/collections/:name',
+      summary: 'Shows a collection with its forms.',
+      answer: collectionShape,
+      async handle(call) {
+        const found = await find(call, call.params.name);
+        return found === undefined ? unknown(call.params.name) : json(await show(found, call.exchange));
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'POST',
+      path: '/collections',
+      summary: 'Makes a collection; its forms are posted to at `/c/{collection}/{form}`.',
+      description:
+        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.write`. 409 where any account of this server has the name.',
+      body: wantedCollection,
+      answer: collectionShape,
+      async handle({ principal, exchange, body }) {
+        const { name, title, settings, allowed_origins } = body;
+        const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
+        for (const [key, { email: _, ...one }] of Object.entries(collectionSchema.parse(config).forms)) {
+          const refusal = refuseForm(one, ['forms', key]);
+          if (refusal !== undefined) return refusal;
+        }
+        const { snapshot } = exchange;
+        if (snapshot.collections.has(name) || snapshot.unavailable.has(`c/${name}`)) return taken(name);
+        const now = clock.now();
+        const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
+        const collection = collectionOfRow(row, snapshot.server);
+        const notes = [...collection.forms.values()].map(({ id }) => noteForm({ form: id, at: now }));
+        try {
+          await store.write([insertCollection(row, 1), ...notes]);
+        } catch (error) {
+          if (error instanceof UnmetError) return taken(name);
+          throw error;
+        }
+        return json(await show(collection, exchange));
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'DELETE',
+      path: '/collections/:name',
+      summary: 'Ends a collection that was made here, from the next submission on, and shows it.',
+      description:
+        'What its forms received stays as long as it is kept. One of a configuration is taken out there (409).',
+      answer: collectionShape,
+      async handle(call) {
+        const { name } = call.params;
+        const found = await find(call, name);
+        if (found === undefined) return unknown(name);
+        const { project } = found;
+        if (project !== undefined) {
+          const message = `${name} stands in the configuration of the project ${project.slug}: take it out there.`;
+          return refuse('CONFLICT', { message });
+        }
+        const shown = json(await show(found, call.exchange));
+        const ids = [...found.forms.values()].map(({ id }) => id);
+        await store.write([deleteCollection({ name }), forgetForms({ forms: JSON.stringify(ids) })]);
+        return shown;
+      },
+    }),
+  ];
+}
+
+function taken(name: string): Refusal {
+  return refuse('CONFLICT', { message: `There is a collection ${name} on this server already; choose another name.` });
+}
+
+function unknown(name: string): Refusal {
+  return refuse('NOT_FOUND', { message: `There is no collection ${name.slice(0, 60)}.` });
+}

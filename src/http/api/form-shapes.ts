@@ -1,0 +1,120 @@
+/** Forms in bodies and answers: what the routes of forms, instant forms and collections have in common. */
+import { z } from 'zod';
+import { fieldErrors } from '../../config/checks.ts';
+import { formSchema } from '../../config/schema-project.ts';
+import type { FormConfig } from '../../config/schema.ts';
+import type { Form } from '../../config/snapshot.ts';
+import { isoTime } from '../../lib/clock.ts';
+import type { FormCounterRow } from '../../store/tables.ts';
+import { checkTemplates } from '../../templates/engine.ts';
+import { endpointOf } from '../endpoint.ts';
+import { refuse, type Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+
+const { shape } = formSchema;
+
+/** What a form says beside its name and recipients, in the words of a project file. Its templates are the built-in ones. */
+export const formSettings = z.strictObject({
+  subject: shape.subject,
+  from_name: shape.from_name,
+  replies: bare(shape.replies).optional(),
+  replyTo: shape.replyTo,
+  acknowledgment: bare(shape.acknowledgment).omit({ template: true }).optional(),
+  spam_protection: bare(shape.spam_protection).optional(),
+  rateLimit: shape.rateLimit,
+  required: bare(shape.required).optional(),
+  fields: bare(shape.fields).optional(),
+  redirect: shape.redirect,
+  error_redirect: shape.error_redirect,
+  thank_you: shape.thank_you,
+  allowed_origins: bare(shape.allowed_origins)
+    .optional()
+    .describe('Origins whose pages may post; those of any origin when nothing is listed.'),
+  uploads: shape.uploads,
+});
+
+/** The schema without its default, so that what is absent can be told from what is given. */
+function bare<T extends z.ZodType>(schema: z.ZodType & { unwrap(): T }): T {
+  return schema.unwrap().describe(schema.description ?? '');
+}
+
+const count = z.int().describe('Submissions that it ever accepted, whatever is kept of them.');
+const endpoint = z.string().describe('Where it is posted to.');
+
+export const formShape = z.object({
+  id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
+  name: z.string(),
+  submissions: count,
+  created_at: z.iso.datetime().describe('When it was first known here.'),
+  to: z
+    .union([z.string(), z.array(z.string())])
+    .describe('Who gets the notifications; a list where there are several.'),
+  subject: z.string().nullable(),
+  endpoint,
+  source: z.enum(['file', 'push', 'api']),
+});
+
+export const instantFormShape = z.object({
+  id: z.string(),
+  name: z.string(),
+  email: z.string(),
+  endpoint,
+  submissions: count,
+  created_at: z.iso.datetime(),
+  confirmed: z
+    .boolean()
+    .describe('false: its recipient has not agreed yet, so that submissions are kept and mail nobody.'),
+});
+
+export interface Shown {
+  readonly form: Form;
+  readonly exchange: Exchange;
+  /** What is counted of it; undefined for one that is only just known. */
+  readonly counter: FormCounterRow | undefined;
+}
+
+export function shownForm({ form, exchange, counter }: Shown): z.output<typeof formShape> {
+  const [first = '', ...others] = form.to;
+  return {
+    id: form.id,
+    name: form.name,
+    submissions: counter?.submissions ?? 0,
+    created_at: isoTime(counter?.created_at ?? exchange.at),
+    to: others.length === 0 ? first : [...form.to],
+    subject: form.config.subject ?? null,
+    endpoint: endpointOf(exchange, form),
+    source: form.project?.source ?? 'api',
+  };
+}
+
+export function shownInstantForm({ form, exchange, counter }: Shown): z.output<typeof instantFormShape> {
+  return {
+    id: form.id,
+    name: form.name,
+    email: form.to[0] ?? '',
+    endpoint: endpointOf(exchange, form),
+    submissions: counter?.submissions ?? 0,
+    created_at: isoTime(counter?.created_at ?? exchange.at),
+    confirmed: form.confirmed,
+  };
+}
+
+/** The refusal of what no schema can know of a form: patterns, expressions; `path` is where it stands in the body. */
+export function refuseForm(form: Omit<FormConfig, 'to' | 'from'>, path: readonly string[] = []): Refusal | undefined {
+  const { subject, from_name, acknowledgment } = form;
+  const lines = { subject, from_name, 'acknowledgment.subject': acknowledgment?.subject };
+  const sources = Object.entries(lines).flatMap(([name, source]) =>
+    source === undefined ? [] : [[name, { type: 'form', subject: source, text: '', variables: {} }] as const],
+  );
+  const errors = [
+    ...fieldErrors({ path: [...path], form }).map(({ path: at, message }) => fault(at.join('.'), message)),
+    ...checkTemplates(Object.fromEntries(sources)).map(({ template, message }) =>
+      fault([...path, template].join('.'), message),
+    ),
+  ];
+  return errors.length === 0 ? undefined : refuse('VALIDATION_FAILED', { errors });
+}
+
+function fault(field: string, message: string) {
+  return { field, code: 'TYPE_TEXT', message };
+}

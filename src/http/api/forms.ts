@@ -1,0 +1,205 @@
+/** Forms: those of the configuration, to be read, and those that are made here, which belong to no domain. */
+import { z } from 'zod';
+import { formSchema } from '../../config/schema-project.ts';
+import * as is from '../../config/scalars.ts';
+import type { Form } from '../../config/snapshot.ts';
+import { formOfRow } from '../../forms/find.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { newId } from '../../lib/ids.ts';
+import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
+import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
+import type { Store } from '../../store/store.ts';
+import { json } from '../answer.ts';
+import { refuse, type Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+import { label } from './account-shapes.ts';
+import { knownForm, placedForms, type Asking } from './form-lookup.ts';
+import { formSettings, formShape, refuseForm, shownForm } from './form-shapes.ts';
+import { listing, listOf } from './listing.ts';
+import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
+
+export interface FormsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+}
+
+const name = label.describe('Display name; notifications come from it.');
+const to = is.addresses.describe('Who gets the notifications: an address or a list of them.');
+const wantedForm = formSettings.extend({ name, to });
+const storedForm = formSettings.extend({ to });
+const nullable = Object.fromEntries(Object.entries(formSettings.shape).map(([key, value]) => [key, value.nullable()]));
+const changedForm = z.strictObject({ name: name.optional(), to: to.optional(), ...nullable });
+/** With the settings of one form, as they were given. */
+const wholeForm = formShape.extend({
+  settings: z.record(z.string(), z.unknown()).describe('What else it says; what is not here has its default.'),
+});
+
+const READ = { permission: 'forms.read', tag: 'Forms' } as const;
+const WRITE = { permission: 'forms.write', domains: 'refuse', tag: 'Forms' } as const;
+
+/** `/forms…` */
+export function formsRoutes({ store, clock }: FormsParts): Route[] {
+  function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
+    return { principal, snapshot: exchange.snapshot, store };
+  }
+
+  async function answer(form: Form, exchange: Exchange): Promise<Outcome> {
+    const counters = await formCounters(store, [form.id]);
+    const shown = shownForm({ form, exchange, counter: counters.get(form.id) });
+    return json({ ...shown, settings: settingsOf(form) });
+  }
+
+  /** A form that was made here, or why it cannot be changed. */
+  async function own(call: Pick<Call, 'principal' | 'exchange'>, id: string) {
+    const form = await knownForm(id, asking(call));
+    if (form === undefined || form.kind === 'instant') return unknown(id);
+    const row = form.kind === 'api' ? await findForm(store, form.id) : undefined;
+    return row ?? refuse('CONFLICT', { message: `${form.id} stands in ${placeOf(form)}: change it there.` });
+  }
+
+  return [
+    defineRoute({
+      ...READ,
+      domains: 'narrow',
+      method: 'GET',
+      path: '/forms',
+      summary: 'Lists the forms of domains and collections by their ids, then those made here, newest first.',
+      description:
+        'Instant forms have a list of their own. A key with `domain_restrictions` sees those of its domains.',
+      query: z.strictObject({
+        limit: listing('frm').limit,
+        cursor: z.string().max(400).optional().describe('The next_cursor of the page before.'),
+        domain: is.domainName.optional().describe('Only those of this domain.'),
+      }),
+      answer: listOf('forms', formShape),
+      async handle(call) {
+        const { limit, cursor, domain } = call.query;
+        const { principal, exchange } = call;
+        const placed = (await placedForms(asking(call))).filter(
+          (form) => domain === undefined || (form.kind === 'domain' && form.domain === domain),
+        );
+        // Whatever is made here belongs to no domain.
+        const all = domain === undefined && principal.restrictions.domain_restrictions === undefined;
+        const filter = { tenant: principal.tenant.id, kind: 'api' } as const;
+        const behind = cursor !== undefined && cursor.startsWith('frm_') ? cursor : undefined;
+        const forms = behind === undefined ? placed.filter(({ id }) => cursor === undefined || id > cursor) : [];
+        if (all && forms.length <= limit) {
+          const rows = await listForms(store, { ...filter, before: behind, limit: limit + 1 - forms.length });
+          forms.push(...rows.map((row) => formOfRow(row, exchange.snapshot.server)));
+        }
+        const page = forms.slice(0, limit);
+        const counters = await formCounters(
+          store,
+          page.map(({ id }) => id),
+        );
+        return json({
+          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(form.id) })),
+          count: placed.length + (all ? await countForms(store, filter) : 0),
+          next_cursor: forms.length > limit ? (page.at(-1)?.id ?? null) : null,
+        });
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'POST',
+      path: '/forms',
+      summary: 'Makes a form that is posted to at `/f/{id}`.',
+      description:
+        'Its mail is from `forms@` the host name of the server, in the built-in template. Pages of any origin may post unless `allowed_origins` names some. Everything but `name` and `to` is as in a project file.',
+      body: wantedForm,
+      answer: wholeForm,
+      async handle({ principal, exchange, body }) {
+        const { name: called, ...rest } = body;
+        const config = z.encode(storedForm, rest);
+        const refusal = refuseForm(formSchema.parse(config));
+        if (refusal !== undefined) return refusal;
+        const now = clock.now();
+        const row = {
+          id: newId('frm', now),
+          tenant: principal.tenant.id,
+          kind: 'api',
+          name: called,
+          config: JSON.stringify(config),
+          confirmed_at: now,
+          created_at: now,
+        } as const;
+        await store.write([insertForm(row), noteForm({ form: row.id, at: now })]);
+        return answer(formOfRow(row, exchange.snapshot.server), exchange);
+      },
+    }),
+    defineRoute({
+      ...READ,
+      domains: 'narrow',
+      method: 'GET',
+      path: '/forms/*id',
+      summary: 'Shows a form; slashes of its id may be written as they are.',
+      answer: wholeForm,
+      async handle(call) {
+        const form = await knownForm(call.params.id, asking(call));
+        return form === undefined || form.kind === 'instant' ? unknown(call.params.id) : answer(form, call.exchange);
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'PATCH',
+      path: '/forms/*id',
+      summary: 'Changes what is named of a form that was made here; null puts a default back.',
+      description: 'Forms of a configuration are changed there (409).',
+      body: changedForm,
+      answer: wholeForm,
+      async handle(call) {
+        const row = await own(call, call.params.id);
+        if ('code' in row) return row;
+        const { name: called = row.name, ...changes } = z.encode(changedForm, call.body);
+        const before: Readonly<Record<string, unknown>> = z
+          .record(z.string(), z.unknown())
+          .parse(JSON.parse(row.config));
+        const config = Object.fromEntries(
+          Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
+        );
+        const refusal = refuseForm(formSchema.parse(config));
+        if (refusal !== undefined) return refusal;
+        const after = { ...row, name: called, config: JSON.stringify(config) };
+        await store.write([updateForm(after)]);
+        return answer(formOfRow(after, call.exchange.snapshot.server), call.exchange);
+      },
+    }),
+    defineRoute({
+      ...WRITE,
+      method: 'DELETE',
+      path: '/forms/*id',
+      summary: 'Ends a form that was made here, from the next submission on, and shows it.',
+      description:
+        'What it received stays as long as it is kept; mail that waits is still sent. Forms of a configuration are taken out there (409).',
+      answer: wholeForm,
+      async handle(call) {
+        const row = await own(call, call.params.id);
+        if ('code' in row) return row;
+        const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
+        await store.write([deleteForm({ id: row.id }), forgetForms({ forms: JSON.stringify([row.id]) })]);
+        return shown;
+      },
+    }),
+  ];
+}
+
+/** What the form says, as a project file would; what is left out there and what is shown beside it are not. */
+function settingsOf({ config }: Form): object {
+  const written: Record<string, unknown> = z.encode(formSchema, { ...config });
+  const defaults: Record<string, unknown> = z.encode(formSchema, formSchema.parse({}));
+  return Object.fromEntries(
+    Object.entries(written).filter(
+      ([key, value]) =>
+        !['name', 'to', 'subject'].includes(key) && JSON.stringify(value) !== JSON.stringify(defaults[key]),
+    ),
+  );
+}
+
+function placeOf({ kind, project }: Form): string {
+  if (project !== undefined) return `the configuration of the project ${project.slug}`;
+  return kind === 'collection' ? 'a collection' : 'no configuration';
+}
+
+function unknown(id: string): Refusal {
+  return refuse('FORM_NOT_FOUND', { message: `There is no form ${id.slice(0, 60)}.` });
+}
