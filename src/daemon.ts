@@ -28,6 +28,7 @@ import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
 import { refusesMail } from './dns/refuses-mail.ts';
 import { createResolver, type Resolver } from './dns/resolver.ts';
 import { createEventCounts } from './events/counts.ts';
+import { forgetOldEvents } from './events/forget.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { adoptForms } from './forms/adopt.ts';
 import { formConfirmation } from './forms/confirm.ts';
@@ -228,7 +229,7 @@ async function compose(
         ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),
         files: files.sweep,
         idempotency: idempotency.sweep,
-        counts: counts.rollUp,
+        events: () => forgetOldEvents({ store, clock, counts, config: () => snapshot().server }),
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),

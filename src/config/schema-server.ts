@@ -77,10 +77,7 @@ const dns = z.strictObject({
 });
 
 const webhooks = z.strictObject({
-  allow_private_networks: z
-    .boolean()
-    .default(false)
-    .describe('Post to targets in private and loopback networks too.'),
+  allow_private_networks: z.boolean().default(false).describe('Post to targets in private and loopback networks too.'),
 });
 
 const delivery = z.strictObject({
@@ -133,6 +130,15 @@ const limits = z.strictObject({
   free_disk: is.size.prefault('256MiB').describe('Free disk space below which nothing is accepted.'),
 });
 
+const TWO_DAYS = 2 * 86_400_000;
+
+const retention = z.strictObject({
+  events: is.duration
+    .refine((ms) => ms >= TWO_DAYS, 'expected 2d or more, because webhooks are tried for more than a day')
+    .prefault('30d')
+    .describe('Age at which single events are forgotten; what was counted of them stays.'),
+});
+
 /** `null`: no limit but that of the address. */
 function plan(hour: number | null, minute: number | null) {
   return z
@@ -177,6 +183,7 @@ export const serverSchema = z
     webhooks: webhooks.prefault({}).describe('Telling other services what happened.'),
     delivery: delivery.prefault({}).describe('Sending mail.'),
     limits: limits.prefault({}).describe('What is accepted at most.'),
+    retention: retention.prefault({}).describe('How long things are kept.'),
     plans: plans.prefault({}).describe('What tenants may use, and what it costs.'),
     log: log.prefault({}).describe('What is written to standard output.'),
   })

@@ -44,6 +44,15 @@ const insert = define<{
   }),
 );
 
+/** The statement that forgets the oldest events before this id, `most` at a time. */
+export const forgetEvents = define<{ before: string; most: number }>()((db, value) =>
+  db
+    .deleteFrom('events')
+    .where('id', 'in', (eb) =>
+      eb.selectFrom('events').select('id').where('id', '<', value('before')).orderBy('id').limit(value('most')),
+    ),
+);
+
 /** The statement that records the event. */
 export function recordEvent(event: NewEvent): Statement {
   return insert({
