@@ -1,0 +1,84 @@
+/** Several daemons on one PostgreSQL database: what one is told, all know within a moment. */
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { apiClient } from '../harness/api.ts';
+import { until } from '../harness/child.ts';
+import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import { startPostgres, type Postgres } from '../harness/postgres.ts';
+
+let postgres: Postgres;
+let databases = 0;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.close());
+
+const YAML =
+  'project: { name: Shop, slug: shop }\ndomains: { shop.test: { forms: { contact: { to: shop@inbox.test } } } }\n';
+/** Well below the time after which each daemon looks by itself, ms. */
+const SOON = 4000;
+
+async function two(roles: readonly string[] = ['http', 'delivery']): Promise<[TestWorld, TestWorld, string]> {
+  const url = await postgres.createDatabase(`several_${++databases}`);
+  const first = await startTestWorld({ server: { database: { url } } });
+  const second = await startTestWorld({ server: { database: { url }, server: { roles } } });
+  return [first, second, url];
+}
+
+async function publish(world: TestWorld, records: readonly { name: string; type: 'TXT'; value: string }[]) {
+  world.dns.set([...world.publicZone, ...records]);
+}
+
+test('a push, a verification and an end reach the other daemon, also after its connection was cut', async () => {
+  const [first, second, url] = await two();
+  const ana = await apiClient(first);
+  await ana.ask('PUT', '/projects/shop/config', { config: YAML });
+  await until('the other serves it', () => second.daemon.snapshot().domains.has('shop.test'), SOON);
+  const report = await second.daemon.domains.report('shop.test');
+  expect(report?.records).toEqual((await first.daemon.domains.report('shop.test'))?.records);
+  const required = report?.records.filter((record) => record.required) ?? [];
+  for (const world of [first, second]) await publish(world, required);
+  await ana.ask('POST', '/domains/shop.test/verify');
+  await until('the other knows', () => second.daemon.domains.status('shop.test') === 'verified', SOON);
+
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'");
+  const listening = async () => {
+    const { rows } = await client.query("SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%'");
+    return rows.length === 2;
+  };
+  await until('both listen again', listening, SOON);
+  await client.end();
+  await ana.ask('DELETE', '/projects/shop');
+  await until('the other has ended it', () => !second.daemon.snapshot().domains.has('shop.test'), SOON);
+});
+
+test('mail that a daemon without delivery accepts leaves at once through another', async () => {
+  const [first, second] = await two(['http']);
+  for (let count = 1; count <= 3; count++) {
+    const began = performance.now();
+    expect((await second.post('/example.test/contact', { name: 'Ann' })).status).toBe(200);
+    await first.caught(count);
+    expect(performance.now() - began).toBeLessThan(2000);
+  }
+});
+
+test('pushes to several daemons at once leave one in force everywhere', async () => {
+  const [first, second] = await two();
+  const ana = await apiClient(first);
+  const there = await apiClient(second, { tenant: ana.tenant });
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, i) =>
+      (i % 2 === 0 ? ana : there).ask('PUT', '/projects/shop/config', {
+        config: YAML.replace('to: shop@', `name: No ${i}, to: shop@`),
+      }),
+    ),
+  );
+  expect(answers.every(({ status }) => status === 200 || status === 409)).toBe(true);
+  const inForce = (world: TestWorld) => world.daemon.snapshot().domains.get('shop.test')?.project.revision;
+  const { body } = await ana.ask('GET', '/projects/shop');
+  const { revision } = body as { revision: string };
+  await until('both have it', () => inForce(first) === revision && inForce(second) === revision, SOON);
+});
