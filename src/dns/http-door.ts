@@ -1,8 +1,9 @@
 /**
  * The one door for HTTP out, to addresses that somebody else chose. Each request asks DNS, judges every address that comes
  * back, and dials exactly those: there is no second look-up that could say something else, and no connection is kept for
- * another request. Unless private networks are allowed, what is not global unicast gets no packet, however it is written
- * (WHATWG URLs know `2130706433` and `0x7f.1` for what they are). Redirects are not followed; time and size are bounded.
+ * another request. Unless private networks are allowed, only global unicast is dialled, however it is written (WHATWG URLs
+ * know `2130706433` and `0x7f.1` for what they are), and of the ports below 1024 only HTTP's own, for what listens on the
+ * others speaks something else. Redirects are not followed; time and size are bounded.
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { Client, buildConnector } from 'undici';
@@ -61,9 +62,11 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
   async function wayTo(text: string): Promise<Way> {
     const url = parseTarget(text);
     if (typeof url === 'string') return { kind: 'refused', reason: url };
+    const port = portOf(url);
+    if (!allowPrivate() && port < 1024 && port !== 80 && port !== 443)
+      return { kind: 'refused', reason: `must not be on port ${port}` };
     const found = await addressesOf(url);
     if ('kind' in found) return found;
-    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
     if (!found.every((address) => (allowPrivate() ? isHostAddress(address) : isPublicAddress(address)))) {
       return { kind: 'refused', reason: PRIVATE };
     }
@@ -134,14 +137,16 @@ export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
   };
 }
 
-/** The target, or what is wrong with it, to be read after its name. Only ports that speak HTTP, or that nobody reserved. */
+/** The target, or what is wrong with it, to be read after its name. */
 function parseTarget(text: string): URL | string {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return 'must be an http or https address';
   const url = new URL(text);
   if (url.username !== '' || url.password !== '') return 'must hold no user name or password';
-  const port = Number(url.port);
-  if (url.port !== '' && port < 1024 && port !== 80 && port !== 443) return `must not be on port ${port}`;
   return url;
+}
+
+function portOf({ port, protocol }: URL): number {
+  return Number(port || (protocol === 'https:' ? 443 : 80));
 }
 
 /** Answers what was judged, whatever is asked. */

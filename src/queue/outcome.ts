@@ -1,4 +1,5 @@
 /** What the end of a try means for a delivery: the rows that say so, in one unit, and the line in the log. */
+import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import type { ClaimedRow } from '../store/claims.ts';
@@ -73,10 +74,10 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
     unit: [
       deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
       attempt(tried, 'deferred', words),
-      eventOf(tried, 'email.deferred', { ...said(words), attempt: attempts, next_attempt_at: due }),
+      eventOf(tried, 'email.deferred', { ...said(words), attempt: attempts, next_attempt_at: isoTime(due) }),
     ],
     event: 'delivery.deferred',
-    fields: { ...lineOf(tried, words), next_attempt_at: new Date(due).toISOString() },
+    fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },
   };
 }
 
