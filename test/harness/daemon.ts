@@ -6,7 +6,10 @@ import { stringify } from 'yaml';
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon.ts';
 import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
+import { dkimRecordValue } from '../../src/dns/records.ts';
 import { createLog, silentLog } from '../../src/lib/log.ts';
+import { ownKeysOf } from '../../src/store/domains.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
 import { startTestDns } from './dns.ts';
 import { freshDatabase, temporaryFolder } from './store.ts';
 
@@ -84,7 +87,8 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(file, { log, ...parts });
   onTestFinished(() => daemon.close());
-  await verifyDomains(daemon, { unverified, publish: (records) => dns.set([...PUBLIC_ZONE, ...zone, ...records]) });
+  const publicZone = [...PUBLIC_ZONE, ...zone, ...(await hostRecords(daemon))];
+  await verifyDomains(daemon, { unverified, publish: (records) => dns.set([...publicZone, ...records]) });
   const port = daemon.addresses?.tcp[0]?.port ?? 0;
   const url = `http://127.0.0.1:${port}`;
   return {
@@ -92,7 +96,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     dns,
     mx,
     url,
-    publicZone: [...PUBLIC_ZONE, ...zone],
+    publicZone,
     folder,
     post(path, fields, headers = {}) {
       const body = fields instanceof FormData ? fields : new URLSearchParams(fields);
@@ -113,6 +117,17 @@ async function writeConfiguration(folder: string, projects: Record<string, strin
   for (const [name, text] of Object.entries(projects)) await writeFile(join(folder, 'projects', name), text);
   await writeFile(join(folder, 'server.yml'), stringify(server));
   return join(folder, 'server.yml');
+}
+
+/** The key of the server's own mail. */
+async function hostRecords({ store, snapshot }: Daemon): Promise<ZoneRecord[]> {
+  const { hostname } = snapshot().server.server;
+  const keys = await ownKeysOf(store, hostname, OPERATOR);
+  return keys.map(({ selector, algorithm, public_key }) => ({
+    name: `${selector}._domainkey.${hostname}`,
+    type: 'TXT',
+    value: dkimRecordValue(algorithm, public_key),
+  }));
 }
 
 interface Verification {
