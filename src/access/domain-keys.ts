@@ -33,6 +33,11 @@ export async function keysOfClaim(store: Store, domain: Domain): Promise<DkimKey
   return wanted(domain, keys).flatMap(({ key }) => key ?? []);
 }
 
+/** Whether all keys of the claim are among these of its domain. */
+export function hasKeys(domain: Domain, keys: readonly Names[]): boolean {
+  return wanted(domain, keys).every(({ key }) => key !== undefined);
+}
+
 /** The statements that keep the keys that are missing; the unit fails with UnmetError where a selector was taken meanwhile. */
 export async function missingKeys(store: Store, domain: Domain, now: number): Promise<Statement[]> {
   const keys = await dkimKeysOf(store, domain.name);
@@ -46,13 +51,13 @@ export async function missingKeys(store: Store, domain: Domain, now: number): Pr
   );
 }
 
-interface Wanted {
+interface Wanted<Key> {
   readonly algorithm: DkimAlgorithm;
   readonly selector: string;
-  readonly key: DkimKeyRow | undefined;
+  readonly key: Key | undefined;
 }
 
-function wanted({ project, config }: Domain, keys: readonly DkimKeyRow[]): Wanted[] {
+function wanted<Key extends Names>({ project, config }: Domain, keys: readonly Key[]): Wanted<Key>[] {
   return config.dkim.algorithms.map((algorithm) => {
     const base = selectorOf(config.dkim.selector, algorithm);
     return { algorithm, ...selectorFor({ tenant: project.tenant, base }, keys) };

@@ -5,7 +5,6 @@
  * over when its own records are right and the holder's no longer are. A change of state is committed once, with what is
  * told of it, however many daemons look.
  */
-import { randomBytes } from 'node:crypto';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { checkDomain, type CheckedRecord } from '../dns/check.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
@@ -13,21 +12,14 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import {
-  allDomains,
-  domainsDue,
-  findDomain,
-  insertDomain,
-  postponeCheck,
-  releaseDomain,
-  updateDomain,
-} from '../store/domains.ts';
+import { domainsDue, findDomain, postponeCheck, updateDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
-import { keysOfClaim, missingKeys } from './domain-keys.ts';
+import { keysOfClaim } from './domain-keys.ts';
 import { lettersAbout, type Letter } from './domain-letters.ts';
+import { createDomainRows } from './domain-rows.ts';
 import { nextCheck, nextState, type Verdict } from './domain-states.ts';
 
 export interface DomainsOptions {
@@ -71,25 +63,12 @@ interface Claim {
   readonly row: DomainRow;
 }
 
-/** So often is a selector chosen anew that another tenant took meanwhile. */
-const MOST_TRIES = 3;
-
 /** The domains of the configuration, with the state that the store knows. */
 export function createDomains(options: DomainsOptions): Domains {
   const { store, resolver, clock, log, snapshot, letter, onTransition } = options;
-  let rows = new Map<string, DomainRow>();
-  /** What each claim that has its row and keys was adopted as. */
-  const adopted = new Map<string, Domain>();
+  const rows = createDomainRows({ store, clock, snapshot });
   /** The check of each domain that runs: two at once would both see the same change. */
   const checking = new Map<string, Promise<unknown>>();
-
-  async function refresh(): Promise<void> {
-    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
-    // What was committed here while it was read is newer.
-    const isNewer = (claim: string, { checked_at }: DomainRow) =>
-      (rows.get(claim)?.checked_at ?? 0) > (checked_at ?? 0);
-    rows = new Map(read.map(([claim, row]) => [claim, isNewer(claim, row) ? (rows.get(claim) ?? row) : row]));
-  }
 
   function domainOf(name: string, tenant: string | undefined): Domain | undefined {
     const { domains, claims } = snapshot();
@@ -99,8 +78,7 @@ export function createDomains(options: DomainsOptions): Domains {
   async function claimOf(name: string, tenant: string | undefined): Promise<Claim | undefined> {
     const domain = domainOf(name, tenant);
     if (domain === undefined) return undefined;
-    await adoptOne(domain);
-    const row = rows.get(keyOf(domain));
+    const row = await rows.adopted(domain);
     return row && { domain, row };
   }
 
@@ -112,45 +90,6 @@ export function createDomains(options: DomainsOptions): Domains {
       hostname: snapshot().server.server.hostname,
       dkim: keys.map(({ selector, algorithm, public_key: publicKey }) => ({ selector, algorithm, publicKey })),
     });
-  }
-
-  async function adopt(): Promise<void> {
-    await refresh();
-    const { claims } = snapshot();
-    for (const [claim, { name, project }] of adopted) {
-      if (claims.has(claim)) continue;
-      await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
-      adopted.delete(claim);
-      rows.delete(claim);
-    }
-    for (const domain of claims.values()) await adoptOne(domain);
-  }
-
-  async function adoptOne(domain: Domain): Promise<void> {
-    const { tenant, slug: project } = domain.project;
-    const { name } = domain;
-    const known = rows.get(keyOf(domain));
-    const last = adopted.get(keyOf(domain));
-    if (known?.project === project && last !== undefined && sameKeys(last, domain)) return;
-    const now = clock.now();
-    const token = randomBytes(16).toString('hex');
-    const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
-    for (let tries = 1; ; tries++) {
-      const unit = [
-        ...(known?.project === project ? [] : [insertDomain(row)]),
-        ...(await missingKeys(store, domain, now)),
-      ];
-      try {
-        if (unit.length > 0) await store.write(unit);
-        break;
-      } catch (error) {
-        if (!(error instanceof UnmetError) || tries === MOST_TRIES) throw error;
-      }
-    }
-    const made = await findDomain(store, tenant, name);
-    if (made === undefined) return;
-    rows.set(keyOf(domain), made);
-    adopted.set(keyOf(domain), domain);
   }
 
   /** One check of a name at a time, whoever claims it. */
@@ -204,10 +143,10 @@ export function createDomains(options: DomainsOptions): Domains {
       if (!(error instanceof UnmetError)) throw error;
       // Another daemon was faster, and has told of it; or the claim is gone.
       const found = await findDomain(store, tenant, name);
-      if (found !== undefined) rows.set(claimKey(tenant, name), found);
+      if (found !== undefined) rows.put(found);
       return found;
     }
-    rows.set(claimKey(tenant, name), { ...next, next_check_at });
+    rows.put({ ...next, next_check_at });
     if (changed === undefined) log.debug('domain.checked', { domain: name, status: state.status, verdict });
     else {
       log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
@@ -228,7 +167,7 @@ export function createDomains(options: DomainsOptions): Domains {
   return {
     status: (name) => {
       const domain = domainOf(name, undefined);
-      return domain && rows.get(keyOf(domain))?.status;
+      return domain && rows.get(domain)?.status;
     },
     async report(name, tenant) {
       const claim = await claimOf(name, tenant);
@@ -237,9 +176,9 @@ export function createDomains(options: DomainsOptions): Domains {
       return reportOf(claim.row, lastSeen(wanted, readRecords(claim.row)));
     },
     check,
-    adopt,
+    adopt: () => rows.adopt(),
     async checkDue() {
-      await adopt();
+      await rows.adopt();
       for (const { tenant, name } of await domainsDue(store, clock.now())) {
         if (domainOf(name, tenant) === undefined) {
           await store.write([postponeCheck({ tenant, name, until: clock.now() + snapshot().server.dns.recheck })]);
@@ -266,15 +205,6 @@ interface Change {
   readonly status: Exclude<DomainStatus, 'pending'>;
   readonly records: readonly CheckedRecord[];
   readonly now: number;
-}
-
-function keyOf({ name, project }: Domain): string {
-  return claimKey(project.tenant, name);
-}
-
-/** Whether both want the same keys. */
-function sameKeys(a: Domain, b: Domain): boolean {
-  return a === b || JSON.stringify(a.config.dkim) === JSON.stringify(b.config.dkim);
 }
 
 function reportOf(row: DomainRow, records: readonly CheckedRecord[]): DomainReport {

@@ -133,6 +133,7 @@ const keysOf = define<{ domain: string }>()((db, value) =>
   db.selectFrom('dkim_keys').selectAll().where('domain', '=', value('domain')),
 );
 
+const keyNames = define<object>()((db) => db.selectFrom('dkim_keys').select(['domain', 'selector', 'tenant']));
 const ownKeys = define<{ domain: string; tenant: string }>()((db, value) =>
   db.selectFrom('dkim_keys').selectAll().where('domain', '=', value('domain')).where('tenant', '=', value('tenant')),
 );
@@ -159,6 +160,11 @@ const keysToSign = define<{ domain: string; tenant: string }>()((db, value) =>
 /** The keys that sign the tenant's mail of the domain: none while DNS has never said that the domain is the tenant's. */
 export function signingKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
   return store.select(keysToSign({ domain, tenant }));
+}
+
+/** Which keys there are. */
+export function dkimKeyNames(store: Store): Promise<Pick<DkimKeyRow, 'domain' | 'selector' | 'tenant'>[]> {
+  return store.select(keyNames({}));
 }
 
 /** The tenant's keys for the domain, whatever its state. */

@@ -74,7 +74,13 @@ async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]] }: Setting = 
       await domains.adopt();
     },
     letters: async () => {
-      const rows = await store.read.selectFrom('messages').select('source').where('kind', '=', 'system').execute();
+      const rows = await store.read
+        .selectFrom('messages')
+        .select('source')
+        .where('kind', '=', 'system')
+        .orderBy('created_at')
+        .orderBy('source', 'desc')
+        .execute();
       return rows.map(({ source }) => JSON.parse(source) as { to: string; subject: string; text: string });
     },
     holder: () => snapshot.domains.get('example.com')?.project.tenant,
@@ -181,7 +187,7 @@ test('without an owner the tenant’s own address is told; an operator who is bo
     server.set([]);
     await domains.check('example.com');
   }
-  expect((await tenant.letters()).map(({ to }) => to)).toEqual(['a@example.org', 'ops@example.net']);
+  expect((await tenant.letters()).map(({ to }) => to)).toEqual(['ops@example.net', 'a@example.org']);
   expect((await both.letters()).map(({ to }) => to)).toEqual(['ops@example.net']);
 });
 

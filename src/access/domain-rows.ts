@@ -1,0 +1,116 @@
+/**
+ * The rows of the claims to domains, as this daemon knows them: each claim of the configuration gets one, with its keys,
+ * committed before anybody is told of them; what is claimed no more is released.
+ */
+import { randomBytes } from 'node:crypto';
+import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
+import type { Clock } from '../lib/clock.ts';
+import { allDomains, dkimKeyNames, findDomain, insertDomain, releaseDomain } from '../store/domains.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { DomainRow } from '../store/tables.ts';
+import { hasKeys, missingKeys } from './domain-keys.ts';
+
+export interface DomainRowsOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+}
+
+export interface DomainRows {
+  /** The row of a claim as it was last read or written; undefined before it is adopted. */
+  get(domain: Domain): DomainRow | undefined;
+  /** Notes what a row is now. */
+  put(row: DomainRow): void;
+  /** The row of a claim, made where there is none. */
+  adopted(domain: Domain): Promise<DomainRow | undefined>;
+  /** Reads all rows again, adopts what the snapshot claims and is new, and releases what it claims no more. */
+  adopt(): Promise<void>;
+}
+
+/** So often is a selector chosen anew that another tenant took meanwhile. */
+const MOST_TRIES = 3;
+
+/** Rows that have not been read yet. */
+export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions): DomainRows {
+  let rows = new Map<string, DomainRow>();
+  /** What each claim that has its row and keys was adopted as. */
+  const adopted = new Map<string, Domain>();
+
+  async function refresh(): Promise<void> {
+    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
+    // What was committed here while it was read is newer.
+    const isNewer = (claim: string, { checked_at }: DomainRow): boolean =>
+      (rows.get(claim)?.checked_at ?? 0) > (checked_at ?? 0);
+    rows = new Map(read.map(([claim, row]) => [claim, isNewer(claim, row) ? (rows.get(claim) ?? row) : row]));
+  }
+
+  function isAdopted(domain: Domain): boolean {
+    const last = adopted.get(keyOf(domain));
+    return rows.get(keyOf(domain))?.project === domain.project.slug && last !== undefined && sameKeys(last, domain);
+  }
+
+  async function adopt(): Promise<void> {
+    await refresh();
+    const { claims } = snapshot();
+    for (const [claim, { name, project }] of adopted) {
+      if (claims.has(claim)) continue;
+      await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
+      adopted.delete(claim);
+      rows.delete(claim);
+    }
+    const fresh = [...claims.values()].filter((domain) => !isAdopted(domain));
+    if (fresh.length === 0) return;
+    const keys = Map.groupBy(await dkimKeyNames(store), ({ domain }) => domain);
+    for (const domain of fresh) {
+      const isComplete =
+        rows.get(keyOf(domain))?.project === domain.project.slug && hasKeys(domain, keys.get(domain.name) ?? []);
+      if (isComplete) adopted.set(keyOf(domain), domain);
+      else await adoptOne(domain);
+    }
+  }
+
+  async function adoptOne(domain: Domain): Promise<void> {
+    const { tenant, slug: project } = domain.project;
+    const { name } = domain;
+    const now = clock.now();
+    const token = randomBytes(16).toString('hex');
+    const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
+    for (let tries = 1; ; tries++) {
+      const isClaimed = rows.get(keyOf(domain))?.project === project;
+      const unit = [...(isClaimed ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
+      try {
+        if (unit.length > 0) await store.write(unit);
+        break;
+      } catch (error) {
+        if (!(error instanceof UnmetError) || tries === MOST_TRIES) throw error;
+      }
+    }
+    const made = await findDomain(store, tenant, name);
+    if (made === undefined) return;
+    put(made);
+    adopted.set(keyOf(domain), domain);
+  }
+
+  function put(row: DomainRow): void {
+    rows.set(claimKey(row.tenant, row.name), row);
+  }
+
+  return {
+    get: (domain) => rows.get(keyOf(domain)),
+    put,
+    async adopted(domain) {
+      if (!isAdopted(domain)) await adoptOne(domain);
+      return rows.get(keyOf(domain));
+    },
+    adopt,
+  };
+}
+
+function keyOf({ name, project }: Domain): string {
+  return claimKey(project.tenant, name);
+}
+
+/** Whether both want the same keys. */
+function sameKeys(a: Domain, b: Domain): boolean {
+  return a === b || JSON.stringify(a.config.dkim) === JSON.stringify(b.config.dkim);
+}
