@@ -123,6 +123,25 @@ test('an account is one, whichever of its keys asks', async () => {
   expect((await ask(http, one)).headers['retry-after']).toBe('3600');
 });
 
+test('a submission counts with a key, and without one it does not', async () => {
+  const http = await startHttp({ clock: testClock() });
+  const key = await newKey(http, { tenant: OPERATOR, restrictions: { rate_limit: 3 } });
+  const post = (headers: Record<string, string>) =>
+    http.request('/example.com/contact', {
+      body: { message: 'Hello there' },
+      headers: { Accept: 'application/json', ...headers },
+    });
+  const remaining = async () => windows(await ask(http, key)).hour.remaining;
+  expect(await remaining()).toBe(2);
+  expect((await post({})).status).toBe(200);
+  expect((await post(key.headers)).status).toBe(200);
+  expect(await remaining()).toBe(0);
+  const refused = await post(key.headers);
+  expect([refused.status, refused.json()['code'], refused.headers['retry-after']]).toEqual([429, 429, '3600']);
+  expect(headersOf(refused)).toMatchObject({ limit: 3, remaining: 0 });
+  expect((await post({})).status).toBe(200);
+});
+
 test('the operator is never refused, nor counted against the tenant that it acts for', async () => {
   const http = await startHttp({ clock: testClock(), limits: { requests_per_minute_per_address: 2 } });
   const key = await newKey(http, { account: { requests_per_hour: 1 } });
