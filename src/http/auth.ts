@@ -12,16 +12,19 @@ import { header, type Exchange } from './exchange.ts';
 type Credentials =
   { readonly kind: 'none' } | { readonly kind: 'key'; readonly value: string } | { readonly kind: 'ambiguous' };
 
-/** What the request shows; `Authorization` counts only with the Bearer scheme (RFC 6750 §2.1). */
-function credentialsOf({ headers }: IncomingMessage): Credentials {
-  const { authorization, 'x-api-key': short, 'service-api-key': long } = headers;
-  if (authorization === undefined && short === undefined && long === undefined) return NONE;
-  const bearer =
-    authorization === undefined ? undefined : (/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? authorization);
-  const [key, ...others] = [bearer, short, long].filter((value) => value !== undefined).flat();
+/** What the request shows; `Authorization` counts only with the Bearer scheme (RFC 6750 §2.1). One header twice is two. */
+function credentialsOf(request: IncomingMessage): Credentials {
+  if (!HEADERS.some((name) => name in request.headers)) return NONE;
+  const shown = HEADERS.flatMap((name) => (request.headersDistinct[name] ?? []).map((value) => [name, value] as const));
+  const [first, ...others] = shown;
+  if (first === undefined) return NONE;
   if (others.length > 0) return { kind: 'ambiguous' };
-  return key === undefined ? NONE : { kind: 'key', value: key };
+  const [name, value] = first;
+  return { kind: 'key', value: name === BEARER ? (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '') : value };
 }
+
+const BEARER = 'authorization';
+const HEADERS = [BEARER, 'x-api-key', 'service-api-key'];
 
 const NONE: Credentials = { kind: 'none' };
 

@@ -46,9 +46,9 @@ test('what is confirmed by two at once is confirmed once', async () => {
   const kind = signupConfirmation({ store, clock });
   const row = await findToken({ store, clock }, token);
   if (row === undefined) throw new Error('no token');
-  const found = await Promise.all([kind(row), kind(row)]);
-  expect(found.map((each) => each?.isDone)).toEqual([false, false]);
-  await Promise.all(found.map((each) => each?.confirm()));
+  const [one, two] = await Promise.all([kind(row), kind(row)]);
+  expect([one?.isDone, two?.isDone]).toEqual([false, false]);
+  await Promise.all([one?.confirm(), two?.confirm()]);
   expect((await kind(row))?.isDone).toBe(true);
   expect(await isServed(store, tenant.id)).toBe(true);
   const told = await store.read.selectFrom('events').select('id').where('type', '=', 'tenant.confirmed').execute();

@@ -48,6 +48,8 @@ describe('a request shows who it is', () => {
     ['the other two', (value) => ({ 'Service-Api-Key': value, 'X-Api-Key': value }), [400, 'AUTH_AMBIGUOUS']],
     ['two and rubbish', (value) => ({ Authorization: 'Basic eDp5', 'X-Api-Key': value }), [400, 'AUTH_AMBIGUOUS']],
     ['another scheme', () => ({ Authorization: 'Basic eDp5' }), [401, 'AUTH_INVALID_KEY']],
+    ['no scheme', (value) => ({ Authorization: value }), [401, 'AUTH_INVALID_KEY']],
+    ['a scheme too many', (value) => ({ 'X-Api-Key': `Bearer ${value}` }), [401, 'AUTH_INVALID_KEY']],
     ['no key', () => ({ 'X-Api-Key': 'hello' }), [401, 'AUTH_INVALID_KEY']],
     ['an empty header', () => ({ 'X-Api-Key': '' }), [401, 'AUTH_INVALID_KEY']],
     ['a key in lower case', (value) => ({ 'X-Api-Key': value.toLowerCase() }), [401, 'AUTH_INVALID_KEY']],
@@ -63,6 +65,15 @@ describe('a request shows who it is', () => {
     const answer = await status(http, { headers: headers(key.value) ?? {} });
     expect(outcome(answer)).toEqual(expected);
     expect(answer.headers['www-authenticate']).toBe(expected[0] === 401 ? 'Bearer' : undefined);
+  });
+
+  test('one header twice is refused as two', async () => {
+    const { http, key } = await startWith();
+    for (const name of ['Authorization', 'X-Api-Key', 'Service-Api-Key']) {
+      const line = `${name}: Bearer ${key.value}\r\n`;
+      const heard = await http.raw(`GET /auth/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${line}${line}\r\n`);
+      expect(heard).toMatch(/^HTTP\/1.1 400 [^]*AUTH_AMBIGUOUS/);
+    }
   });
 
   test('one letter mistyped is refused', async () => {
