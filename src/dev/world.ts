@@ -114,6 +114,7 @@ server:
   admin_socket: ${JSON.stringify(join(folder, 'admin.sock'))}
 database: { url: ${JSON.stringify(`sqlite:${join(folder, 'postern.db')}`)} }
 dns: { servers: ["${ports.dns}"] }
+webhooks: { allow_private_networks: true }
 delivery: { port: ${ports.smtp}, allow_private_networks: true }
 `;
   await writeFile(join(config, 'server.yml'), server);
