@@ -31,7 +31,7 @@ export interface Confirmable {
 export type ConfirmKind = (token: TokenRow) => Promise<Confirmable | undefined>;
 
 /** By the kinds of tokens. */
-export type ConfirmKinds = Readonly<Partial<Record<TokenRow['kind'], ConfirmKind>>>;
+export type ConfirmKinds = Readonly<Record<TokenRow['kind'], ConfirmKind>>;
 
 const DAYS = 7;
 

@@ -16,7 +16,7 @@ export interface ConfirmParts {
 export function createConfirm(parts: ConfirmParts): (exchange: Exchange, token: string) => Promise<Answer> {
   return async ({ method, id }, value) => {
     const token = await findToken(parts, value);
-    const found = token && (await parts.confirmations[token.kind]?.(token));
+    const found = token && (await parts.confirmations[token.kind](token));
     if (found === undefined) return page(linkOverPage(id), 404);
     if (method === 'POST') await found.confirm();
     else if (!found.isDone) return page(confirmPage(found.question));
