@@ -146,7 +146,7 @@ async function formOf(row: SubmissionRow, snapshot: Snapshot, parts: ReleasePart
 }
 
 /** The tenant's form with this id, as it is now; undefined where there is none any more. */
-export async function currentForm(
+async function currentForm(
   { form: id, tenant }: Pick<SubmissionRow, 'form' | 'tenant'>,
   snapshot: Snapshot,
   store: Store,

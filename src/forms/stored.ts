@@ -4,6 +4,7 @@ import type { Control, Field } from './fields.ts';
 
 const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
 const control = z.object({ _subject: z.string().optional(), _replyto: z.string().optional() });
+const reason = z.object({ name: z.string(), score: z.int(), detail: z.string() });
 const notification = z.object({ form: z.string(), to: z.array(z.string()) });
 const acknowledgment = z.object({ form: z.string(), to: z.string(), replyTo: z.string().optional() });
 
@@ -31,6 +32,11 @@ export function writeControl({ subject, replyTo }: StoredControl): string {
 export function readControl(json: string): StoredControl {
   const { _subject: subject, _replyto: replyTo } = control.parse(JSON.parse(json));
   return { subject, replyTo };
+}
+
+/** `submissions.spam_reasons` */
+export function readReasons(json: string): readonly z.output<typeof reason>[] {
+  return z.array(reason).parse(JSON.parse(json));
 }
 
 /** `messages.source` */

@@ -1,8 +1,8 @@
 /**
  * All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
- * many there are. Those that come meanwhile are not in it.
+ * many there are.
  */
-import { readFields } from '../../forms/stored.ts';
+import { readFields, readReasons } from '../../forms/stored.ts';
 import { valuesOf, type Field } from '../../forms/fields.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Store } from '../../store/store.ts';
@@ -32,13 +32,17 @@ const COLUMNS = [
 /** CSV: a column for each field that any of them has, in the order in which they first come up; files by their names. */
 export async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
   const names = new Set<string>();
+  let newest = '';
   for await (const rows of pages(store, filter)) {
+    newest ||= rows[0]?.id ?? '';
     for (const row of rows) for (const [name] of readFields(row.fields)) names.add(name);
   }
   const columns = [...names].slice(0, MOST_COLUMNS);
   const others = names.size > columns.length;
   yield BOM + csvLine([...COLUMNS, ...columns, ...(others ? ['other_fields'] : [])]);
-  for await (const rows of pages(store, filter)) {
+  for await (const page of pages(store, filter)) {
+    // What came since may hold other fields.
+    const rows = page.filter(({ id }) => id <= newest);
     const parts = await partsOf(store, rows);
     const lines = rows.map((row) => {
       const fields = readFields(row.fields);
@@ -89,7 +93,9 @@ function own(row: SubmissionRow, files: readonly string[]): (string | number)[] 
 }
 
 function namesIn(reasons: string): string {
-  return (JSON.parse(reasons) as readonly { readonly name: string }[]).map(({ name }) => name).join(', ');
+  return readReasons(reasons)
+    .map(({ name }) => name)
+    .join(', ');
 }
 
 function textOf([, value]: Field): string {

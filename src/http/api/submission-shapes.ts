@@ -1,7 +1,7 @@
 /** What the API shows of a submission, and under which conditions it lists them. */
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
-import { readFields } from '../../forms/stored.ts';
+import { readFields, readReasons } from '../../forms/stored.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Store } from '../../store/store.ts';
 import { partsOf, type SubmissionParts } from '../../store/submission-list.ts';
@@ -69,7 +69,7 @@ function shown(row: SubmissionRow, { files, messages }: SubmissionParts): object
     user_agent,
     referer,
     status,
-    spam: { score: spam_score, reasons: JSON.parse(spam_reasons) as unknown },
+    spam: { score: spam_score, reasons: readReasons(spam_reasons) },
     created_at: isoTime(created_at),
     messages,
   };

@@ -3,14 +3,12 @@ import { z } from 'zod';
 import type { Principal } from '../../access/principal.ts';
 import {
   condemnSubmission,
-  currentForm,
   releaseSubmission,
   resendSubmission,
   type Decided,
   type Decision,
   type ReleaseParts,
 } from '../../forms/release.ts';
-import type { Exchange } from '../exchange.ts';
 import { chunksOfFile, filesOf } from '../../store/files.ts';
 import { UnmetError } from '../../store/store.ts';
 import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
@@ -19,7 +17,9 @@ import type { SubmissionRow } from '../../store/tables.ts';
 import { json, type Answer } from '../answer.ts';
 import { download } from '../download.ts';
 import { refuse, type Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
 import { parseFormId } from './form-id.ts';
+import { knownForm } from './form-lookup.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 import { exportCsv, exportJson } from './submission-export.ts';
@@ -34,7 +34,7 @@ const SEARCH =
 
 /** `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
 export function submissionsRoutes(parts: SubmissionsParts): Route[] {
-  const { store, clock } = parts;
+  const { store } = parts;
 
   /** The submission, or why this principal gets none. */
   async function find(principal: Principal, id: string): Promise<SubmissionRow | Refusal> {
@@ -51,7 +51,7 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
     if (form === undefined) return refuse('FORM_NOT_FOUND');
     if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     const tenant = principal.tenant.id;
-    const known = await currentForm({ form, tenant }, snapshot, store);
+    const known = await knownForm(form, { principal, snapshot, store });
     if (known !== undefined || (await countSubmissions(store, { tenant, form })) > 0) return form;
     return refuse('FORM_NOT_FOUND');
   }
@@ -91,9 +91,7 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
       async handle({ principal, exchange, params, query: { format, status, q: text, from, to } }) {
         const form = await formId(principal, params.form, exchange);
         if (typeof form !== 'string') return form;
-        // Nothing that comes from now on: both passes of the CSV see the same.
-        const now = clock.now();
-        const filter = { tenant: principal.tenant.id, form, status, text, from, until: Math.min(to ?? now, now) };
+        const filter = { tenant: principal.tenant.id, form, status, text, from, until: to };
         const filename = `${form.replaceAll('/', '-')}-submissions.${format}`;
         return format === 'csv'
           ? download({ type: 'text/csv; charset=utf-8', filename, stream: exportCsv(store, filter) })
