@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import type { Answer } from '../../src/dns/answers.ts';
 import { createHttpDoor, type HttpDoorOptions } from '../../src/dns/http-door.ts';
 
@@ -156,4 +158,26 @@ test('what cannot be reached says why', async () => {
     kind: 'failed',
     reason: expect.stringContaining('ECONNREFUSED'),
   });
+});
+
+test('over TLS the name is what is asked for and verified, whatever address is dialled', async () => {
+  const asked: string[] = [];
+  const server = createTlsServer({
+    ...selfSignedCertificate(['hooks.example'], Date.now()),
+    SNICallback: (name, done) => {
+      asked.push(name);
+      done(null);
+    },
+  });
+  server.on('tlsClientError', () => undefined);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const { request } = door({ 'hooks.example': [['127.0.0.1']] }, { allowPrivate: () => true });
+  expect(await request(post(`https://hooks.example:${port}/`))).toMatchObject({
+    kind: 'failed',
+    reason: expect.stringContaining('self-signed certificate'),
+  });
+  expect(asked).toEqual(['hooks.example']);
 });

@@ -18,7 +18,7 @@ import { insertWebhook } from '../../src/store/webhooks.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
-export const TENANT = OPERATOR;
+const TENANT = OPERATOR;
 export const SECOND = 1000;
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
