@@ -68,6 +68,8 @@ export interface TestHttpOptions {
   /** `forms` of the verified domain example.com. */
   readonly forms?: object;
   readonly domain?: object;
+  /** `collections` of the project. */
+  readonly collections?: object;
   readonly server?: object;
   readonly limits?: object;
   readonly plans?: object;
@@ -120,6 +122,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       },
       'pending.example': { forms: { contact: {} } },
     },
+    collections: given.collections,
   });
   const project = { revision: 'rev_1', slug: 'example', tenant: OPERATOR, source: 'file', config } as const;
   const { problems = [], unavailable = new Map<string, string>(), projects: more = [] } = given;

@@ -48,7 +48,8 @@ export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise
   function options(visit: Visit): Answer {
     const { origin, 'access-control-request-method': preflight } = visit.exchange.request.headers;
     if (preflight !== undefined && origin !== undefined && readableFor(visit) === '') {
-      const refusal = refuse(visit.domain === undefined ? 'DOMAIN_NOT_FOUND' : 'ORIGIN_NOT_ALLOWED');
+      const nothing = visit.domain === undefined && visit.form === undefined;
+      const refusal = refuse(nothing ? 'DOMAIN_NOT_FOUND' : 'ORIGIN_NOT_ALLOWED');
       return json(shapeB(refusal, visit.exchange.id), statusOf(refusal));
     }
     return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
