@@ -1,7 +1,9 @@
 /** Webhooks from a visitor's post to a receiver that verifies them with the library that the specification publishes. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -55,10 +57,10 @@ const PRIVATE = { webhooks: { allow_private_networks: true } };
 
 async function operator(world: TestWorld) {
   const { headers } = await testKey(world.daemon.store, { tenant: OPERATOR, now: systemClock.now() });
-  return async (path: string, body?: object) => {
+  return async (path: string, body?: object, method = 'POST') => {
     const response = await fetch(world.url + path, {
       headers: { ...headers, 'Content-Type': 'application/json' },
-      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { method, body: JSON.stringify(body) }),
     });
     return (await response.json()) as Record<string, unknown>;
   };
@@ -179,4 +181,21 @@ test('its own address is no target, even where private ones are', async () => {
     code: 'VALIDATION_FAILED',
     details: [{ path: 'url', message: 'leads back to this server' }],
   });
+});
+
+test('webhooks come and go with the configuration, on disk or pushed', async () => {
+  const world = await startTestWorld({
+    projects: { 'site.yml': `${SITE}webhooks: [{ url: https://one.test/ }]\n` },
+  });
+  const ask = await operator(world);
+  const urls = async () =>
+    ((await ask('/webhooks')) as { webhooks: { url: string }[] }).webhooks.map(({ url }) => url).sort();
+  expect(await urls()).toEqual(['https://one.test/']);
+  await writeFile(join(world.folder, 'projects', 'site.yml'), `${SITE}webhooks: [{ url: https://two.test/ }]\n`);
+  await world.daemon.reload();
+  await expect.poll(urls).toEqual(['https://two.test/']);
+  await ask('/projects', { name: 'Shop', slug: 'shop' });
+  const config = 'project: { name: Shop, slug: shop }\nwebhooks: [{ url: https://shop.test/ }]\n';
+  expect(await ask('/projects/shop/config', { config }, 'PUT')).toMatchObject({ revision: expect.any(String) });
+  await expect.poll(urls).toEqual(['https://shop.test/', 'https://two.test/']);
 });
