@@ -39,9 +39,8 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
   async function refresh(): Promise<void> {
     const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
     // What was committed here while it was read is newer.
-    const isNewer = (claim: string, { checked_at }: DomainRow): boolean =>
-      (rows.get(claim)?.checked_at ?? 0) > (checked_at ?? 0);
-    rows = new Map(read.map(([claim, row]) => [claim, isNewer(claim, row) ? (rows.get(claim) ?? row) : row]));
+    const known = rows;
+    rows = new Map(read.map(([claim, row]) => [claim, newerOf(row, known.get(claim))]));
   }
 
   function isAdopted(domain: Domain): boolean {
@@ -104,6 +103,10 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     },
     adopt,
   };
+}
+
+function newerOf(read: DomainRow, known: DomainRow = read): DomainRow {
+  return (known.checked_at ?? 0) > (read.checked_at ?? 0) ? known : read;
 }
 
 function keyOf({ name, project }: Domain): string {

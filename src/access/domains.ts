@@ -2,7 +2,7 @@
  * Who may send as a domain: the tenant whose token and keys its DNS publishes. Each claim of the configuration has a row
  * with its state; DNS that does not answer changes no state, records that break leave a grace before it counts
  * (docs/states.md has the table). Several tenants may claim one domain, but one alone is verified at a time: another takes
- * over when its own records are right and the holder's no longer are. A change of state is committed once, with what is
+ * over, and the holder is pending again, when its own records are right and the holder's no longer are. A change of state is committed once, with what is
  * told of it, however many daemons look.
  */
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
@@ -12,7 +12,7 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { domainsDue, findDomain, postponeCheck, updateDomain } from '../store/domains.ts';
+import { demoteRivals, domainsDue, findDomain, postponeCheck, updateDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
@@ -114,15 +114,28 @@ export function createDomains(options: DomainsOptions): Domains {
     return row && reportOf(row, records);
   }
 
+  function rivalsOf({ name, project }: Domain): Domain[] {
+    return [...snapshot().claims.values()].filter(
+      (other) => other.name === name && other.project.tenant !== project.tenant,
+    );
+  }
+
   /** Whether another tenant's claim is verified, and still is when DNS is asked now. */
   async function rivalHolds({ domain }: Claim): Promise<boolean> {
-    for (const { name, project } of snapshot().claims.values()) {
+    for (const { name, project } of rivalsOf(domain)) {
       const { tenant } = project;
-      if (name !== domain.name || tenant === domain.project.tenant) continue;
       if ((await claimOf(name, tenant))?.row.status !== 'verified') continue;
       if ((await checkOnce(name, tenant))?.status === 'verified') return true;
     }
     return false;
+  }
+
+  /** Their state may have changed with that of this claim. */
+  async function readRivals(domain: Domain): Promise<void> {
+    for (const { name, project } of rivalsOf(domain)) {
+      const row = await findDomain(store, project.tenant, name);
+      if (row !== undefined) rows.put(row);
+    }
   }
 
   async function commit({ claim, verdict, records, isHeld }: Found): Promise<DomainRow | undefined> {
@@ -138,7 +151,11 @@ export function createDomains(options: DomainsOptions): Domains {
     const checked = { tenant, name, ...state, records: next.records, checked_at: now, next_check_at };
     const told = changed === undefined ? [] : await tellings({ domain, status: changed, records, now });
     try {
-      await store.write([updateDomain({ ...checked, was: status }, 1), ...told]);
+      await store.write([
+        updateDomain({ ...checked, was: status }, 1),
+        ...(changed === 'verified' ? [demoteRivals({ tenant, name })] : []),
+        ...told,
+      ]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
       // Another daemon was faster, and has told of it; or the claim is gone.
@@ -150,6 +167,7 @@ export function createDomains(options: DomainsOptions): Domains {
     if (changed === undefined) log.debug('domain.checked', { domain: name, status: state.status, verdict });
     else {
       log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
+      if (changed === 'verified') await readRivals(domain);
       await onTransition();
     }
     return next;

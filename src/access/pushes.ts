@@ -120,7 +120,6 @@ function readPush(
   const result = parseBundle(bundle, checkTemplates);
   if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
   const next = result.ok;
-  const problem = (path: Path, message: string): Problem => readYaml(yaml, PUSHED_FILE).locate({ path, message });
   if (next.project.slug !== slug) {
     const message = `expected ${slug}, the project that this is pushed to, found ${next.project.slug}`;
     return { kind: 'invalid', problems: [problem(['project', 'slug'], message)] };
@@ -128,6 +127,11 @@ function readPush(
   if (Object.keys(next.domains).length > MOST_DOMAINS) {
     return { kind: 'invalid', problems: [problem(['domains'], `expected ${MOST_DOMAINS} domains at most`)] };
   }
+
+  function problem(path: Path, message: string): Problem {
+    return readYaml(yaml, PUSHED_FILE).locate({ path, message });
+  }
+
   const named = new Set(glanceAtProject(yaml).files);
   const [used, unused] = [true, false].map((wanted) =>
     Object.entries(files).filter(([name]) => named.has(name) === wanted),

@@ -105,7 +105,14 @@ export function shapeA(refusal: Refusal, requestId: string): object {
     request_id: requestId,
     ...(refusal.errors === undefined
       ? {}
-      : { details: refusal.errors.map(({ field, code: _, ...where }) => ({ path: field ?? '', ...where })) }),
+      : {
+          details: refusal.errors.map(({ field: path = '', message, line, column }) => ({
+            path,
+            message,
+            line,
+            column,
+          })),
+        }),
     ...refusal.members,
   };
 }

@@ -71,14 +71,27 @@ export const deleteDomainsOf = define<{ tenant: string; project: string }>()((db
   db.deleteFrom('domains').where('tenant', '=', value('tenant')).where('project', '=', value('project')),
 );
 
-/** The statement that notes that no project claims the domain any more: nothing is sent from it, its token is kept. */
+/**
+ * The statement that notes that no project claims the domain any more. Its token is kept; whoever claims it again waits for
+ * DNS to say that it is still his.
+ */
 export const releaseDomain = define<{ tenant: string; name: string; project: string }>()((db, value) =>
   db
     .updateTable('domains')
-    .set({ project: '' })
+    .set({ project: '', status: 'pending', broken_at: null })
     .where('tenant', '=', value('tenant'))
     .where('name', '=', value('name'))
     .where('project', '=', value('project')),
+);
+
+/** The statement that ends what other tenants' claims to the domain had, because DNS has said whose it is. */
+export const demoteRivals = define<{ tenant: string; name: string }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set({ status: 'pending', broken_at: null })
+    .where('name', '=', value('name'))
+    .where('tenant', '<>', value('tenant'))
+    .where('status', '<>', 'pending'),
 );
 
 /** The statement that lets the check of a domain that nobody claims wait, ms. */

@@ -81,7 +81,7 @@ export async function countProjects(store: Store, filter: ProjectFilter): Promis
   const { count } = await filtered(store, filter)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
-  return Number(count);
+  return count;
 }
 
 function filtered(store: Store, { tenant, onDisk, slugs }: ProjectFilter) {

@@ -1,9 +1,8 @@
 /** The configuration of a project as it is pushed: shown, replaced, rolled back. */
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
-import { livesOnDisk, onDisk, push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
+import { livesOnDisk, onDisk, push, type Push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
 import type { Problem } from '../../config/problem.ts';
-import type { Bundle } from '../../config/stored.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { json } from '../answer.ts';
@@ -67,9 +66,9 @@ const WRITE = { ...READ, permission: 'projects.write' } as const;
 export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
   const { store, snapshot } = parts;
 
-  async function take(principal: Principal, slug: string, given: Bundle, dryRun = false): Promise<Outcome> {
-    const may = (domain: string | undefined): boolean => mayTouch(principal, domain);
-    return answerOf(await push({ tenant: principal.tenant.id, slug, bundle: given, dryRun, may }, parts));
+  async function take(principal: Principal, given: Pick<Push, 'slug' | 'bundle' | 'dryRun'>): Promise<Outcome> {
+    const whose = { tenant: principal.tenant.id, may: (domain: string | undefined) => mayTouch(principal, domain) };
+    return answerOf(await push({ ...given, ...whose }, parts));
   }
 
   return [
@@ -112,7 +111,7 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       bodyLimit: () => BODY,
       answer: pushed,
       async handle({ principal, params: { slug }, query: { dry_run }, body: { config, files: named } }) {
-        return take(principal, slug, { yaml: config, files: named }, dry_run === 'true');
+        return take(principal, { slug, bundle: { yaml: config, files: named }, dryRun: dry_run === 'true' });
       },
     }),
     defineRoute({
@@ -130,7 +129,7 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
         if (revision === undefined) {
           return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
         }
-        return take(principal, slug, revision);
+        return take(principal, { slug, bundle: revision, dryRun: false });
       },
     }),
   ];
