@@ -5,7 +5,7 @@
 import type { Reason } from './reasons.ts';
 
 /** Within words of Latin, Greek or Cyrillic letters; elsewhere joiners are spelling. */
-const HIDDEN = /[A-Za-z\u0370-\u04ff][\u200b\u2060\ufeff\u00ad][A-Za-z\u0370-\u04ff]/g;
+const HIDDEN = /[A-Za-z\u0370-\u04ff][\u200b\u2060\ufeff\u00ad][A-Za-z\u0370-\u04ff]/;
 const OVERRIDE = /[\u202d\u202e]/;
 const SAMPLE = 4096;
 /** So much of a text is read letter by letter. */
@@ -61,7 +61,7 @@ export function undisguised(text: string): string {
 /** What the writing itself says; `own` gives the texts of the form. */
 export function disguiseReasons(text: string, own: () => string, hasLinks: boolean): Reason[] {
   const reasons: Reason[] = [];
-  if ((text.match(HIDDEN)?.length ?? 0) >= 3 || OVERRIDE.test(text)) {
+  if (text.split(HIDDEN, 4).length === 4 || OVERRIDE.test(text)) {
     reasons.push({ name: 'hidden_characters', score: 4, detail: 'characters that cannot be seen' });
   }
   if (isShouting(text.slice(0, SAMPLE))) {

@@ -36,9 +36,13 @@ const APPROACH = phrases(
   'primera página de google|première page de google|prima pagina di google|primeira página do google|(?:seite|platz) 1 (?:bei|auf) google|klicken sie hier|haga clic aquí|cliquez ici|вывести (?:ваш )?сайт в топ|в топ (?:10 )?(?:яндекса|гугл|google|яндекс)|переходите по ссылке|жми(?:те)? сюда',
 );
 
+/** A long text shows at its beginning or its end what it is about. */
+const END = 32 * 1024;
+
 /** What the words of a submission say. */
 export function phraseReasons(text: string, hasLinks: boolean): Reason[] {
-  const plain = undisguised(text);
+  const ends = text.length <= 2 * END ? text : `${text.slice(0, END)}\n${text.slice(-END)}`;
+  const plain = undisguised(ends);
   const goods = [...found(plain, GOODS), ...found(plain, GOODS_UNSPACED)];
   const pitch = [...found(plain, PITCH), ...found(plain, PITCH_UNSPACED)];
   const approach = found(plain, APPROACH);

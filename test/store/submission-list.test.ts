@@ -1,0 +1,166 @@
+import { expect, test } from 'vitest';
+import { newId } from '../../src/lib/ids.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import { insertFile, insertFileChunk } from '../../src/store/files.ts';
+import { insertForm } from '../../src/store/forms.ts';
+import { endWaiting } from '../../src/store/deliveries.ts';
+import { UnmetError } from '../../src/store/store.ts';
+import {
+  countSubmissions,
+  deliveriesOfSubmission,
+  listSubmissions,
+  partsOf,
+  type SubmissionFilter,
+} from '../../src/store/submission-list.ts';
+import {
+  countSubmission,
+  findSubmission,
+  insertSubmission,
+  markSubmission,
+  removeSubmission,
+  submissionsOf,
+  uncountSubmission,
+} from '../../src/store/submissions.ts';
+import type { SubmissionRow } from '../../src/store/tables.ts';
+import { newMessage } from '../harness/queue.ts';
+import { openTestStore } from '../harness/store.ts';
+
+const START = Date.UTC(2026, 0, 1);
+const FORM = { tenant: 'ten_1', form: 'example.com/contact' };
+
+function rowAt(minute: number, more: Partial<SubmissionRow> = {}): SubmissionRow {
+  const at = START + minute * 60_000;
+  return {
+    id: newId('sub', at),
+    ...FORM,
+    domain: 'example.com',
+    revision: 'rev_1',
+    fields: '[["name","Ana"]]',
+    control: '{}',
+    ip: '192.0.2.7',
+    user_agent: '',
+    referer: '',
+    status: 'accepted',
+    spam_score: 0,
+    spam_reasons: '[]',
+    environment: 'live',
+    created_at: at,
+    ...more,
+  };
+}
+
+test('lists hold what the filter says, newest first, and counts agree with them', async () => {
+  const store = await openTestStore();
+  const rows = [0, 1, 2, 3, 4].map((minute) => rowAt(minute, minute % 2 === 1 ? { status: 'spam' } : {}));
+  const foreign = [rowAt(1, { tenant: 'ten_2' }), rowAt(2, { form: 'example.com/other' })];
+  await store.write([...rows, ...foreign].map((row) => insertSubmission(row)));
+  const ids = rows.map(({ id }) => id);
+  const cases: [Partial<SubmissionFilter>, number[]][] = [
+    [{}, [4, 3, 2, 1, 0]],
+    [{ status: 'spam' }, [3, 1]],
+    [{ status: 'accepted' }, [4, 2, 0]],
+    [{ from: START + 60_000, until: START + 180_000 }, [2, 1]],
+    [{ status: 'accepted', from: START + 60_000 }, [4, 2]],
+    [{ form: 'example.com/never' }, []],
+  ];
+  for (const [more, expected] of cases) {
+    const filter = { ...FORM, ...more };
+    const { rows: found, next } = await listSubmissions(store, filter, { limit: 10 });
+    expect([more, found.map(({ id }) => ids.indexOf(id)), next]).toEqual([more, expected, null]);
+    expect(await countSubmissions(store, filter)).toBe(expected.length);
+  }
+  const first = await listSubmissions(store, FORM, { limit: 2 });
+  const second = await listSubmissions(store, FORM, { limit: 3, before: first.next ?? undefined });
+  expect([...first.rows, ...second.rows].map(({ id }) => ids.indexOf(id))).toEqual([4, 3, 2, 1, 0]);
+  expect(second.next).toBeNull();
+});
+
+test('text is found whatever its case and its special characters', async () => {
+  const store = await openTestStore();
+  const texts = ['Müller', 'MÜLLER', '50%', '50', 'a_b', 'axb', '"q"', '\\n', 'line\nbreak', 'Жук'];
+  await store.write(texts.map((text, i) => insertSubmission(rowAt(i, { fields: JSON.stringify([['name', text]]) }))));
+  const cases: [string, string[]][] = [
+    ['müller', ['MÜLLER', 'Müller']],
+    ['0%', ['50%']],
+    ['A_B', ['a_b']],
+    ['"q"', ['"q"']],
+    ['\\N', ['\\n']],
+    ['e\nb', ['line\nbreak']],
+    ['жУК', ['Жук']],
+    ['nobody', []],
+  ];
+  for (const [text, expected] of cases) {
+    const { rows } = await listSubmissions(store, { ...FORM, text }, { limit: 10 });
+    const found = rows.map(({ fields }) => (JSON.parse(fields) as [[string, string]])[0][1]);
+    expect([text, found]).toEqual([text, expected]);
+    expect(await countSubmissions(store, { ...FORM, text })).toBe(expected.length);
+  }
+});
+
+test('those of instant forms are of this tenant’s instant forms', async () => {
+  const store = await openTestStore();
+  const made = { name: 'F', config: '{}', confirmed_at: 1, created_at: 1 };
+  await store.write([
+    insertForm({ id: 'frm_1', tenant: 'ten_1', kind: 'instant', ...made }),
+    insertForm({ id: 'frm_2', tenant: 'ten_1', kind: 'instant', ...made }),
+    insertForm({ id: 'frm_3', tenant: 'ten_1', kind: 'api', ...made }),
+    insertForm({ id: 'frm_4', tenant: 'ten_2', kind: 'instant', ...made }),
+    ...['frm_1', 'frm_2', 'frm_3', 'frm_4'].map((form, i) =>
+      insertSubmission(rowAt(i, { form, tenant: form === 'frm_4' ? 'ten_2' : 'ten_1' })),
+    ),
+  ]);
+  const filter = { tenant: 'ten_1', form: { kind: 'instant' } } as const;
+  const { rows } = await listSubmissions(store, filter, { limit: 10 });
+  expect(rows.map(({ form }) => form)).toEqual(['frm_2', 'frm_1']);
+  expect(await countSubmissions(store, filter)).toBe(2);
+});
+
+test('a mark changes one row once, and the count goes down to nothing and no further', async () => {
+  const store = await openTestStore();
+  const row = rowAt(0);
+  await store.write([insertSubmission(row), countSubmission({ form: row.form, at: 1 })]);
+  const marks = [1, 2, 3].map(() => store.write([markSubmission({ id: row.id, status: 'spam' }, 1)]));
+  const outcomes = await Promise.allSettled(marks);
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  await store.write([uncountSubmission({ form: row.form }), uncountSubmission({ form: row.form })]);
+  expect(await submissionsOf(store, row.form)).toBe(0);
+});
+
+test('a submission is removed with all that is its own, not before its mail is settled', async () => {
+  const store = await openTestStore();
+  const [row, other] = [rowAt(0), rowAt(1)];
+  const file = {
+    id: 'fil_1',
+    submission: row.id,
+    position: 0,
+    field: 'f',
+    filename: 'a',
+    content_type: 'b/c',
+    size: 1,
+  };
+  const message = enqueue(newMessage('a@example.org', { submission: row.id, kind: 'notification' }), START);
+  const bytes = Uint8Array.of(1);
+  await store.write([
+    insertSubmission(row),
+    insertSubmission(other),
+    insertFile(file),
+    insertFileChunk({ file: 'fil_1', seq: 0, bytes, created_at: 1 }),
+    insertFile({ ...file, id: 'fil_2', submission: other.id }),
+    insertFileChunk({ file: 'fil_2', seq: 0, bytes, created_at: 1 }),
+    ...message.unit,
+  ]);
+  const parts = await partsOf(store, [row, other]);
+  expect(parts(row.id)).toMatchObject({ files: [{ id: 'fil_1' }], messages: [message.id] });
+  expect(parts(other.id)).toMatchObject({ files: [{ id: 'fil_2' }], messages: [] });
+  await expect(store.write(removeSubmission(row.id))).rejects.toThrow(UnmetError);
+  expect(await findSubmission(store, row.id)).toEqual(row);
+
+  const [delivery] = await deliveriesOfSubmission(store, row.id);
+  expect(delivery).toMatchObject({ kind: 'notification', state: 'queued', destination: 'example.org' });
+  await store.write([endWaiting({ id: delivery?.id ?? '', state: 'cancelled', reply: 'x', at: 1 })]);
+  await store.write(removeSubmission(row.id));
+  expect(await store.read.selectFrom('submissions').select('id').execute()).toEqual([{ id: other.id }]);
+  expect(await store.read.selectFrom('submission_files').select('id').execute()).toEqual([{ id: 'fil_2' }]);
+  expect(await store.read.selectFrom('file_chunks').select('file').execute()).toEqual([{ file: 'fil_2' }]);
+  expect(await store.read.selectFrom('messages').select('body').execute()).toEqual([{ body: 'dropped' }]);
+});
