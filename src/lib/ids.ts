@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 
 export type IdKind =
-  'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd';
+  'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd' | 'inb' | 'inl';
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 

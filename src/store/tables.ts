@@ -15,6 +15,8 @@ import type {
   WebhookRow,
 } from './tables-accounts.ts';
 
+import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
+
 export interface Tables {
   tenants: TenantRow;
   projects: ProjectRow;
@@ -45,6 +47,9 @@ export interface Tables {
   tokens: TokenRow;
   webhooks: WebhookRow;
   webhook_deliveries: WebhookDeliveryRow;
+  inbound: InboundRow;
+  raw_chunks: RawChunkRow;
+  inbound_log: InboundLogRow;
 }
 
 export interface ProjectRow {

@@ -1,0 +1,59 @@
+/** Mail that comes in. */
+import type { Kysely } from 'kysely';
+import type { Migration } from 'kysely/migration';
+import type { Dialect } from '../statement.ts';
+import { build, type Columns, type Indexes } from './build.ts';
+
+const TABLES: Columns = {
+  inbound: [
+    ['id', 'text', 'key'],
+    ['sender', 'text'],
+    ['recipients', 'text'],
+    ['ip', 'text'],
+    ['helo', 'text'],
+    ['tls', 'text', 'null'],
+    ['size', 'int'],
+    ['encoding', 'text'],
+    ['trace', 'text'],
+    ['verdicts', 'text'],
+    ['created_at', 'int'],
+  ],
+  raw_chunks: [
+    ['inbound', 'text', 'key'],
+    ['seq', 'int', 'key'],
+    ['bytes', 'bytes'],
+    ['created_at', 'int'],
+  ],
+  inbound_log: [
+    ['id', 'text', 'key'],
+    ['tenant', 'text', 'null'],
+    ['domain', 'text', 'null'],
+    ['ip', 'text'],
+    ['helo', 'text'],
+    ['sender', 'text'],
+    ['recipient', 'text'],
+    ['outcome', 'text'],
+    ['reply', 'text'],
+    ['reason', 'text'],
+    ['inbound', 'text', 'null'],
+    ['created_at', 'int'],
+  ],
+};
+
+const INDEXES: Indexes = [
+  ['raw_chunks', ['created_at']],
+  ['inbound', ['created_at']],
+  ['inbound_log', ['tenant', 'id']],
+  ['inbound_log', ['created_at']],
+];
+
+const LARGE = new Set(['raw_chunks', 'inbound']);
+
+/** Creates every table of `tables-inbound.ts`. */
+export function inbound(dialect: Dialect): Migration {
+  return {
+    async up(db: Kysely<unknown>) {
+      await build(db, dialect, { tables: TABLES, indexes: INDEXES, large: LARGE });
+    },
+  };
+}
