@@ -6,7 +6,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../lib/clock.ts';
 import {
-  countHour,
   eventsOf,
   eventsOfAll,
   firstCountedHour,
@@ -14,10 +13,12 @@ import {
   hoursOfAll,
   lastCountedHour,
   nextEventAt,
+  saveCount,
   type Span,
   type TypeCount,
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
+import type { EventCountRow } from '../store/tables-accounts.ts';
 
 /** So many events of a type, domain and form (empty: none) within a span, which lies in one hour. */
 export interface Counted extends Span {
@@ -63,16 +64,30 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
     while (from < over) {
       const next = await nextEventAt(store, from);
       if (next === undefined || next >= over) break;
-      await store.write([countHour(hourOf(next))]);
+      await countHour(hourOf(next));
       from = hourOf(next) + HOUR;
     }
     counted = over;
   }
 
+  /** In one unit, so that an hour is counted whole or not at all; a second time changes nothing. */
+  async function countHour(hour: number): Promise<void> {
+    const sums = new Map<string, EventCountRow>();
+    for await (const slice of slices({ from: hour, until: hour + HOUR }, 0)) {
+      for (const row of await eventsOfAll(store, slice)) {
+        const name = JSON.stringify([row.tenant, row.type, row.domain, row.form]);
+        const sum = sums.get(name);
+        if (sum === undefined) sums.set(name, { ...row, hour });
+        else sum.count += row.count;
+      }
+    }
+    await store.write([...sums.values()].map((sum) => saveCount(sum)));
+  }
+
   /** The span in slices: days of whole hours that are counted, minutes of what is not. */
-  async function* slices({ from, until }: Span): AsyncGenerator<Span & { readonly live: boolean }> {
+  async function* slices({ from, until }: Span, known = counted): AsyncGenerator<Span & { readonly live: boolean }> {
     // What is counted while this runs does not concern it: the events are still there.
-    const whole = hourOf(Math.min(until, counted));
+    const whole = hourOf(Math.min(until, known));
     let began = clock.monotonic();
     for (let at = from; at < until;) {
       const live = at >= whole || at !== hourOf(at);

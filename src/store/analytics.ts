@@ -1,43 +1,27 @@
 /** Events in numbers: hours that are over are counted once and for all, what came since is counted when it is asked for. */
 import { sql, type Expression, type SqlBool } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { define, type Statement } from './statement.ts';
+import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { EventRow } from './tables.ts';
 import type { EventCountRow } from './tables-accounts.ts';
 
-const HOUR = 3_600_000;
-
-const count = define<{ hour: number; first: string; last: string }>()((db, value) =>
+/** The statement that says how many events of a kind an hour had. */
+export const saveCount = define<EventCountRow>()((db, value) =>
   db
     .insertInto('event_counts')
-    .columns(['tenant', 'hour', 'type', 'domain', 'form', 'count'])
-    .expression(
-      db
-        .selectFrom('events')
-        .select((eb) => [
-          'tenant',
-          eb.cast<number>(eb.val(value('hour')), 'bigint').as('hour'),
-          'type',
-          sql<string>`coalesce(domain, '')`.as('of_domain'),
-          sql<string>`coalesce(form, '')`.as('of_form'),
-          eb.fn.countAll<number>().as('count'),
-        ])
-        .where('id', '>=', value('first'))
-        .where('id', '<', value('last'))
-        .groupBy(['tenant', 'type', sql`coalesce(domain, '')`, sql`coalesce(form, '')`]),
-    )
+    .values({
+      tenant: value('tenant'),
+      hour: value('hour'),
+      type: value('type'),
+      domain: value('domain'),
+      form: value('form'),
+      count: value('count'),
+    })
     .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'hour', 'type', 'domain', 'form'])
-        .doUpdateSet((eb) => ({ count: eb.ref('excluded.count') })),
+      conflict.columns(['tenant', 'hour', 'type', 'domain', 'form']).doUpdateSet({ count: value('count') }),
     ),
 );
-
-/** The statement that counts the events of the hour that begins at `hour`; a second time changes nothing. */
-export function countHour(hour: number): Statement {
-  return count({ hour, first: firstId('evt', hour), last: firstId('evt', hour + HOUR) });
-}
 
 const lastCounted = define<object>()((db) =>
   db.selectFrom('event_counts').select((eb) => eb.fn.max<number | null>('hour').as('hour')),
@@ -131,10 +115,16 @@ const hoursOfEach = define<Span>()((db, value) =>
 const liveOfEach = define<{ first: string; last: string }>()((db, value) =>
   db
     .selectFrom('events')
-    .select((eb) => ['tenant', 'type', eb.fn.countAll<number>().as('count')])
+    .select((eb) => [
+      'tenant',
+      'type',
+      sql<string>`coalesce(domain, '')`.as('of_domain'),
+      sql<string>`coalesce(form, '')`.as('of_form'),
+      eb.fn.countAll<number>().as('count'),
+    ])
     .where('id', '>=', value('first'))
     .where('id', '<', value('last'))
-    .groupBy(['tenant', 'type']),
+    .groupBy(['tenant', 'type', sql`coalesce(domain, '')`, sql`coalesce(form, '')`]),
 );
 
 /** The same of each tenant, by type alone. */
@@ -142,9 +132,10 @@ export function hoursOfAll(store: Store, span: Span): Promise<TypeCount[]> {
   return store.select(hoursOfEach({ ...span }));
 }
 
-/** The same. */
-export function eventsOfAll(store: Store, { from, until }: Span): Promise<TypeCount[]> {
-  return store.select(liveOfEach({ first: firstId('evt', from), last: firstId('evt', until) }));
+/** The same by the events themselves. */
+export async function eventsOfAll(store: Store, { from, until }: Span): Promise<Omit<EventCountRow, 'hour'>[]> {
+  const rows = await store.select(liveOfEach({ first: firstId('evt', from), last: firstId('evt', until) }));
+  return rows.map(({ of_domain: domain, of_form: form, ...row }) => ({ ...row, domain, form }));
 }
 
 /** Which of a tenant's events are meant. */
