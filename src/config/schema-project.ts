@@ -9,7 +9,9 @@ const spamProtection = z.strictObject({
   level: z
     .enum(['normal', 'strict'])
     .default('normal')
-    .describe('strict refuses a post without Origin and Referer that has no key.'),
+    .describe(
+      'What counts as spam: from 10 points at normal, from 5 at strict, which also refuses a post without Origin and Referer that has no key.',
+    ),
   honeypot: is
     .text(100)
     .default('_service_honeypot')
