@@ -69,7 +69,10 @@ async function settle(row: FormRow, { store, clock, config }: FormConfirmationPa
     const ttl = server.delivery.expire.default;
     try {
       await store.write([
-        ...kept.flatMap(({ id, environment }) => notification({ form, id, ttl, environment, now })),
+        // A millisecond apart, so that they are due in the order in which they came.
+        ...kept.flatMap(({ id, environment }, i) =>
+          notification({ form, id, ttl, environment, now: now - kept.length + i }),
+        ),
         confirmForm({ id: row.id, config: row.config, at: now }, 1),
         counter === undefined
           ? noteForm({ form: row.id, at: now }, 1)

@@ -15,7 +15,7 @@ import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
-import { buildSnapshot, type Project } from '../../src/config/snapshot.ts';
+import { buildSnapshot, type Project, type Snapshot } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { formConfirmation } from '../../src/forms/confirm.ts';
@@ -56,6 +56,8 @@ export interface TestHttp {
   /** Path of the operator's Unix socket. */
   readonly socket: string;
   readonly store: Store;
+  /** The configuration that it serves. */
+  readonly snapshot: () => Snapshot;
   /** What woke the queue. */
   readonly wakes: () => number;
   readonly submissions: () => Promise<SubmissionRow[]>;
@@ -191,6 +193,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     port,
     socket,
     store,
+    snapshot: () => snapshot,
     wakes: () => wakes,
     submissions: () => store.read.selectFrom('submissions').selectAll().orderBy('id').execute(),
     raw: (bytes, then) => speak(port, bytes, then),
