@@ -15,7 +15,7 @@ import { selectorOf } from './domain-states.ts';
 type Names = Pick<DkimKeyRow, 'tenant' | 'selector'>;
 
 /** The selector of a claim's key: the one that stands, else the configured one, unless another tenant's key has it. */
-export function selectorFor<Key extends Names>(
+function selectorFor<Key extends Names>(
   { tenant, base }: { readonly tenant: string; readonly base: string },
   keys: readonly Key[],
 ): { readonly selector: string; readonly key: Key | undefined } {

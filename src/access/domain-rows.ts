@@ -36,6 +36,9 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
   /** What each claim that has its row and keys was adopted as. */
   const adopted = new Map<string, Domain>();
 
+  /** Adoptions that run: a key takes long to make, and is made once. */
+  const adopting = new Map<string, Promise<void>>();
+
   async function refresh(): Promise<void> {
     const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
     // What was committed here while it was read is newer.
@@ -68,14 +71,22 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     }
   }
 
-  async function adoptOne(domain: Domain): Promise<void> {
-    const { tenant, slug: project } = domain.project;
+  function adoptOne(domain: Domain): Promise<void> {
+    const claim = keyOf(domain);
+    const running = adopting.get(claim) ?? make(domain).finally(() => adopting.delete(claim));
+    adopting.set(claim, running);
+    return running;
+  }
+
+  async function make(domain: Domain): Promise<void> {
+    const { tenant, slug: project, source } = domain.project;
     const { name } = domain;
     const now = clock.now();
     const token = randomBytes(16).toString('hex');
     const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
     for (let tries = 1; ; tries++) {
-      const isClaimed = rows.get(keyOf(domain))?.project === project;
+      // Without a YAML the row is the claim: one that is gone was taken back.
+      const isClaimed = source === 'api' || rows.get(keyOf(domain))?.project === project;
       const unit = [...(isClaimed ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
       try {
         if (unit.length > 0) await store.write(unit);
@@ -98,7 +109,8 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     get: (domain) => rows.get(keyOf(domain)),
     put,
     async adopted(domain) {
-      if (!isAdopted(domain)) await adoptOne(domain);
+      // The second time where one that ran already was for other keys.
+      for (let tries = 0; tries < 2 && !isAdopted(domain); tries++) await adoptOne(domain);
       return rows.get(keyOf(domain));
     },
     adopt,
