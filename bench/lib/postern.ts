@@ -6,9 +6,12 @@ import { createWriteStream } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { request, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
+import { z } from 'zod';
 import { domainRecords } from '../../src/dns/records.ts';
 import { startDnsServer } from '../../src/dev/dns-server.ts';
 import { createStore } from '../../src/store/database.ts';
@@ -23,6 +26,8 @@ export interface Daemon {
   readonly port: number;
   /** Where the form is posted to. */
   readonly formUrl: string;
+  /** A header with an API key of the operator's tenant, which has no account limit. */
+  authorization(): Promise<{ readonly Authorization: string }>;
   close(): Promise<void>;
 }
 
@@ -52,7 +57,7 @@ export async function startPostern({ deliverTo }: DaemonOptions = {}): Promise<D
     throw error;
   }
   const formUrl = `http://127.0.0.1:${place.port}/${DOMAIN}/contact`;
-  const daemon = { port: place.port, formUrl, close };
+  const daemon = { port: place.port, formUrl, authorization: () => makeKey(join(folder, 'admin.sock')), close };
   await until('the domain is verified', async () => (await post(formUrl)) === 200, 60_000).catch(
     async (error: unknown) => {
       await close();
@@ -144,6 +149,15 @@ async function recordsToPublish(folder: string) {
   } finally {
     await store.close();
   }
+}
+
+/** As the operator makes one, on the Unix socket. */
+async function makeKey(socketPath: string): Promise<{ readonly Authorization: string }> {
+  const headers = { 'Content-Type': 'application/json' };
+  const asked = request({ socketPath, path: '/api-keys', method: 'POST', headers }).end('{"name":"Bench"}');
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  const { key } = z.object({ key: z.string() }).parse(JSON.parse(await text(response)));
+  return { Authorization: `Bearer ${key}` };
 }
 
 async function post(url: string): Promise<number> {

@@ -2,6 +2,8 @@
 export interface Post {
   readonly contentType: string;
   readonly body: Buffer;
+  /** More headers, such as that of a key. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 const FIELDS = {
@@ -20,6 +22,19 @@ export function urlencodedPost(): Post {
     contentType: 'application/x-www-form-urlencoded',
     body: Buffer.from(new URLSearchParams(FIELDS).toString()),
   };
+}
+
+/** A mail for the API to send. */
+export function emailPost(headers: Readonly<Record<string, string>>): Post {
+  const { name, email, message } = FIELDS;
+  const mail = {
+    from: 'Office <office@forms.test>',
+    to: `${name} <${email}>`,
+    subject: 'Your reservation',
+    text: message,
+    html: `<p>${message.replaceAll('\n', '<br>')}</p>`,
+  };
+  return { contentType: 'application/json', body: Buffer.from(JSON.stringify(mail)), headers };
 }
 
 /** The same five fields and a file of 20 KiB. */

@@ -11,21 +11,41 @@ import type { Post } from './posts.ts';
 const run = promisify(execFile);
 const summary = z.object({ requests: z.number(), microseconds: z.number(), bad: z.number() });
 
+interface Load {
+  readonly connections?: number;
+  readonly seconds?: number;
+}
+
 /** Posts the same again and again for some seconds; answers how many a second got 2xx or 3xx, and throws at anything else. */
-export async function postsPerSecond(
+export function postsPerSecond(url: string, { contentType, body, headers }: Post, load?: Load): Promise<number> {
+  return requestsPerSecond(url, { method: 'POST', headers: { 'Content-Type': contentType, ...headers }, body }, load);
+}
+
+/** The same without a body. */
+export function getsPerSecond(url: string, headers: Request['headers'] = {}, load?: Load): Promise<number> {
+  return requestsPerSecond(url, { method: 'GET', headers, body: Buffer.alloc(0) }, load);
+}
+
+interface Request {
+  readonly method: 'GET' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+async function requestsPerSecond(
   url: string,
-  post: Post,
-  { connections = 64, seconds = 5 }: { readonly connections?: number; readonly seconds?: number } = {},
+  request: Request,
+  { connections = 64, seconds = 5 }: Load = {},
 ): Promise<number> {
   needPackage('/usr/bin/wrk', 'wrk');
   const folder = await mkdtemp(join(tmpdir(), 'postern-wrk-'));
   try {
-    await writeFile(join(folder, 'body'), post.body);
-    await writeFile(join(folder, 'post.lua'), luaScript(join(folder, 'body'), post.contentType));
-    const args = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '-s', join(folder, 'post.lua'), url];
+    await writeFile(join(folder, 'body'), request.body);
+    await writeFile(join(folder, 'request.lua'), luaScript(join(folder, 'body'), request));
+    const args = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '-s', join(folder, 'request.lua'), url];
     const { stdout } = await run('/usr/bin/wrk', args);
     const { requests, microseconds, bad } = summary.parse(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? ''));
-    if (bad > 0 || requests === 0) throw new Error(`${bad} of ${requests} posts to ${url} failed:\n${stdout}`);
+    if (bad > 0 || requests === 0) throw new Error(`${bad} of ${requests} requests to ${url} failed:\n${stdout}`);
     return (requests / microseconds) * 1e6;
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -33,10 +53,12 @@ export async function postsPerSecond(
 }
 
 /** The request is built once: no Lua runs per request. */
-function luaScript(bodyFile: string, contentType: string): string {
-  return `wrk.method = "POST"
-wrk.headers["Content-Type"] = "${contentType}"
-wrk.headers["Accept"] = "application/json"
+function luaScript(bodyFile: string, { method, headers }: Request): string {
+  const lines = Object.entries({ Accept: 'application/json', ...headers }).map(
+    ([name, value]) => `wrk.headers["${name}"] = "${value}"`,
+  );
+  return `wrk.method = "${method}"
+${lines.join('\n')}
 wrk.body = io.open("${bodyFile}", "rb"):read("*a")
 function done(summary)
   local e = summary.errors
