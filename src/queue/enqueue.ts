@@ -46,8 +46,7 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
   const { tenant, kind, submission, domain, environment = 'live', sendAt: due = now } = message;
   const id = newId('msg', now);
   const recipients = distinct(message.recipients);
-  const destinationOf = (recipient: Address): string => (environment === 'test' ? SANDBOX : recipient.domain);
-  const destinations = [...new Set(recipients.map(destinationOf))].sort();
+  const destinations = [...new Set(recipients.map((recipient) => destinationOf(recipient, environment)))].sort();
   const expires_at = due + message.ttl;
   const rows: Statement[] = [
     insertMessage({
@@ -72,7 +71,7 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
         message: id,
         tenant,
         recipient: address,
-        destination: destinationOf(recipient),
+        destination: destinationOf(recipient, environment),
         due,
         created_at: now,
         expires_at,
@@ -97,6 +96,10 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
   );
   const dues = destinations.map((name) => ({ name, due }));
   return { id, rows, dues, unit: [...rows, ...dues.map((each) => noteDue(each))] };
+}
+
+function destinationOf({ domain }: Address, environment: 'live' | 'test'): string {
+  return environment === 'test' ? SANDBOX : domain;
 }
 
 function distinct(texts: readonly string[]) {

@@ -38,7 +38,15 @@ export function createTransactionalSource({ store, desk }: { store: Store; desk:
 function mailOf({ id, domain, created_at: date }: MessageRow, email: KeptEmail, attachments: Attachment[]): Mail {
   const { reply_to: replyTo, send_at: sendAt = 0, from, to, cc, subject, text, html, headers } = email;
   return {
-    ...{ from, to, cc, replyTo, subject, text, html, headers, attachments },
+    from,
+    to,
+    cc,
+    replyTo,
+    subject,
+    text,
+    html,
+    headers,
+    attachments,
     date: Math.max(date, sendAt),
     messageId: messageIdOf(id, domain),
   };

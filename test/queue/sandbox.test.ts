@@ -12,7 +12,7 @@ async function listed(store: Parameters<typeof selectSuppressions>[0]): Promise<
   return rows.map(({ address, reason }) => `${address} ${reason}`);
 }
 
-test('test mail is rendered, kept and captured; nothing is dialled, whatever is wrong with the real destination', async () => {
+test('mail of a test key is rendered, kept and captured; nothing is dialled, whatever is wrong with the real destination', async () => {
   const peer = await startSmtpPeer();
   const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
   const message = await queue.send(['a@example.test', 'b@no.such.example'], TEST);
@@ -55,9 +55,15 @@ test('addresses of the sandbox play their part', async () => {
 test('the list holds back what the tenant sends, but no lead from the owner of a form', async () => {
   const queue = await startQueue();
   await queue.store.write([suppress({ tenant: 'ten_a', address: 'no@x.example', reason: 'bounce', created_at: 1 })]);
-  await queue.reaches(await queue.send('no@x.example', { ...TEST }), 'suppressed');
-  await queue.reaches(await queue.send('no@x.example', { ...TEST, kind: 'acknowledgment' }), 'suppressed');
-  await queue.reaches(await queue.send('no@x.example', { ...TEST, kind: 'notification' }), 'captured');
+  for (const [kind, state] of [
+    ['transactional', 'suppressed'],
+    ['acknowledgment', 'suppressed'],
+    ['notification', 'captured'],
+    ['system', 'captured'],
+  ] as const) {
+    const row = await queue.reaches(await queue.send('no@x.example', { ...TEST, kind }), state);
+    expect([kind, row.state]).toEqual([kind, state]);
+  }
 });
 
 test.each([

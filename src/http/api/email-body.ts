@@ -110,7 +110,16 @@ function commonOf(body: Shared): Omit<NewEmail, 'data' | 'unsubscribe'> {
   const { cc = [], bcc = [], reply_to: replyTo = [], attachments = [], headers = {}, tags = [], ...rest } = body;
   const { from, to, subject, text, html } = rest;
   return {
-    ...{ from, to, cc, bcc, replyTo, subject, text, html, headers, tags },
+    from,
+    to,
+    cc,
+    bcc,
+    replyTo,
+    subject,
+    text,
+    html,
+    headers,
+    tags,
     attachments: attachments.map(({ filename = '', content_type: contentType, content: bytes }) => ({
       filename,
       contentType,
