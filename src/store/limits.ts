@@ -2,7 +2,8 @@
 import { sql, type Kysely } from 'kysely';
 import { define, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
-import type { LimitRow, Tables } from './tables.ts';
+import type { Tables } from './tables.ts';
+import type { LimitRow } from './tables-accounts.ts';
 
 /** The statement that writes what one slice has counted so far. */
 export const saveSlice = define<LimitRow>()((db, value) =>

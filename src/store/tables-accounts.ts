@@ -1,4 +1,4 @@
-/** The rows of accounts: tenants, their keys and use, and what the API made for them. As in tables.ts. */
+/** The rows of accounts: tenants, their keys, what was counted of them, and what the API made for them. As in tables.ts. */
 
 export interface TenantRow {
   id: string;
@@ -47,6 +47,24 @@ export interface UsageRow {
   /** Answers of 400 and more but 429. */
   errors: number;
   rate_limited: number;
+}
+
+export interface IdempotencyRow {
+  scope: string;
+  key: string;
+  /** SHA-256 of the body. */
+  hash: string;
+  /** 0 while the first request is in progress. */
+  status: number;
+  response: string;
+  created_at: number;
+}
+
+export interface LimitRow {
+  bucket: string;
+  /** Start of the fixed window, ms. */
+  starts_at: number;
+  count: number;
 }
 
 /** How many events of a kind there were in an hour that is over; outlives the events. */

@@ -8,6 +8,8 @@ import type {
   CollectionRow,
   EventCountRow,
   FormRow,
+  IdempotencyRow,
+  LimitRow,
   TenantRow,
   TokenRow,
   UsageRow,
@@ -281,24 +283,6 @@ export interface EventRow {
   /** Of the submission, as `submissions.form`. */
   form: string | null;
   created_at: number;
-}
-
-export interface IdempotencyRow {
-  scope: string;
-  key: string;
-  /** SHA-256 of the body. */
-  hash: string;
-  /** 0 while the first request is in progress. */
-  status: number;
-  response: string;
-  created_at: number;
-}
-
-export interface LimitRow {
-  bucket: string;
-  /** Start of the fixed window, ms. */
-  starts_at: number;
-  count: number;
 }
 
 export interface SecretRow {
