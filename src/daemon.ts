@@ -16,13 +16,12 @@ import { signupConfirmation } from './access/tenants.ts';
 import { sweepTokens } from './access/tokens.ts';
 import { createUsage } from './access/usage.ts';
 import { findServerFile } from './config/files.ts';
-import { loadServer, type Reading } from './config/load.ts';
-import { formatProblem } from './config/problem.ts';
+import type { Reading } from './config/load.ts';
 import { machineSecrets } from './config/secrets.ts';
 import type { ServerConfig } from './config/schema.ts';
 import type { Snapshot } from './config/snapshot.ts';
-import { createConfigSource, type ConfigSource, type Reload } from './config/source.ts';
-import { watchConfig } from './config/watch.ts';
+import type { Reload } from './config/source.ts';
+import { openConfig, readServer, startWatching } from './configuration.ts';
 import { startDelivery } from './delivery.ts';
 import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
 import { refusesMail } from './dns/refuses-mail.ts';
@@ -38,14 +37,12 @@ import { watchFreeSpace } from './http/free-space.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
 import { systemClock, type Clock } from './lib/clock.ts';
-import { UserError, errorFields } from './lib/errors.ts';
+import { errorFields } from './lib/errors.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
 import { createStore } from './store/database.ts';
 import { joinPeers } from './peers.ts';
 import { systemMail } from './queue/system-mail.ts';
-import { standingsOf } from './store/domains.ts';
-import { storedProjects } from './store/projects.ts';
-import { OPERATOR, findRevision, lastRevisionOfFile, saveOperator, saveRevision } from './store/revisions.ts';
+import { saveOperator } from './store/revisions.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
@@ -248,40 +245,6 @@ async function openTransactional({ store, clock }: { store: Store; clock: Clock 
   return { unsubscribeKey, transactional: createTransactional({ store, unsubscribeKey }) };
 }
 
-async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
-  const loaded = await loadServer(file, reading.secrets);
-  if ('ok' in loaded) return loaded.ok;
-  throw new UserError(`the configuration is invalid\n${loaded.errors.map(formatProblem).join('\n')}`);
-}
-
-interface ConfigParts {
-  readonly file: string;
-  readonly server: ServerConfig;
-  readonly reading: Reading;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-function openConfig({ file, server, reading, store, clock, log }: ConfigParts): Promise<ConfigSource> {
-  return createConfigSource({
-    file,
-    server,
-    reading,
-    log,
-    tenant: OPERATOR,
-    revisions: {
-      save: (project) => saveRevision(store, { ...project, tenant: OPERATOR, source: 'file' }, clock.now()),
-      lastGood: (name) => lastRevisionOfFile(store, OPERATOR, name),
-    },
-    stored: {
-      list: () => storedProjects(store),
-      revision: (id) => findRevision(store, id),
-      standings: (names) => standingsOf(store, names),
-    },
-  });
-}
-
 interface OpenDelivery {
   readonly server: ServerConfig;
   readonly store: Store;
@@ -301,29 +264,6 @@ async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<R
   const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, env: process.env });
   // In this thread it reads the configuration by itself.
   return { ...delivery, configure() {} };
-}
-
-function startWatching({
-  file,
-  clock,
-  config,
-}: {
-  file: string;
-  clock: Clock;
-  config: ConfigSource;
-}): () => Promise<void> {
-  const stop = new AbortController();
-  const watching = watchConfig({
-    file,
-    clock,
-    signal: stop.signal,
-    enabled: () => config.current().server.server.watch,
-    reload: config.reload,
-  });
-  return async () => {
-    stop.abort();
-    await watching;
-  };
 }
 
 /** Every ten seconds each job asks what is due; one that still runs is not started again. */
