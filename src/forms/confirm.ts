@@ -87,7 +87,8 @@ async function settle(row: FormRow, { store, clock, config }: FormConfirmationPa
 }
 
 /** The statements that ask for the agreement. No word of the mail is the account's: it goes to whomever that names. */
-export function askToConfirm({ id, tenant }: FormRow, to: string, config: ServerConfig, now: number): Statement[] {
+export function askToConfirm(row: FormRow, config: ServerConfig, now: number): Statement[] {
+  const { id, tenant } = row;
   const { hostname } = config.server;
   const { link, statement } = newToken({ kind: 'form', tenant, subject: id }, config, now);
   const text = `Somebody, probably you, has made a form on ${hostname} whose submissions go to this address.
@@ -98,5 +99,7 @@ ${link}
 
 Until then nothing is mailed to you; what people send is kept. If it was not you, ignore this mail.
 `;
-  return [statement, ...systemMail({ tenant, to, subject: `Confirm your form on ${hostname}`, text }, hostname, now)];
+  const subject = `Confirm your form on ${hostname}`;
+  const letters = formOfRow(row, config).to.flatMap((to) => systemMail({ tenant, to, subject, text }, hostname, now));
+  return [statement, ...letters];
 }

@@ -1,6 +1,7 @@
 /** Forms of every kind, from the post to the mail that arrives. */
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey, type TestKey } from '../harness/keys.ts';
@@ -33,7 +34,7 @@ async function api(world: TestWorld, key: TestKey, [method, path, body]: [string
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const json = (await response.json()) as Record<string, unknown>;
-  return { status: response.status, json, path: new URL(String(json['endpoint'] ?? world.url)).pathname };
+  return { status: response.status, json, path: new URL(z.string().catch(world.url).parse(json['endpoint'])).pathname };
 }
 
 /** The mail number `index`, in the order caught: who it is from and to, what signed it, what it says. */

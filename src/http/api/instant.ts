@@ -96,7 +96,7 @@ export function instantRoutes({ store, clock, limits, wake }: InstantParts): Rou
       created_at: now,
     };
     const { server } = exchange.snapshot;
-    const asks = confirmed_at === null ? askToConfirm(row, body.email, server, now) : [];
+    const asks = confirmed_at === null ? askToConfirm(row, server, now) : [];
     await store.write([insertForm(row), noteForm({ form: row.id, at: now }), ...asks]);
     wake();
     return answer(row, exchange);
@@ -116,7 +116,7 @@ export function instantRoutes({ store, clock, limits, wake }: InstantParts): Rou
     if (refusal !== undefined) return refusal;
     const now = clock.now();
     const after = { ...row, name: called, config: configOf(body.email), confirmed_at };
-    const asks = confirmed_at === null ? askToConfirm(after, body.email, exchange.snapshot.server, now) : [];
+    const asks = confirmed_at === null ? askToConfirm(after, exchange.snapshot.server, now) : [];
     await store.write([forgetTokensOf({ kind: 'form', subject: row.id }), updateForm(after), ...asks]);
     wake();
     return answer(after, exchange);
