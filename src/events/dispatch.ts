@@ -1,7 +1,7 @@
 /**
  * Finds the events that webhooks are to be told of and makes a delivery for each. Whoever records an event knows nothing
  * of webhooks: what is new is looked for once a second, a little way back, because of units that are committed later
- * than they were begun; and every half minute further back, for those that took long, for another daemon's clock, and
+ * than they were begun; and every minute further back, for those that took long, for another daemon's clock, and
  * for the time in which no daemon ran. Finding an event twice makes no second delivery.
  */
 import type { Snapshot } from '../config/snapshot.ts';
@@ -10,7 +10,7 @@ import { newId } from '../lib/ids.ts';
 import type { Store } from '../store/store.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
 import { insertDelivery } from '../store/webhook-deliveries.ts';
-import { eventsFor } from '../store/webhook-events.ts';
+import { eventsFor, stretchOfEvents } from '../store/webhook-events.ts';
 import { activeWebhooks, moveCursors, webhooksWithNews } from '../store/webhooks.ts';
 import { scopeOf, typesFor } from './targets.ts';
 
@@ -25,10 +25,12 @@ export interface Dispatcher {
   run(): Promise<void>;
 }
 
-const NEAR = 5000;
+const NEAR = 3000;
 const FAR = 2 * 60_000;
-const FAR_EVERY = 30_000;
+const FAR_EVERY = 60_000;
 const AT_ONCE = 200;
+/** So many events are looked through at a time, so that nobody else waits for it. */
+const STRETCH = 2000;
 
 export function createDispatcher({ store, clock, snapshot }: DispatcherOptions): Dispatcher {
   let lookedAt = 0;
@@ -39,15 +41,21 @@ export function createDispatcher({ store, clock, snapshot }: DispatcherOptions):
     const scope = scopeOf(webhook, snapshot());
     if (scope === undefined) return;
     const { id, tenant, starts_at } = webhook;
-    const wanted = { webhook: id, tenant, types: typesFor(webhook), since: Math.max(since, starts_at), limit: AT_ONCE };
-    for (let found: string[] | undefined; found === undefined || found.length === AT_ONCE;) {
-      found = await eventsFor(store, wanted, scope);
-      const now = clock.now();
-      if (found.length === 0) return;
-      await store.write(
-        found.map((event) => insertDelivery({ id: newId('whd', now), webhook: id, event, created_at: now })),
-      );
+    const wanted = { webhook: id, tenant, types: typesFor(webhook), limit: AT_ONCE };
+    for (let from = Math.max(since, starts_at); ;) {
+      const until = await stretchOfEvents(store, { tenant, since: from, size: STRETCH });
+      for await (const found of eventsFor(store, { ...wanted, since: from, until }, scope)) await tell(id, found);
+      if (until === undefined) return;
+      from = until + 1;
+      await clock.sleep(0);
     }
+  }
+
+  async function tell(webhook: string, events: readonly string[]): Promise<void> {
+    const now = clock.now();
+    await store.write(
+      events.map((event) => insertDelivery({ id: newId('whd', now), webhook, event, created_at: now })),
+    );
   }
 
   return {

@@ -39,19 +39,15 @@ export async function replaySince(
   if (scope === undefined) return { replayed: 0, more: false };
   const wanted = { webhook: '', tenant: webhook.tenant, types: typesFor(webhook), since, limit: AT_ONCE };
   let replayed = 0;
-  let after = '';
-  while (replayed < MOST) {
-    const found = await eventsFor(parts.store, { ...wanted, after }, scope);
+  for await (const found of eventsFor(parts.store, wanted, scope)) {
+    if (replayed === MOST) return { replayed, more: true };
     await again(parts, webhook, found);
     replayed += found.length;
-    if (found.length < AT_ONCE) return { replayed, more: false };
-    after = found.at(-1) ?? after;
   }
-  return { replayed, more: true };
+  return { replayed, more: false };
 }
 
 async function again({ store, clock }: ReplayParts, { id: webhook }: WebhookRow, events: readonly string[]) {
-  if (events.length === 0) return;
   const now = clock.now();
   await store.write(events.map((event) => replayDelivery({ id: newId('whd', now), webhook, event, created_at: now })));
 }

@@ -9,10 +9,11 @@ interface Wanted {
   webhook: string;
   tenant: string;
   since: number;
+  /** Of the events of that very moment only those with later ids. */
+  after: string;
+  until: number;
   /** JSON: the types. */
   types: string;
-  /** Ids of events: only later ones. */
-  after: string;
   limit: number;
 }
 
@@ -50,10 +51,11 @@ interface Building {
 function wantedEvents({ db, value, dialect }: Building) {
   return db
     .selectFrom('events')
-    .select('events.id')
+    .select(['events.id', 'events.created_at'])
     .where('events.tenant', '=', value('tenant'))
     .where('events.created_at', '>=', value('since'))
-    .where('events.id', '>', value('after'))
+    .where('events.created_at', '<=', value('until'))
+    .where((eb) => eb.or([eb('events.created_at', '>', value('since')), eb('events.id', '>', value('after'))]))
     .where('events.type', 'in', listed(value('types'), dialect))
     .where((eb) =>
       eb.not(
@@ -66,6 +68,7 @@ function wantedEvents({ db, value, dialect }: Building) {
         ),
       ),
     )
+    .orderBy('events.created_at')
     .orderBy('events.id')
     .limit(value('limit'));
 }
@@ -82,19 +85,48 @@ export interface EventsWanted {
   readonly tenant: string;
   readonly types: readonly string[];
   readonly since: number;
-  readonly after?: string;
+  /** All unless told. */
+  readonly until?: number | undefined;
+  /** How many are read at a time. */
   readonly limit: number;
 }
 
-/** Ids of events of this scope, oldest first. */
-export async function eventsFor(
+/** The ids of events of this scope, oldest first, so many at a time. */
+export async function* eventsFor(
   store: Store,
-  { types, after = '', ...wanted }: EventsWanted,
+  { types, until = Number.MAX_SAFE_INTEGER, ...wanted }: EventsWanted,
   scope: Scope,
-): Promise<string[]> {
-  const values = { ...wanted, after, types: JSON.stringify(types) };
-  const rows = await store.select(statementOf(values, scope));
-  return rows.map(({ id }) => id);
+): AsyncGenerator<string[], void> {
+  let from = { since: wanted.since, after: '' };
+  for (;;) {
+    const values = { ...wanted, ...from, until, types: JSON.stringify(types) };
+    const rows = await store.select(statementOf(values, scope));
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows.map(({ id }) => id);
+    if (rows.length < wanted.limit) return;
+    from = { since: last.created_at, after: last.id };
+  }
+}
+
+const endOfStretch = define<{ tenant: string; since: number; size: number }>()((db, value) =>
+  db
+    .selectFrom('events')
+    .select('created_at')
+    .where('tenant', '=', value('tenant'))
+    .where('created_at', '>=', value('since'))
+    .orderBy('created_at')
+    .limit(1)
+    .offset(value('size')),
+);
+
+/** The time of the event that comes `size` events after `since` (ms); undefined where there are not so many. */
+export async function stretchOfEvents(
+  store: Store,
+  stretch: { readonly tenant: string; readonly since: number; readonly size: number },
+): Promise<number | undefined> {
+  const [row] = await store.select(endOfStretch(stretch));
+  return row?.created_at;
 }
 
 function statementOf(values: Wanted, scope: Scope) {
