@@ -11,10 +11,11 @@ import { madeByApi, parseBundle, PUSHED_FILE, type Bundle } from '../config/stor
 import type { CheckTemplates } from '../config/template-places.ts';
 import { readYaml } from '../config/yaml.ts';
 import type { Clock } from '../lib/clock.ts';
+import { newId } from '../lib/ids.ts';
 import { findCollectionRow } from '../store/collections.ts';
 import { releaseDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
-import { findProject, putInForce } from '../store/projects.ts';
+import { findProject, putInForce, revisionWith } from '../store/projects.ts';
 import { findRevision, OPERATOR } from '../store/revisions.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { ProjectRow } from '../store/tables.ts';
@@ -54,7 +55,7 @@ export type PushOutcome =
 /** Pushes that may be decided anew because another one was committed meanwhile. */
 const MOST_TRIES = 5;
 /** Each of them gets a key, and is asked about in DNS. */
-const MOST_DOMAINS = 250;
+export const MOST_DOMAINS = 250;
 const MOST_TOLD = 100;
 
 /** Takes the push; when it is done, it is in force. */
@@ -208,15 +209,16 @@ async function commit({ given, row, current, next, changes }: Decided, parts: Pu
   const now = clock.now();
   const project = { tenant, slug, name: next.project.name, source: 'push', file: '', ...bundle } as const;
   const was = row === undefined || row.source === 'file' ? undefined : row.revision;
-  const [keep, put] = putInForce(project, was, now);
+  const id = (await revisionWith(store, project)) ?? newId('rev', now);
+  const [keep, put] = putInForce(project, { was, id }, now);
   const gone = Object.keys(current?.domains ?? {}).filter((name) => !Object.hasOwn(next.domains, name));
   const told = changes.slice(0, MOST_TOLD).map(({ op, path }) => ({ op, path }));
-  const data = { project: slug, changes: told, count: changes.length };
+  const data = { project: slug, revision: id, changes: told, count: changes.length };
   const [{ rows }] = await store.write([
     keep,
     put,
     ...gone.map((name) => releaseDomain({ tenant, name, project: slug })),
     recordEvent({ type: 'config.pushed', tenant, at: now, data }),
   ]);
-  return rows[0]?.id ?? '';
+  return rows[0]?.id ?? id;
 }

@@ -163,6 +163,14 @@ interface InForce {
   readonly created_at: number;
 }
 
+const byHash = define<{ tenant: string; slug: string; hash: string }>()((db, value) =>
+  db
+    .selectFrom('config_revisions')
+    .select('id')
+    .where('tenant', '=', value('tenant'))
+    .where('slug', '=', value('slug'))
+    .where('hash', '=', value('hash')),
+);
 const insertProject = define<InForce>()((db, value) =>
   db
     .insertInto('projects')
@@ -223,20 +231,37 @@ export interface ProjectSource {
   readonly files: Readonly<Record<string, string>>;
 }
 
+export interface Replacing {
+  /** The revision that is replaced, of a project that lives in the database; undefined where there is none. */
+  readonly was: string | undefined;
+  /** Of the revision, unless this content has one. */
+  readonly id: string;
+}
+
+/** The id of the revision of the project that has this content, or undefined. */
+export async function revisionWith(store: Store, project: ProjectSource): Promise<string | undefined> {
+  const { tenant, slug } = project;
+  const [row] = await store.select(byHash({ tenant, slug, hash: contentOf(project).hash }));
+  return row?.id;
+}
+
+function contentOf({ yaml, files: named }: ProjectSource): { files: string; hash: string } {
+  const files = JSON.stringify(named);
+  return { files, hash: createHash('sha256').update(yaml).update('\0').update(files).digest('hex') };
+}
+
 /**
- * The statements that keep the content and put it in force. `was` is the revision that is replaced, of a project that lives
- * in the database; undefined where there is none. Another one in force by then: UnmetError. The first result has the
- * revision's id.
+ * The statements that keep the content and put it in force. Where another revision than `was` is in force by then, the unit
+ * fails with UnmetError. The first result has the revision's id.
  */
 export function putInForce(
   project: ProjectSource,
-  was: string | undefined,
+  { was, id }: Replacing,
   now: number,
 ): readonly [Statement<{ id: string }>, Statement] {
   const { tenant, slug, name, source, file, yaml } = project;
-  const files = JSON.stringify(project.files);
-  const hash = createHash('sha256').update(yaml).update('\0').update(files).digest('hex');
-  const keep = insertRevision({ id: newId('rev', now), tenant, slug, file, yaml, files, hash, created_at: now });
+  const { files, hash } = contentOf(project);
+  const keep = insertRevision({ id, tenant, slug, file, yaml, files, hash, created_at: now });
   if (was !== undefined) return [keep, updateProject({ tenant, slug, name, hash, was }, 1)];
   const made = { id: newId('prj', now), tenant, slug, name, source, hash, created_at: now };
   return [keep, insertProject(made, 1)];

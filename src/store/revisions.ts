@@ -1,4 +1,5 @@
 /** Revisions of projects: the YAML and its files as they were accepted, kept because what came in under one is rendered under it. */
+import { newId } from '../lib/ids.ts';
 import { putInForce, type ProjectSource } from './projects.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
@@ -57,7 +58,7 @@ export async function saveOperator(store: Store, email: string, now: number): Pr
 
 /** Keeps this content as the current revision of a project on disk and answers its id. */
 export async function saveRevision(store: Store, project: ProjectSource, now: number): Promise<string> {
-  const [{ rows }] = await store.write(putInForce(project, undefined, now));
+  const [{ rows }] = await store.write(putInForce(project, { was: undefined, id: newId('rev', now) }, now));
   return rows[0]?.id ?? '';
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { newId } from '../../src/lib/ids.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import {
   countProjects,
@@ -7,6 +8,7 @@ import {
   insertApiProject,
   listProjects,
   putInForce,
+  revisionWith,
   storedProjects,
   type ProjectSource,
 } from '../../src/store/projects.ts';
@@ -34,7 +36,7 @@ async function open(): Promise<Store> {
 }
 
 async function put(store: Store, project: Partial<ProjectSource>, was: string | undefined, now: number) {
-  const [{ rows }] = await store.write(putInForce({ ...PUSH, ...project }, was, now));
+  const [{ rows }] = await store.write(putInForce({ ...PUSH, ...project }, { was, id: newId('rev', now) }, now));
   return rows[0]?.id ?? '';
 }
 
@@ -46,6 +48,8 @@ test('what is put in force is listed with its tenant’s address; the same conte
   expect(await storedProjects(store)).toMatchObject([
     { tenant: 'ten_a', slug: 'a', name: 'B', source: 'push', revision: second, email: 'a@example.org', domains: [] },
   ]);
+  expect(await revisionWith(store, PUSH)).toBe(first);
+  expect(await revisionWith(store, { ...PUSH, yaml: 'a: 3' })).toBeUndefined();
   expect(await put(store, {}, second, 30)).toBe(first);
   expect((await revisionsOf(store, PUSH)).map(({ id }) => id)).toEqual([first, second]);
   expect(await findRevisionOf(store, PUSH, second)).toMatchObject({ yaml: 'a: 2' });

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { DomainReport, Domains } from '../../access/domains.ts';
 import { mayTouch, type Principal } from '../../access/principal.ts';
+import { MOST_DOMAINS } from '../../access/pushes.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
@@ -14,7 +15,7 @@ import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 import { listingByName, listOf } from './listing.ts';
-import { unknownProject } from './projects.ts';
+import { domainsIn, unknownProject } from './projects.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
 export interface DomainsParts {
@@ -84,6 +85,9 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
     if (known !== undefined) return conflict(`${name} belongs to the project ${known.project.slug}.`);
     if (name === server.server.hostname && tenant !== OPERATOR) {
       return conflict(`${name} is the name of the server itself.`);
+    }
+    if (domainsIn(snapshot(), tenant, slug).length >= MOST_DOMAINS) {
+      return conflict(`${slug} has ${MOST_DOMAINS} domains, which is the most that a project may have.`);
     }
     const now = clock.now();
     const token = randomBytes(16).toString('hex');

@@ -119,10 +119,17 @@ describe('a push', () => {
       ],
     });
     const events = await world.daemon.store.read.selectFrom('events').selectAll().orderBy('id').execute();
-    expect(events.filter(({ type }) => type === 'config.pushed').map(({ tenant }) => tenant)).toEqual([
-      ana.tenant,
-      ana.tenant,
-    ]);
+    const told = events.filter(({ type }) => type === 'config.pushed');
+    expect(told.map(({ tenant }) => tenant)).toEqual([ana.tenant, ana.tenant]);
+    expect(told.map(({ data }) => JSON.parse(data) as unknown)).toContainEqual({
+      project: 'shop',
+      revision: await revisionOf(ana, 'shop'),
+      changes: [
+        { op: 'change', path: 'domains.shop.test.forms.contact.name' },
+        { op: 'add', path: 'domains.shop.test.forms.contact.rateLimit' },
+      ],
+      count: 2,
+    });
   });
 
   test('that is not valid is told with path, line and column, and changes nothing', async () => {
