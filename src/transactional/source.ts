@@ -12,11 +12,12 @@ import { messageIdOf, readEmail, type KeptEmail } from './email.ts';
 export function createTransactionalSource({ store, desk }: { store: Store; desk: Desk }): Source {
   async function attachmentsOf(id: string, email: KeptEmail): Promise<Attachment[]> {
     return Promise.all(
-      email.attachments.map(async ({ filename, content_type: contentType }, position) => ({
-        filename,
-        contentType,
-        content: await readAttachment(store, id, position),
-      })),
+      email.attachments.map(async ({ filename, content_type: contentType, size }, position) => {
+        const content = await readAttachment(store, id, position);
+        // Where another try has just stored the finished mail, that is read the next time.
+        if (content.length !== size) throw new Error(`attachment ${position} of ${id} is not there`);
+        return { filename, contentType, content };
+      }),
     );
   }
 
