@@ -19,6 +19,10 @@ export interface InboundRow {
   trace: string;
   /** JSON: what was found of SPF, DKIM, DMARC and ARC (mail/authenticate). */
   verdicts: string;
+  /** JSON: the messages (`msg_…`) that it became; none for a bounce. */
+  messages: string;
+  /** When to look whether its bytes are needed any longer; null once they are gone. */
+  raw_due: number | null;
   created_at: number;
 }
 

@@ -1,0 +1,180 @@
+/**
+ * What becomes of mail for an address, decided at RCPT from the frozen snapshot alone: whatever is not accepted here is
+ * never taken, so that nothing has to be bounced later. Nothing here forwards for a stranger: an address is either in the
+ * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
+ */
+import { routeOf } from '../config/forwarding.ts';
+import type { Domain, Snapshot } from '../config/snapshot.ts';
+import { parseAddress, type Address } from '../lib/addresses.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { DomainStatus } from '../store/tables.ts';
+
+/** What the decision is made from. */
+export interface Directory {
+  readonly snapshot: Snapshot;
+  /** What DNS has said of a domain of the snapshot. */
+  status(domain: string): DomainStatus | undefined;
+  /** The message (`msg_…`) that this address is the return path of; undefined where we did not make it. */
+  openReturnPath(address: string): string | undefined;
+  /** The sender that this SRS address stands for; undefined where we did not make it, or too long ago. */
+  openSrs(address: string): string | undefined;
+  /** What the reply address stands for; undefined where we did not make it. */
+  openReply(address: Address): ReplyTicket | undefined;
+}
+
+/** Whose conversation a reply address continues. */
+export interface ReplyTicket {
+  readonly tenant: string;
+  /** As the one who made it knows it. */
+  readonly token: string;
+}
+
+interface Ours {
+  /** As it is known here: `postmaster` is `postmaster@<hostname>`. */
+  readonly original: string;
+  readonly domain: string;
+  readonly tenant: string;
+}
+
+export type Accepted =
+  /** It goes on to these addresses, at least one. */
+  | ({ readonly kind: 'forward'; readonly targets: readonly string[] } & Ours)
+  /** It is taken, and forgotten. */
+  | ({ readonly kind: 'discard' } & Ours)
+  /** A bounce of a message of ours. */
+  | ({ readonly kind: 'bounce'; readonly message: string } & Ours)
+  /** A bounce of what we forwarded: it goes on to the one who sent that. */
+  | ({ readonly kind: 'srs'; readonly sender: string } & Ours)
+  | ({ readonly kind: 'reply'; readonly ticket: ReplyTicket } & Ours);
+
+export interface Refused {
+  readonly kind: 'refuse';
+  /** `550 5.1.1 …` */
+  readonly reply: string;
+  /** A stable name, for the log and whoever filters it. */
+  readonly reason: string;
+  /** Whose address it is; null where it is nobody's. */
+  readonly domain: string | null;
+  readonly tenant: string | null;
+}
+
+export type Decision = Accepted | Refused;
+
+/** What becomes of mail from `sender` (empty: the null sender) for the address as it stood in RCPT. */
+export function decideRecipient(text: string, sender: string, directory: Directory): Decision {
+  const { server } = directory.snapshot.server;
+  if (text.toLowerCase() === 'postmaster') return toOperator(`postmaster@${server.hostname}`, directory);
+  const address = parseAddress(text);
+  // Quoted locals, literals, lists, dots at the end: whatever we do not read in one way alone.
+  if (address === undefined) return relayDenied();
+  if (address.domain === server.hostname) {
+    const decision = atHostname(address, sender, directory);
+    if (decision !== undefined) return decision;
+  }
+  return atDomain(address, directory);
+}
+
+/** Addresses that this server made itself, and its postmaster's. */
+function atHostname(address: Address, sender: string, directory: Directory): Decision | undefined {
+  const local = address.local.toLowerCase();
+  const ours = { original: address.address, domain: address.domain, tenant: OPERATOR };
+  if (local === 'postmaster') return toOperator(address.address, directory);
+  if (local.startsWith('b+')) {
+    const message = directory.openReturnPath(address.address);
+    return message === undefined ? noToken('return_path', ours) : { kind: 'bounce', message, ...ours };
+  }
+  if (/^srs[01][=+-]/.test(local)) {
+    // Whoever is not bouncing has no business with it, and would have found a way to mail strangers through us.
+    const original = sender === '' ? directory.openSrs(address.address) : undefined;
+    return original === undefined ? noToken('srs', ours) : { kind: 'srs', sender: original, ...ours };
+  }
+  if (directory.snapshot.domains.has(address.domain)) return undefined;
+  return unknown(ours);
+}
+
+function atDomain(address: Address, directory: Directory): Decision {
+  const { snapshot } = directory;
+  const { domain: name } = address;
+  const domain = snapshot.domains.get(name);
+  if (domain === undefined) return snapshot.unavailable.has(name) ? mending(name) : relayDenied();
+  const ours = { original: address.address, domain: name, tenant: domain.project.tenant };
+  if (!isVerified(name, directory)) {
+    const reply = `451 4.7.1 ${name} is not verified yet: its owner has to publish its DNS records`;
+    return { kind: 'refuse', reply, reason: 'domain_not_verified', domain: name, tenant: ours.tenant };
+  }
+  const local = address.local.toLowerCase();
+  const { forwarding } = domain.config;
+  if (local.startsWith('reply+') && !Object.hasOwn(forwarding, `${local}@${name}`)) {
+    const ticket = directory.openReply(address);
+    if (ticket !== undefined) return { kind: 'reply', ticket, ...ours };
+  }
+  // Some servers read a route in these; a catch-all must not make us pass one on.
+  if (/[%!]/.test(local) && !Object.hasOwn(forwarding, `${local}@${name}`)) return relayDenied(ours);
+  const route = routeOf(forwarding, name, address.local);
+  if (typeof route === 'object') return follow(address, ours, directory);
+  // RFC 5321 §4.5.1, RFC 2142: somebody must be there.
+  if (local === 'postmaster' || local === 'abuse') {
+    return { kind: 'forward', targets: [ownerOf(domain, snapshot)], ...ours };
+  }
+  if (route === 'discard') return { kind: 'discard', ...ours };
+  return unknown(ours, route === 'reject' ? 'rejected' : 'unknown_recipient');
+}
+
+/**
+ * Follows the forwarding to where it ends, through domains of ours on the way: their mail hosts are this server, which
+ * delivers nothing to itself. An address of ours that leads nowhere stays, and bounces.
+ */
+function follow(start: Address, ours: Ours, directory: Directory): Decision {
+  const seen = new Set<string>();
+  const targets = new Set<string>();
+  const ahead = [start];
+  let discarded = false;
+  for (let address = ahead.pop(); address !== undefined; address = ahead.pop()) {
+    const key = address.address.toLowerCase();
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const domain = directory.snapshot.domains.get(address.domain);
+    const held = domain !== undefined && isVerified(domain.name, directory) ? domain : undefined;
+    const route = held && routeOf(held.config.forwarding, held.name, address.local);
+    if (typeof route === 'object') ahead.push(...route.flatMap((target) => parseAddress(target) ?? []).reverse());
+    else if (route === 'discard') discarded = true;
+    else targets.add(address.address);
+  }
+  if (targets.size > 0) return { kind: 'forward', targets: [...targets], ...ours };
+  if (discarded) return { kind: 'discard', ...ours };
+  const { domain, tenant } = ours;
+  return { kind: 'refuse', reply: '554 5.4.6 forwarding goes round in a loop', reason: 'loop', domain, tenant };
+}
+
+function isVerified(domain: string, { status }: Directory): boolean {
+  const known = status(domain);
+  return known === 'verified' || known === 'degraded';
+}
+
+function ownerOf({ project }: Domain, { server }: Snapshot): string {
+  return project.config.project.owner ?? project.contact ?? server.server.operator;
+}
+
+function toOperator(original: string, { snapshot }: Directory): Accepted {
+  const { hostname: domain, operator } = snapshot.server.server;
+  return { kind: 'forward', original, domain, tenant: OPERATOR, targets: [operator] };
+}
+
+function relayDenied(ours?: Ours): Refused {
+  const reply = '550 5.7.1 this server does not relay';
+  return { kind: 'refuse', reply, reason: 'relay_denied', domain: ours?.domain ?? null, tenant: ours?.tenant ?? null };
+}
+
+function unknown({ domain, tenant }: Ours, reason = 'unknown_recipient'): Refused {
+  return { kind: 'refuse', reply: '550 5.1.1 there is no such address here', reason, domain, tenant };
+}
+
+function noToken(reason: 'return_path' | 'srs', { domain, tenant }: Ours): Refused {
+  const reply = '550 5.1.1 this address is not one that we gave out';
+  return { kind: 'refuse', reply, reason: `invalid_${reason}`, domain, tenant };
+}
+
+function mending(domain: string): Refused {
+  const reply = `451 4.3.5 the configuration of ${domain} is being mended`;
+  return { kind: 'refuse', reply, reason: 'domain_unavailable', domain, tenant: null };
+}
