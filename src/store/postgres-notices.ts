@@ -31,7 +31,7 @@ export function createNotices(url: string, pool: pg.Pool): Notices {
 
   async function keepListening(hear: (topic: Topic) => void, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const client = new pg.Client({ connectionString: url, keepAlive: true });
+      const client = new pg.Client({ connectionString: url, keepAlive: true, connectionTimeoutMillis: 10_000 });
       const broken = new AbortController();
       client.on('error', () => broken.abort());
       client.on('end', () => broken.abort());
