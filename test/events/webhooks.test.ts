@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
 import { replayEvent, replaySince } from '../../src/events/replay.ts';
 import { adoptWebhooks } from '../../src/events/targets.ts';
+import { createWebhooks } from '../../src/events/webhooks.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import { insertFile } from '../../src/store/files.ts';
 import { disableWebhook, enableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
@@ -270,6 +272,32 @@ test('a daemon that dies between the try and the answer: the next one sends it u
   expect(world.seen).toHaveLength(2);
   expect(world.seen[1]?.id).toBe(world.seen[0]?.id);
   expect(await world.deliveries()).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+});
+
+test('deliveries are forgotten after thirty days, whatever became of them', async () => {
+  const world = await eventWorld();
+  await world.hook();
+  await world.record();
+  await world.turn();
+  world.clock.advance(29 * DAY);
+  await world.record();
+  world.reply = () => answered(500);
+  await world.turn();
+  const webhooks = createWebhooks({
+    store: world.store,
+    clock: world.clock,
+    log: silentLog,
+    random: () => 0.5,
+    snapshot: () => world.snapshot,
+    mailOwner: () => Promise.resolve([]),
+    wakeMail: () => undefined,
+    door: { request: () => Promise.resolve(answered(200)), objection: () => Promise.resolve(undefined) },
+  });
+  await webhooks.sweep();
+  expect(await world.deliveries()).toHaveLength(2);
+  world.clock.advance(DAY + SECOND);
+  await webhooks.sweep();
+  expect(await world.deliveries()).toMatchObject([{ state: 'pending' }]);
 });
 
 test('a new secret signs beside the one before for a day', async () => {
