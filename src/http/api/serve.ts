@@ -16,13 +16,14 @@ import { admit } from '../auth.ts';
 import { isJson } from '../body.ts';
 import { decoderOf, parameterOf } from '../charset.ts';
 import { bodyTooLarge, collect, discardRest } from '../collect.ts';
-import { refuse, type Refusal } from '../errors.ts';
+import { refuse, unavailable, type Refusal } from '../errors.ts';
 import { header, tighter, type Exchange } from '../exchange.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { malformed, unknownCharset } from '../parsed.ts';
 import { rateLimited } from '../rate.ts';
 import { invalid } from './issues.ts';
 import { refusedApi } from './refused.ts';
+import { Room } from './room.ts';
 import type { Outcome, Route } from './route.ts';
 
 export interface ServeParts {
@@ -43,6 +44,7 @@ export type Serve = (route: Route, exchange: Exchange, params: Readonly<Record<s
 /** The function that serves all routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
 export function createServe(parts: ServeParts): Serve {
   const { authenticator, idempotency, takeAccount, used, log } = parts;
+  const room = new Room();
 
   return async (route, exchange, params) => {
     const principal = await asker(route, exchange);
@@ -63,12 +65,23 @@ export function createServe(parts: ServeParts): Serve {
   }
 
   async function attempt(asked: Asked): Promise<Outcome> {
-    const { route, exchange, principal } = asked;
+    const { exchange, principal } = asked;
     const verdict = principal && (await takeAccount(principal));
     if (verdict !== undefined) {
       exchange.limit = tighter(exchange.limit, verdict);
       if (!verdict.allowed && !exchange.local) return rateLimited(verdict, exchange.at);
     }
+    const leave = room.enter(principal?.tenant.id ?? '', sizeOf(asked));
+    if (leave === undefined) return unavailable('Too many large requests are in progress.');
+    try {
+      return await begin(asked);
+    } finally {
+      leave();
+    }
+  }
+
+  async function begin(asked: Asked): Promise<Outcome> {
+    const { route, exchange, principal } = asked;
     const body = route.body === undefined ? undefined : await readText(exchange, route);
     if (typeof body === 'object') return body;
     const key = route.idempotent === true ? header(exchange.request, 'idempotency-key') : undefined;
@@ -126,6 +139,14 @@ interface Asked {
   readonly params: Readonly<Record<string, string>>;
   /** Nobody where the route needs no key. */
   readonly principal: Principal | undefined;
+}
+
+/** Bytes of the body at most, as far as they are known before it comes. */
+function sizeOf({ route, exchange }: Asked): number {
+  if (route.body === undefined) return 0;
+  const { 'content-length': length, 'transfer-encoding': coding } = exchange.request.headers;
+  const most = route.bodyLimit?.(exchange) ?? BODY;
+  return Math.min(most, coding === undefined ? Number(length ?? 0) : most);
 }
 
 /** The body as text, or why it cannot be read. */
