@@ -158,8 +158,8 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
-  const listening = () => addresses?.tcp ?? [];
-  const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, listening, wakeMail: wake });
+  const here = { listening: () => addresses?.tcp ?? [] };
+  const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, ...here, wakeMail: wake });
   await webhooks.adopt();
 
   const freeSpace = watchFreeSpace(databaseFile(server), { clock, log });
