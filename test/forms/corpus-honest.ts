@@ -472,6 +472,61 @@ export const HONEST: readonly (readonly [what: string, fields: Sent])[] = [
     },
   ],
   [
+    'a customer of a web agency who knows the words',
+    {
+      ...ana,
+      message:
+        'I would like a free quote for a website redesign, SEO and Google Ads. Our site https://a.example is not on the first page of Google.',
+    },
+  ],
+  [
+    'a customer of a marketing agency',
+    {
+      ...ana,
+      message:
+        'Can you help us get more customers with Google Ads and Facebook Ads? Our website https://a.example needs more traffic.',
+    },
+  ],
+  [
+    'a manufacturer who buys',
+    {
+      ...ana,
+      message:
+        'We are a manufacturer of furniture in Portugal and need 500 m of your fabric. Please send us your price list. WhatsApp: +351 912 345 678, www.moveis.example',
+    },
+  ],
+  [
+    'a broken shop',
+    {
+      ...ana,
+      message: 'The 20% discount code does not work and the button “Order now” is broken: https://shop.example/cart',
+    },
+  ],
+  [
+    'somebody who wants no more mail',
+    {
+      ...ana,
+      message:
+        'I want to unsubscribe from your newsletter, but https://shop.example/unsubscribe answers 404. A limited time offer every day is too much.',
+    },
+  ],
+  [
+    'a plumber',
+    {
+      ...ana,
+      message:
+        'Are you still looking for a plumber? I saw your ad and could start on Monday. Call or WhatsApp me at 0600 000 000.',
+    },
+  ],
+  [
+    'an investor’s taxes',
+    {
+      ...ana,
+      message:
+        'I made money with bitcoin and crypto trading last year and need a tax adviser. Is the first consultation free? My exchange is https://x.example.',
+    },
+  ],
+  [
     'a customer of a bank',
     {
       ...ana,
@@ -551,6 +606,116 @@ export const HONEST: readonly (readonly [what: string, fields: Sent])[] = [
       name: 'Poet',
       message:
         'The rain, the rain, the rain again,\nit falls upon the window pane,\nthe rain, the rain, upon the plain,\nand I am waiting for the train.',
+    },
+  ],
+  [
+    'a house owner',
+    {
+      ...ana,
+      message:
+        'Hi, I found your website through a friend. Could you send me a quote for painting two rooms, about 40 m2? You can reach me on WhatsApp: +49 170 1234567.',
+    },
+  ],
+  [
+    'another manufacturer',
+    {
+      ...ana,
+      message:
+        'We are a manufacturer of cosmetics in Lyon and would like to sell your packaging. Our catalogue: https://cosmetics.example. Are you looking for distributors?',
+    },
+  ],
+  [
+    'a student who quotes an advertisement',
+    {
+      ...ana,
+      message:
+        'Do you have a limited-time offer for students? I saw 20% off on Instagram but the page https://shop.example/sale says sign up now and then nothing happens.',
+    },
+  ],
+  [
+    'a gift card that fails',
+    {
+      ...ana,
+      message: 'I bought a gift card worth 50 euros and it does not work at checkout. Order 12345. Please help.',
+    },
+  ],
+  [
+    'a domain that expires',
+    {
+      ...ana,
+      message:
+        'My domain registration expires next week. How do I renew now with the new price? Customer 4711, https://panel.example',
+    },
+  ],
+  [
+    'a developer who applies',
+    {
+      ...ana,
+      message:
+        'I am a web developer from India, living in Munich, and would like to apply for the position on your site: https://jobs.example/1. Portfolio: https://dev.example',
+    },
+  ],
+  [
+    'a fundraiser',
+    { ...ana, message: 'Our casino night fundraiser needs 10 tables. Free quote please! We would like to book today.' },
+  ],
+  [
+    'a school',
+    {
+      ...ana,
+      message: "I'm reaching out on behalf of our school to ask whether you would be open to a visit by 20 pupils.",
+    },
+  ],
+  [
+    'a French link that is broken',
+    {
+      ...ana,
+      message:
+        "Je souhaite m'inscrire au cours de yoga; votre site dit inscrivez-vous ici mais le lien https://yoga.example ne marche pas.",
+    },
+  ],
+  [
+    'a German host',
+    {
+      ...ana,
+      message:
+        'Wir bieten Ihnen gerne unsere Räume für Ihr Konzert an, 200 Plätze, kostenlos. Bilder: https://kirche.example',
+    },
+  ],
+  [
+    'a loan for a car',
+    {
+      ...ana,
+      message: 'Can I get a loan for a used car with you? My bad credit is from 2015. What is the interest rate?',
+    },
+  ],
+  [
+    'an association',
+    {
+      ...ana,
+      message:
+        'Please put a link on your page to our association: https://verein.example. You promised this in the meeting.',
+    },
+  ],
+  [
+    'a page that is broken',
+    {
+      ...ana,
+      message: 'Your website is not working on my phone. The order page has errors. I want to buy now but cannot pay.',
+    },
+  ],
+  [
+    'a Russian buyer',
+    {
+      ...ana,
+      message: 'Здравствуйте, можно ли у вас купить недорогой ноутбук для учёбы? Пишите в whatsapp +7 900 000 00 00',
+    },
+  ],
+  [
+    'a Spanish buyer',
+    {
+      ...ana,
+      message: 'Hola, ¿hacen envíos a Canarias? En la web pone haga clic aquí pero no funciona https://tienda.example',
     },
   ],
 ];

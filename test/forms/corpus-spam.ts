@@ -302,4 +302,232 @@ export const SPAM: readonly (readonly [what: string, fields: Sent])[] = [
         'Hello, I am reaching out to learn who is responsible for partnerships at your company. Looking forward to hearing from you.',
     },
   ],
+  [
+    'a chat widget',
+    {
+      ...kevin,
+      message:
+        "Hello, my name is Eric and unlike a lot of emails you might get, I wanted to instead provide you with a word of encouragement – Congratulations. Talk With Web Visitor is a software widget that works on your site. CLICK HERE https://talkwithwebvisitors.example to try it. If you'd like to unsubscribe click here https://talk.example/unsub.aspx?d=x",
+    },
+  ],
+  [
+    'a directory',
+    {
+      ...kevin,
+      message:
+        'Hi there, we noticed your domain is not listed in our directory. Submit your site to 1,000+ search engines and get traffic today: https://listing.example',
+    },
+  ],
+  [
+    'a link asked for',
+    {
+      ...kevin,
+      message:
+        'Good day. I would like to know if it is possible to place a link on your site to ours. How much do you charge for a guest article with a do-follow link?',
+    },
+  ],
+  [
+    'a banker',
+    {
+      ...kevin,
+      message:
+        'I have a proposal worth 25 Million USD. I am the manager of a bank in Burkina Faso. Contact me at mr.john@mail.example for details.',
+    },
+  ],
+  [
+    'leads again',
+    {
+      ...kevin,
+      message:
+        'Hey, are you still looking for quality leads? We provide verified email data of decision makers in your industry. Let me know your target and I will send counts and pricing.',
+    },
+  ],
+  [
+    'advertising',
+    {
+      ...kevin,
+      message:
+        'Your website could be making more money. I help businesses like yours get more customers with Facebook Ads. Can we hop on a 10 min call? https://calendly.example/x',
+    },
+  ],
+  [
+    'hosting',
+    {
+      ...kevin,
+      message: 'Cheap hosting and VPS servers with 80% off only today! order here https://host.example/promo',
+    },
+  ],
+  [
+    'a trading robot',
+    {
+      ...kevin,
+      message: 'Earn $5000 weekly trading Bitcoin with our AI robot. Register free https://tinyurl.com/abcd',
+    },
+  ],
+  [
+    'a Russian pitch',
+    {
+      ...kevin,
+      message: 'Привет! Предлагаю услуги по продвижению сайта в Яндексе и Google. Пишите в телеграм @seoguru',
+    },
+  ],
+  [
+    'a Russian pitch to forums',
+    { ...kevin, message: 'Раскрутка и продвижение сайтов, прогон Хрумером по 300 000 сайтов https://t.me/hrumer' },
+  ],
+  ['diplomas', { ...kevin, message: 'Купить диплом о высшем образовании недорого https://diplom.example' }],
+  [
+    'messages to forms',
+    {
+      ...kevin,
+      message:
+        'Hello! Do you know it is possible to send requests legally? When such requests are sent, no personal data is used and messages are sent to forms specifically designed to receive messages. Contact us. Telegram - @FeedbackFormEU WhatsApp +375259112693',
+    },
+  ],
+  [
+    'a factory',
+    {
+      ...kevin,
+      message:
+        'Dear owner, We are manufacturer of LED lights from Shenzhen China with competitive price. Please see our catalog www.ledlights.example',
+    },
+  ],
+  [
+    'a German crypto system',
+    {
+      ...kevin,
+      message: 'Ich bin Millionär geworden mit diesem Bitcoin-System! Melden Sie sich hier an: https://geld.example',
+    },
+  ],
+  ['dating again', { ...kevin, message: 'Sex dating in your city, beautiful women looking for sex https://is.gd/xyz' }],
+  [
+    'a false complaint',
+    {
+      ...kevin,
+      message:
+        'Your site has been reported for copyright infringement. Download the evidence: https://drive.example/file/evidence.zip',
+    },
+  ],
+  [
+    'followers again',
+    {
+      ...kevin,
+      message: 'We can supply you with 10,000 real Instagram followers and likes. Order at https://smm.example',
+    },
+  ],
+  [
+    'a loan again',
+    {
+      ...kevin,
+      message: 'Get your business loan approved today. No credit check, low interest. Apply at https://loan.example',
+    },
+  ],
+  ['pills again', { ...kevin, message: 'Male enhancement pills, buy now 70% discount http://pharma.example' }],
+  [
+    'investors',
+    {
+      ...kevin,
+      message: 'LOOKING FOR INVESTORS. We fund projects from $1M to $5B at 3% interest. Contact: fund@example.com',
+    },
+  ],
+  [
+    'a chatbot',
+    {
+      ...kevin,
+      message:
+        "Hi, I'm reaching out because I believe your business can benefit from our AI chatbot. It increases conversions by 40%. Would you be open to a quick demo? https://bot.example/demo",
+    },
+  ],
+  [
+    'a cheap designer',
+    {
+      ...kevin,
+      message:
+        'Greetings, I saw your website and I think we can improve its design and SEO. We charge $99 per month. Interested? Regards, Priya, Business Development Manager',
+    },
+  ],
+  [
+    'backlinks at a price',
+    {
+      ...kevin,
+      message:
+        'Get 5000 high quality backlinks for just $49. Boost your Google rankings fast! Order: https://cutt.ly/abc',
+    },
+  ],
+  [
+    'a pharmacy',
+    { ...kevin, message: 'Best online pharmacy, no prescription needed, fast delivery. http://meds.example' },
+  ],
+  [
+    'cash',
+    {
+      ...kevin,
+      message: 'Need cash fast? Payday loans approved in minutes, bad credit ok. Apply now: https://loan.example/x',
+    },
+  ],
+  [
+    'a gift card',
+    {
+      ...kevin,
+      message:
+        'Congratulations! You have been selected to receive a $1000 Walmart gift card. Click here to claim https://gift.example',
+    },
+  ],
+  [
+    'Russian databases',
+    { ...kevin, message: 'Мы предлагаем базы данных компаний по всей России и рассылку. WhatsApp +7 900 000 00 00' },
+  ],
+  [
+    'Russian crypto income',
+    { ...kevin, message: 'Ищете заработок? Инвестиции в криптовалюту с доходом 30% в месяц https://invest.example' },
+  ],
+  [
+    'a French casino',
+    { ...kevin, message: 'Casino en ligne : bonus de 200€ offert, inscrivez-vous ici https://casino.example' },
+  ],
+  [
+    'a German designer',
+    {
+      ...kevin,
+      message:
+        'Hallo, wir bieten Ihnen günstige Webseitenerstellung und SEO. Kostenlose Erstberatung unter https://agentur.example',
+    },
+  ],
+  [
+    'a domain that expires',
+    {
+      ...kevin,
+      message:
+        'We are writing to inform you that your domain registration expires. Renew now to avoid losing your domain: https://renew.example',
+    },
+  ],
+  [
+    'an Indian designer',
+    {
+      ...kevin,
+      message:
+        'I am a professional web developer from India. We can redesign your website at affordable price. Please share your number.',
+    },
+  ],
+  [
+    'stolen themes',
+    {
+      ...kevin,
+      message:
+        'Download nulled wordpress themes and plugins free https://nulled.example https://nulled.example/2 https://nulled.example/3',
+    },
+  ],
+  [
+    'sunglasses',
+    { ...kevin, message: 'Hot deals on Ray-Ban sunglasses, 90% off today only! http://rb.example http://rb2.example' },
+  ],
+  ['girls', { ...kevin, message: 'Girls want to meet you tonight: https://bit.ly/xx' }],
+  [
+    'messages through forms',
+    {
+      ...kevin,
+      message:
+        'Your message could be here. We deliver messages through contact forms to over 10 million websites. Skype: formblast',
+    },
+  ],
 ];

@@ -6,7 +6,7 @@ const ONE_LINK = new RegExp(LINK.source, 'i');
 const SHORT =
   /^(?:https?:\/\/)?(?:www\.)?(?:bit\.ly|tinyurl\.com|t\.me|cutt\.ly|is\.gd|rb\.gy|tiny\.cc|shorturl\.at|goo\.su|clck\.ru|vk\.cc|u\.to|t\.ly)\//i;
 const PERSON = /^(?:first|last|full|user|your|sur|family|given)?[ _-]?name$/i;
-const BBCODE = /\[(?:url|link)\b/i;
+const BBCODE = /\[(?:url|link)=|\[url\][^[]{0,300}\[\/url/i;
 const ANCHOR = /<a\s[^<>]{0,40}?href/gi;
 /** The most links that are looked at one by one. */
 const MOST = 1000;

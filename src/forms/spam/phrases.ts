@@ -1,40 +1,48 @@
 /**
  * What spam sells and how it addresses strangers, in the languages in which it comes most. A phrase alone is no proof: a
- * customer of a search agency asks for backlinks, a pharmacist writes of tramadol. Whole words count, each phrase once.
+ * customer of a search agency asks for backlinks, a pharmacist writes of tramadol, and whoever says that a shop is broken
+ * quotes its advertisements. Whole words count, each phrase once.
  */
 import { undisguised } from './disguise.ts';
 import type { Reason } from './reasons.ts';
 
 const GOODS = phrases(
-  'viagra|cialis|levitra|kamagra|tramadol|xanax|canadian pharmacy|online pharmacy|no prescription|cheap (?:meds|pills|viagra)|weight loss pills?|keto gummies',
-  '(?:online|crypto) casinos?|casino bonus|free spins|no deposit bonus|slot gacor|situs slot|judi online|онлайн[ -]казино|казино онлайн|бездепозитный бонус|ставки на спорт',
-  'payday loans?|loan offer|apply for (?:a|your) loan|loans? at [0-9]% (?:interest|rate)|offre de prêt|prêt entre particuliers|offerta di prestito|kredit ohne schufa|займ онлайн|микрозайм(?:ы|ов)?',
-  'replica (?:watch(?:es)?|handbags?|rolex)|double your (?:money|bitcoins?)|you have won|lottery winner|claim your (?:prize|reward|bitcoins?)|next of kin|inheritance funds?|unclaimed (?:funds?|inheritance)',
-  'adult dating|hookups?|porn|escorts|sex (?:chat|cam|dating)|nude (?:photos|pics)|hot (?:girls|women|singles)|секс знакомства|проститутки',
-  'your (?:device|computer|website|site) (?:was|has been|is) (?:hacked|infected)|i have (?:full )?access to your|recorded you|bitcoin wallet|pay the ransom',
+  'viagra|cialis|levitra|kamagra|tramadol|xanax|canadian pharmacy|online pharmacy|no prescription|cheap (?:meds|pills|viagra)|(?:weight loss|enhancement|diet) pills?|keto gummies|erectile dysfunction',
+  '(?:online|crypto) casinos?|casino (?:bonus|en ligne|online)|bonus (?:de|von|di) [0-9]+ ?€|free spins|no deposit bonus|slot gacor|situs slot|judi online|онлайн[ -]казино|казино онлайн|бездепозитный бонус|ставки на спорт',
+  'payday loans?|bad credit ok|loan offer|(?:get|apply for) your (?:business |personal )?loan|loan approved|loans? at [0-9]% (?:interest|rate)|no credit check|at [0-9]% interest|we fund projects|i am (?:the |a )?(?:manager|director|auditor) (?:of|at|with) (?:a |the )?(?:[a-z]+ ){0,2}bank|offre de prêt|prêt entre particuliers|offerta di prestito|kredit ohne schufa|займ онлайн|микрозайм(?:ы|ов)?',
+  'replica (?:watch(?:es)?|handbags?|rolex)|double your (?:money|bitcoins?)|you have won|lottery winner|claim your (?:prize|reward|bitcoins?)|have been selected to|click here to claim|\\$?[0-9]+ [a-z]+ gift card|nulled [a-z]+|next of kin|inheritance funds?|unclaimed (?:funds?|inheritance)|(?:worth|sum of|fund of|amount of) (?:usd |us\\$|\\$|€|£)?[0-9][0-9.,]* ?million|купить диплом(?:ы)?',
+  'adult dating|hookups?|porn|escorts|sex (?:chat|cam|dating)|looking for sex|nude (?:photos|pics)|(?:hot|beautiful) (?:girls|women|singles)|секс знакомства|проститутки',
+  'your (?:device|computer|website|site) (?:was|has been|is) (?:hacked|infected)|i have (?:full )?access to your|recorded you|bitcoin wallet|pay the ransom|прогон(?:ы)? (?:хрумером|по базе)|(?:cheap )?ray-?ban sunglasses|girls want to|meet you tonight',
+  '(?:millions|thousands) of (?:contact|web|feedback) ?forms?|through (?:contact|feedback) ?forms|[0-9]+ million (?:websites|sites|forms)|(?:contact|feedback) ?forms? (?:marketing|blast|mailing)|(?:requests|proposals|offers|messages) legally|such (?:requests|proposals) are sent|your (?:message|ad|offer) (?:just like this|to (?:millions|thousands))|message like this one|(?:place|put) (?:a|our) link on your|how much do you charge for (?:a )?(?:guest|sponsored|link)|(?:developer|designer|expert) from india',
 );
 
 const GOODS_UNSPACED = /代开发票|在线赌场|百家乐|博彩|成人视频|刷单/g;
 
 const PITCH = phrases(
-  'backlinks?|dofollow|do-follow|guest post(?:s|ing)?|sponsored posts?|link (?:building|insertions?)|domain authority|seo (?:services?|packages?|experts?|agency|audit)|(?:website|web|organic|targeted) (?:traffic|visitors)',
-  'web (?:design|development) (?:services?|company|agency)|website (?:redesign|development)|mobile app development|digital marketing (?:agency|services?|company)|explainer videos?|lead generation|(?:b2b|email|business) (?:leads?|lists?|databases?)|qualified leads',
-  '(?:bitcoin|crypto|forex) (?:investments?|trading|signals?)|trading (?:bots?|signals?|platform)|investment opportunity|passive income|make money|extra income|work from home|financial freedom|merchant cash advance|business (?:loans?|funding)|working capital',
-  '(?:instagram|tiktok|youtube|facebook) (?:followers|likes|views)|buy followers|google reviews?|negative reviews|wikipedia page|essay writing|virtual assistants?|dedicated developers?|white[ -]label',
+  'seo|backlinks?|dofollow|do-follow|guest (?:posts?|posting|articles?)|sponsored posts?|link (?:building|insertions?)|domain authority|search engine optimi[sz]ation|search engines|(?:website|web|organic|targeted|more|get) (?:traffic|visitors)',
+  'web (?:design|development) (?:services?|company|agency)|website (?:redesign|development)|(?:mobile )?app development|digital marketing|explainer videos?|(?:facebook|google) ads|lead generation|(?:b2b|email|business|contact|verified) (?:leads?|lists?|data(?:bases?)?)|(?:quality|qualified|verified) leads|decision[ -]makers',
+  'инвестиции в криптовалюту|доход(?:ом|ность)? (?:от )?[0-9]+ ?%|ищете (?:заработок|подработку)|bitcoin(?:-system)?|(?:bitcoin|crypto|forex) (?:investments?|trading|signals?)|trading (?:bots?|signals?|platform|robots?)|investment opportunity|passive income|make money|making more money|extra income|work from home|financial freedom|merchant cash advance|business (?:loans?|funding)|working capital|looking for investors',
+  '(?:instagram|tiktok|youtube|facebook|real) (?:followers|likes|views|subscribers|instagram followers)|buy followers|google reviews?|negative reviews|wikipedia page|essay writing|virtual assistants?|dedicated developers?|white[ -]label|(?:cheap|vps) (?:hosting|servers?)',
   'posicionamiento (?:seo|web)|ganar dinero|référencement (?:naturel|web|google)|gagner de l.argent|suchmaschinenoptimierung|linkaufbau|geld verdienen|passives einkommen|guadagnare online|ganhar dinheiro|pozycjonowanie stron',
-  'продвижение сайт(?:а|ов)|раскрутка сайт(?:а|ов)|обратны[ех] ссыл(?:ки|ок)|заработок (?:в интернете|без вложений|на дому)|пассивный доход|рассылк[аиу] по (?:формам|базе)|базы? данных (?:email|компаний)',
+  'продвижени[ею] (?:вашего )?сайт(?:а|ов)|раскрутк[аиу](?: и продвижение)? сайт(?:а|ов)|обратны[ех] ссыл(?:ки|ок)|заработок (?:в интернете|без вложений|на дому)|пассивный доход|рассылк[аиу] по (?:формам|базе)|базы? данных (?:email|компаний)',
 );
 
 const PITCH_UNSPACED = /谷歌(?:排名|优化|推广)|外链|seo优化|加微信|点击链接|今すぐクリック|稼げる副業/gi;
 
 const APPROACH = phrases(
-  'i (?:just )?(?:came across|found|visited|checked|was (?:on|looking at|browsing)|reviewed) your (?:website|web ?site|site)|while (?:browsing|visiting|checking|searching|reviewing) (?:through )?your (?:website|site)|(?:errors|issues|problems) (?:on|with|in) your (?:website|site)',
-  '(?:first|top|1st) (?:page|position|rank) (?:of|on|in) google|page (?:1|one) (?:of|on) google|top of google|rank(?:ing)? (?:#1|higher)(?: (?:on|in) google)?|(?:rank|ranking|redesign|improve|promote|optimi[sz]e|grow) your (?:website|web ?site|site|business|online)|your (?:website|site|web ?site).{0,20}(?:rank(?:s|ing)?|not (?:ranking|visible|appearing))',
-  '(?:increase|boost|grow|improve|double) (?:your )?(?:web ?site |online )?(?:traffic|sales|rankings?|revenue|visibility|leads)|more (?:traffic|customers|leads) (?:to|for) your|(?:send|share|email) you (?:a |an |our |the |some )?(?:free )?(?:quote|proposal|audit|price ?list|pricing|packages|details|samples|report)',
-  'free (?:quote|audit|proposal|consultation|analysis|mockup)|to (?:opt[ -]out|unsubscribe)|opt[ -]out|reply (?:with )?(?:stop|remove|unsubscribe|no)|(?:not )?interested\\? (?:just )?reply|if you (?:are|re) interested|act now|limited[ -]time offer|100% guaranteed|guaranteed (?:results?|returns?|profits?|income)|risk[ -]free|money[ -]back guarantee|no obligations?',
-  'millions of (?:contact|web) ?forms?|contact ?forms? (?:marketing|blast|submissions?|messages)|your (?:message|ad|offer) (?:just like this|to (?:millions|thousands))|message like this one|earn (?:up to )?[$€£]? ?[0-9][0-9.,]*(?: ?[$€£])? (?:per|a|every|each) (?:day|week|month|hour)|whatsapp (?:me|us)|click (?:here|the link|below)|sign up (?:now|today)',
-  'primera página de google|première page de google|prima pagina di google|primeira página do google|(?:seite|platz) 1 (?:bei|auf) google|klicken sie hier|haga clic aquí|cliquez ici|вывести (?:ваш )?сайт в топ|в топ (?:10 )?(?:яндекса|гугл|google|яндекс)|переходите по ссылке|жми(?:те)? сюда',
+  '(?:i|we) (?:just )?(?:came across|found|saw|visited|noticed|checked|was (?:on|looking at|browsing)|reviewed) your (?:website|web ?site|site|domain)|while (?:browsing|visiting|checking|searching|reviewing) (?:through )?your (?:website|site)|(?:errors|issues|problems) (?:on|with|in) your (?:website|site)|(?:website|business|businesses|companies|sites?) like yours?',
+  'your (?:website|web ?site|site|domain|business) (?:could|is not|isn.t|has been reported|may|might be|needs|deserves|was not)|submit your (?:site|website)|(?:first|top|1st) (?:page|position|rank) (?:of|on|in) google|page (?:1|one) (?:of|on) google|top of google|rank(?:ing)? (?:#1|higher)(?: (?:on|in) google)?|(?:rank|ranking|redesign|improve|promote|optimi[sz]e|grow) your (?:website|web ?site|site|business|online)',
+  '(?:increase|boost|grow|improve|double) (?:your )?(?:web ?site |online )?(?:traffic|sales|rankings?|revenue|visibility|leads)|more (?:traffic|customers|leads|clients|sales) (?:to|for) your|get you more (?:customers|clients|leads|sales)|(?:send|share|email) (?:you )?(?:a |an |our |the |some )?(?:free )?(?:quote|proposal|audit|price ?list|pricing|packages|samples|report|counts)(?: and pricing)?|see our catalog(?:ue)?|competitive prices?',
+  '(?:10|15|20|30|quick|short)[ -]?(?:min|minutes?)? call|hop on a|would you be open to|(?:works|installed) on your (?:site|website)|your (?:business|company) can benefit|i.m reaching out|please share your (?:number|phone|contact)|business development (?:manager|executive)|affordable prices?|are you (?:still )?(?:looking for|struggling|tired of)|free (?:audit|proposal|analysis|mockup|demo|quote|consultation)|to (?:opt[ -]out|unsubscribe)|opt[ -]out|(?:like|want|wish) to unsubscribe|unsubscribe (?:here|click|at)|reply (?:with )?(?:stop|remove|unsubscribe|no)|(?:not )?interested\\? (?:just )?reply|if you (?:are|re) interested|let me know your target',
+  'act now|renew now|domain (?:name )?(?:registration )?expires|limited[ -]time|for (?:just|only) [$€£][0-9]+|boost your|only today|today only|[1-9]0 ?% (?:off|discount)|(?:order|buy|register|apply|join|sign up|subscribe|start|invest) (?:now|today|here|free|at https?)|get [a-z ]{0,30}today|100% guaranteed|guaranteed (?:results?|returns?|profits?|income)|risk[ -]free|money[ -]back guarantee|no obligations?|we (?:can )?(?:supply|provide|offer|help|deliver) (?:you|your|verified|quality|businesses)|we are (?:a |the )?(?:leading |professional )?(?:manufacturer|factory|supplier|exporter)s? (?:of|from|in)',
+  '(?:earn|make) (?:up to )?[$€£]? ?[0-9][0-9.,]*k?(?: ?[$€£])? (?:per |a |every |each )?(?:day|week|month|hour|daily|weekly|monthly)|(?:telegram|whatsapp|skype|wechat) ?[-–—:] ?(?!http)@?\\+?[a-z0-9_]{4,}|whatsapp (?:me|us)|click (?:here|the link|below)|sign up (?:now|today)|dear (?:webmaster|site owner|website owner|business owner|owner|beneficiary)|kindly (?:revert|contact me)',
+  'primera página de google|première page de google|prima pagina di google|primeira página do google|(?:seite|platz) 1 (?:bei|auf) google|(?:klicken|melden) sie (?:sich )?hier|wir bieten ihnen|kostenlose (?:erst)?beratung|inscrivez-vous ici|jetzt (?:anmelden|registrieren|kaufen|sichern)|millionär geworden|haga clic aquí|cliquez ici|taux (?:de )?[0-9],?[0-9]? ?%',
+  'вывести (?:ваш )?сайт в топ|в топ (?:10 )?(?:яндекса|гугл|google|яндекс)|переходите по ссылке|жми(?:те)? сюда|предлага(?:ю|ем) (?:свои |наши )?(?:услуги|базы)|пишите в (?:телеграм+|telegram|тг|личку|whatsapp|ватсап)|в (?:яндексе|гугле) и (?:google|яндексе|гугле)',
 );
+
+/** Whoever asks for something offers nothing, whichever words of offers are quoted. */
+const ASKS =
+  /(?<![\p{L}])(?:(?:i|we) (?:need|would like|want to)|(?:i am|i.m|we are|we.re) (?:looking for|interested in)|(?:can|could) you|can (?:i|we) (?:get|have|buy|pay|order|book|still)|do you (?:offer|have|sell|make)|how do i|please help)(?![\p{L}])/iu;
 
 /** A long text shows at its beginning or its end what it is about. */
 const END = 32 * 1024;
@@ -44,15 +52,16 @@ export function phraseReasons(text: string, hasLinks: boolean): Reason[] {
   const ends = text.length <= 2 * END ? text : `${text.slice(0, END)}\n${text.slice(-END)}`;
   const plain = undisguised(ends);
   const goods = [...found(plain, GOODS), ...found(plain, GOODS_UNSPACED)];
-  const pitch = [...found(plain, PITCH), ...found(plain, PITCH_UNSPACED)];
+  const asks = ASKS.test(plain);
+  const pitch = asks ? [] : [...found(plain, PITCH), ...found(plain, PITCH_UNSPACED)];
   const approach = found(plain, APPROACH);
   const reasons: Reason[] = [];
   if (goods.length > 0) reasons.push({ name: 'goods', score: Math.min(10, goods.length * 5), detail: listed(goods) });
   if (pitch.length > 0) reasons.push({ name: 'pitch', score: Math.min(8, pitch.length * 2), detail: listed(pitch) });
   if (approach.length > 0) {
-    reasons.push({ name: 'approach', score: Math.min(12, approach.length * 3), detail: listed(approach) });
+    reasons.push({ name: 'approach', score: Math.min(asks ? 6 : 12, approach.length * 3), detail: listed(approach) });
   }
-  if (goods.length + pitch.length + approach.length >= 2 && hasLinks) {
+  if (goods.length + pitch.length + approach.length >= 2 && hasLinks && !asks) {
     reasons.push({ name: 'offer', score: 3, detail: 'such words and a link' });
   }
   return reasons;

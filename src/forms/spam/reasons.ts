@@ -21,10 +21,16 @@ export const REASONS = {
   line_breaks: { points: [3, 3], what: 'a line break in a field of one line' },
   same_text: { points: [6, 10], what: 'the same longer text in three fields or more: 6; with a link: 10' },
   repetition: { points: [4, 6], what: 'one character 50 times in a row: 4; few words over and over: 6' },
-  goods: { points: [5, 10], what: '5 for each phrase of what spam sells' },
-  pitch: { points: [2, 8], what: '2 for each trade that is offered unasked (backlinks, crypto trading, …)' },
-  approach: { points: [3, 12], what: '3 for each phrase with which such offers address strangers' },
-  offer: { points: [3, 3], what: 'two of these phrases and a link' },
+  goods: { points: [5, 10], what: '5 for each phrase that next to nobody but spam has' },
+  pitch: {
+    points: [2, 8],
+    what: '2 for each trade that spam offers (backlinks, crypto trading, …), unless somebody asks for it',
+  },
+  approach: {
+    points: [3, 12],
+    what: '3 for each phrase with which such offers address strangers; at most 6 where somebody asks for something',
+  },
+  offer: { points: [3, 3], what: 'two of these phrases and a link, where nobody asks for anything' },
   script_mismatch: {
     points: [2, 8],
     what: 'words that mix look-alike letters of two scripts: 2, from the third on 6; a link in a script that the form never uses: 2',
