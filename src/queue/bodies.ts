@@ -1,14 +1,15 @@
 /**
  * The finished bytes of messages, rendered once. What must be sent again, or to several destinations, is stored and from
  * then on read back, so that every try sends the same bytes; so is what is large, which then passes through memory in
- * pieces. Everything that is being rendered or held counts against one budget, which is the queue's back-pressure.
+ * pieces. Of a message whose rest lies in the store already only the beginning is stored. Everything that is being
+ * rendered or held counts against one budget, which is the queue's back-pressure.
  */
 import { isAscii } from 'node:buffer';
-import { bodyChunk, CHUNK_BYTES, findMessage, storeBody } from '../store/messages.ts';
+import { bodyChunk, CHUNK_BYTES, findMessage, storeBody, storePrefix } from '../store/messages.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { Budget } from './budget.ts';
-import type { Body, Opened, Prepared, Source } from './interfaces.ts';
+import type { Body, Opened, Prepared, Source, Streamed } from './interfaces.ts';
 
 export interface Bodies {
   /** A holder of the message's bytes; `release` it when its try has ended. `row` is the message, where it was just read. */
@@ -37,6 +38,7 @@ const BUDGET = 64 * 1024 * 1024;
 const RESERVE = 4 * 1024 * 1024;
 
 type Ready = Extract<Prepared, { kind: 'ready' }>;
+type Fresh = Ready | Streamed;
 
 /** One message while somebody holds it. */
 interface Entry {
@@ -44,7 +46,7 @@ interface Entry {
   message: Promise<MessageRow | undefined> | undefined;
   opened: Promise<Opened> | undefined;
   /** What was rendered here and is not stored yet. */
-  fresh: Ready | undefined;
+  fresh: Fresh | undefined;
   /** What it takes of the budget. */
   charged: number;
 }
@@ -63,10 +65,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
 
   async function open(id: string, entry: Entry): Promise<Opened> {
     try {
-      const message = await messageOf(id, entry);
-      if (message === undefined || message.body === 'dropped')
-        return { kind: 'unrenderable', reason: 'the message is gone' };
-      return message.body === 'stored' ? storedBody(message) : await render(message, entry);
+      return await openMessage(await messageOf(id, entry), entry);
     } catch (error) {
       onFault(id, error);
       // Whoever asks next tries again.
@@ -75,19 +74,45 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     }
   }
 
+  async function openMessage(message: MessageRow | undefined, entry: Entry): Promise<Opened> {
+    switch (message?.body) {
+      case undefined:
+      case 'dropped':
+        return { kind: 'unrenderable', reason: 'the message is gone' };
+      case 'stored':
+        return storedBody(message);
+      case 'prefixed':
+        return resume(message, entry);
+      case 'none':
+        return render(message, entry);
+    }
+  }
+
   async function render(message: MessageRow, entry: Entry): Promise<Opened> {
-    await budget.take(RESERVE);
-    entry.charged += RESERVE;
-    const prepared = await source.prepare(message).finally(() => refund(entry));
+    const prepared = await prepare(message, entry);
     if (prepared.kind === 'unrenderable') return prepared;
     entry.fresh = prepared;
-    entry.charged += prepared.size;
-    budget.add(prepared.size);
-    if (message.destinations === 1 && prepared.size <= CHUNK_BYTES) return freshBody(prepared);
+    charge(entry, heldBytes(prepared));
+    if (message.destinations === 1 && keptBytes(prepared) <= CHUNK_BYTES) return bodyOf(prepared);
     await keep(message.id, entry);
     refund(entry);
-    const stored = await findMessage(store, message.id);
-    return stored === undefined ? { kind: 'unrenderable', reason: 'the message is gone' } : storedBody(stored);
+    return openMessage(await findMessage(store, message.id), entry);
+  }
+
+  /** Goes on with a message of which the beginning is kept. */
+  async function resume(message: MessageRow, entry: Entry): Promise<Opened> {
+    const kept: Uint8Array[] = [];
+    for await (const piece of storedPieces(message.id)) kept.push(piece);
+    const prepared = await prepare(message, entry, Buffer.concat(kept));
+    if (prepared.kind === 'unrenderable') return prepared;
+    charge(entry, heldBytes(prepared));
+    return bodyOf(prepared);
+  }
+
+  async function prepare(message: MessageRow, entry: Entry, kept?: Uint8Array): Promise<Prepared> {
+    await budget.take(RESERVE);
+    entry.charged += RESERVE;
+    return source.prepare(message, kept).finally(() => refund(entry));
   }
 
   /** Where another daemon was faster, its bytes are the message's from now on. */
@@ -95,8 +120,9 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     const { fresh } = entry;
     if (fresh === undefined) return;
     entry.fresh = undefined;
-    const { sender, size, content } = fresh;
-    await store.write(storeBody(id, { sender, size, content, encoding: encodingOf(fresh) })).catch((error: unknown) => {
+    const unit =
+      fresh.kind === 'streamed' ? storePrefix(id, fresh) : storeBody(id, { ...fresh, encoding: encodingOf(fresh) });
+    await store.write(unit).catch((error: unknown) => {
       if (error instanceof UnmetError) return;
       entry.fresh = fresh;
       throw error;
@@ -113,6 +139,11 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
       if (piece === undefined) return;
       yield piece;
     }
+  }
+
+  function charge(entry: Entry, bytes: number): void {
+    entry.charged += bytes;
+    budget.add(bytes);
   }
 
   function refund(entry: Entry): void {
@@ -148,9 +179,32 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
   };
 }
 
-function freshBody(prepared: Ready): Body {
-  const { sender, size, content } = prepared;
-  return { kind: 'ready', sender, size, encoding: encodingOf(prepared), pieces: () => content };
+function bodyOf(prepared: Fresh): Body {
+  const { sender, size } = prepared;
+  if (prepared.kind === 'streamed') {
+    return { kind: 'ready', sender, size, encoding: prepared.encoding, pieces: () => joined(prepared) };
+  }
+  return { kind: 'ready', sender, size, encoding: encodingOf(prepared), pieces: () => prepared.content };
+}
+
+function joined({ prefix, pieces }: Streamed): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
+  const rest = pieces();
+  return Symbol.iterator in rest ? [prefix, ...rest] : following(prefix, rest);
+}
+
+async function* following(prefix: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield prefix;
+  yield* rest;
+}
+
+/** What takes memory until it is sent. */
+function heldBytes(prepared: Fresh): number {
+  return prepared.kind === 'streamed' ? Math.min(prepared.size, prepared.prefix.length + CHUNK_BYTES) : prepared.size;
+}
+
+/** What would be stored of it. */
+function keptBytes(prepared: Fresh): number {
+  return prepared.kind === 'streamed' ? prepared.prefix.length : prepared.size;
 }
 
 function encodingOf({ smtpUtf8, content }: Ready): MessageRow['encoding'] {

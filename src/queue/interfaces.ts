@@ -18,11 +18,30 @@ export type Prepared =
       /** Whether its headers need SMTPUTF8 (RFC 6531). */
       readonly smtpUtf8: boolean;
     }
+  | Streamed
   | { readonly kind: 'unrenderable'; readonly reason: string };
+
+/** A finished message of any size that is never in memory as a whole: what was made of it here, and what lies in the store. */
+export interface Streamed {
+  readonly kind: 'streamed';
+  /** Envelope sender; empty for the null sender. */
+  readonly sender: string;
+  /** Of all of it. */
+  readonly size: number;
+  readonly encoding: MessageRow['encoding'];
+  /** How it begins; kept where it must be sent again, so that every try sends the same bytes. */
+  readonly prefix: Uint8Array;
+  /**
+   * The rest, the same at each call, also while others read it; at most 256 KiB of it in memory at a time. It fails
+   * where the rest is not whole.
+   */
+  pieces(): Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+}
 
 /** Where the bytes of a message come from. It rejects where they cannot be had for now; the message then waits. */
 export interface Source {
-  prepare(message: MessageRow): Promise<Prepared>;
+  /** `kept` is how a message begins that was `streamed` before, as the row tells its sender, size and encoding: those stay. */
+  prepare(message: MessageRow, kept?: Uint8Array): Promise<Prepared>;
 }
 
 /** A finished message as the courier sends it; large ones come from the store piece by piece. */

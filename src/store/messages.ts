@@ -39,10 +39,10 @@ const byIds = define<{ ids: string }>()((db, value, dialect) =>
     .selectAll()
     .where('id', 'in', listed(value('ids'), dialect)),
 );
-const markStored = define<Pick<MessageRow, 'id' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
+const markStored = define<Pick<MessageRow, 'id' | 'body' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
   db
     .updateTable('messages')
-    .set({ body: 'stored', size: value('size'), sender: value('sender'), encoding: value('encoding') })
+    .set({ body: value('body'), size: value('size'), sender: value('sender'), encoding: value('encoding') })
     .where('id', '=', value('id'))
     .where('body', '=', 'none'),
 );
@@ -93,10 +93,21 @@ export interface FinishedMessage {
 export function storeBody(id: string, { sender, encoding, size, content }: FinishedMessage): Statement[] {
   const chunks = pieces(content).map((bytes, seq) => insertChunk({ message: id, seq, bytes }));
   // What was attached is in there now.
-  return [markStored({ id, size, sender, encoding }, 1), ...chunks, dropAttachments({ message: id })];
+  return [markStored({ id, body: 'stored', size, sender, encoding }, 1), ...chunks, dropAttachments({ message: id })];
 }
 
-/** A piece of a stored body, at most CHUNK_BYTES; undefined after the last. */
+export interface BegunMessage extends Omit<FinishedMessage, 'content'> {
+  /** How it begins; `size` is that of the whole. */
+  readonly prefix: Uint8Array;
+}
+
+/** The same for a message of which only the beginning is kept, because the rest lies in the store already. */
+export function storePrefix(id: string, { sender, encoding, size, prefix }: BegunMessage): Statement[] {
+  const chunks = pieces([prefix]).map((bytes, seq) => insertChunk({ message: id, seq, bytes }));
+  return [markStored({ id, body: 'prefixed', size, sender, encoding }, 1), ...chunks];
+}
+
+/** A piece of what is kept of a message, at most CHUNK_BYTES; undefined after the last. */
 export async function bodyChunk(store: Store, message: string, seq: number): Promise<Uint8Array | undefined> {
   const [row] = await store.select(chunk({ message, seq }));
   return row?.bytes;

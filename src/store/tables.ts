@@ -175,8 +175,11 @@ export interface MessageRow {
   domain: string;
   /** JSON for the renderer of its kind. */
   source: string;
-  /** `none`: rendered when first tried. `stored`: the finished bytes are in message_chunks. `dropped`: settled and swept. */
-  body: 'none' | 'stored' | 'dropped';
+  /**
+   * `none`: rendered when first tried. `stored`: the finished bytes are in message_chunks. `prefixed`: how they begin is
+   * there, and its source has the rest. `dropped`: settled and swept.
+   */
+  body: 'none' | 'stored' | 'prefixed' | 'dropped';
   /** Bytes of the finished message, 0 before. */
   size: number;
   /** Envelope sender of the finished message, null before. */

@@ -99,7 +99,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   async function read(submission: string, kind: MessageKind = 'notification'): Promise<Read> {
     const message = await messageOf(submission, kind);
     const prepared = await source.prepare(message);
-    if (prepared.kind !== 'ready') throw new Error(prepared.reason);
+    if (prepared.kind !== 'ready') throw new Error(prepared.kind);
     const bytes = Buffer.concat(prepared.content);
     expect(prepared.size).toBe(bytes.length);
     const mail = await simpleParser(bytes);

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { createBodies } from '../../src/queue/bodies.ts';
 import { Budget } from '../../src/queue/budget.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { Opened, Prepared } from '../../src/queue/interfaces.ts';
+import type { Opened, Prepared, Source } from '../../src/queue/interfaces.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { MessageRow } from '../../src/store/tables.ts';
@@ -107,6 +107,78 @@ describe('a message', () => {
     expect(most).toBeGreaterThan(4);
   });
 });
+
+describe('a message that is streamed', () => {
+  test('is the same for all who read it at once, and at every try once its beginning is kept', async () => {
+    const store = await openTestStore();
+    const source = streamedSource();
+    const bodies = createBodies({ store, source, onFault: () => undefined });
+    const id = await add(store);
+    const texts: string[] = [];
+    for (const keep of [false, true, false, true]) {
+      const held = bodies.hold(id);
+      const opened = await held.open();
+      expect(opened).toMatchObject({ sender: 'srs@mail.example.net', encoding: '8bit' });
+      const both = await Promise.all([textOf(opened), textOf(opened)]);
+      expect(both[1]).toBe(both[0]);
+      expect(both[0]).toHaveLength(opened.kind === 'ready' ? opened.size : -1);
+      texts.push(both[0]);
+      if (keep) await held.keep();
+      held.release();
+    }
+    expect(texts[0]).toBe('X-Made: 1\r\none\r\ntwo\r\n');
+    expect(texts.slice(1)).toEqual(Array(3).fill('X-Made: 2\r\none\r\ntwo\r\n'));
+    expect(await findMessage(store, id)).toMatchObject({ body: 'prefixed', size: 21, sender: 'srs@mail.example.net' });
+  });
+
+  test('is the same for several destinations and several daemons', async () => {
+    const store = await openTestStore();
+    const id = await add(store, ['a@one.test', 'b@two.test']);
+    const daemons = [streamedSource(), streamedSource(10)].map((source) =>
+      createBodies({ store, source, onFault: () => undefined }),
+    );
+    const held = daemons.flatMap((bodies) => [bodies.hold(id), bodies.hold(id)]);
+    const texts = await Promise.all(held.map(async (each) => textOf(await each.open())));
+    expect(new Set(texts).size).toBe(1);
+    const later = createBodies({ store, source: streamedSource(99), onFault: () => undefined }).hold(id);
+    expect(await textOf(await later.open())).toBe(texts[0]);
+  });
+
+  test('whose rest is gone is not sent any more', async () => {
+    const store = await openTestStore();
+    const id = await add(store, ['a@one.test', 'b@two.test']);
+    const source = streamedSource();
+    expect(
+      await createBodies({ store, source, onFault: () => undefined })
+        .hold(id)
+        .open(),
+    ).toMatchObject({
+      kind: 'ready',
+    });
+    const gone = { prepare: () => Promise.resolve({ kind: 'unrenderable', reason: 'gone' } as const) };
+    const open = () =>
+      createBodies({ store, source: gone, onFault: () => undefined })
+        .hold(id)
+        .open();
+    expect(await open()).toEqual({ kind: 'unrenderable', reason: 'gone' });
+  });
+});
+
+/** Streams what it has after a line that is new each time it is made. */
+function streamedSource(made = 0): Source {
+  return {
+    prepare({ sender, size, encoding }, kept) {
+      const prefix = kept ?? Buffer.from(`X-Made: ${++made}\r\n`);
+      const rest = ['one\r\n', 'two\r\n'].map((text) => Buffer.from(text));
+      async function* pieces() {
+        for (const piece of rest) yield Promise.resolve(piece);
+      }
+      const fresh = { sender: 'srs@mail.example.net', size: prefix.length + 10, encoding: '8bit' } as const;
+      const known = kept === undefined ? fresh : { sender: sender ?? '', size, encoding };
+      return Promise.resolve({ kind: 'streamed', prefix, pieces, ...known });
+    },
+  };
+}
 
 describe('a budget', () => {
   test('is first come, first served, and what is too large waits until nobody else has any', async () => {

@@ -21,7 +21,7 @@ test('mail of the server itself is plain text from postern@ its host name, signe
     now: () => 1_767_225_600_000,
   });
   const prepared = await source.prepare(message);
-  if (prepared.kind !== 'ready') throw new Error(prepared.reason);
+  if (prepared.kind !== 'ready') throw new Error(prepared.kind);
   const bytes = Buffer.concat(prepared.content);
   const mail = await simpleParser(bytes);
   expect(mail.from?.text).toBe('"Postern" <postern@mail.example.net>');

@@ -63,7 +63,7 @@ async function openSource(email: Partial<KeptEmail> = {}) {
 test('a mail is what was asked for, and no header names who gets it in secret', async () => {
   const { source, message } = await openSource({ send_at: NOW + 60_000 });
   const prepared = await source.prepare(message);
-  if (prepared.kind !== 'ready') throw new Error(prepared.reason);
+  if (prepared.kind !== 'ready') throw new Error(prepared.kind);
   const bytes = Buffer.concat(prepared.content);
   const mail = await simpleParser(bytes);
   expect(bytes.toString()).not.toContain('secret');
