@@ -118,6 +118,7 @@ describe('addresses', () => {
       ['/c/open/contact', '/c/open/contact'],
       [path, path],
       ['/f/example.com/contact', '/example.com/contact'],
+      ['/v1/example.com/send', '/example.com/contact'],
     ] as const) {
       const answer = await http.request(address);
       expect(answer.status).toBe(200);

@@ -33,7 +33,7 @@ export async function knownForm(text: string, { principal, snapshot, store }: As
 }
 
 /** A form that belongs to no domain is none of a key's business that is restricted to some. */
-export function maySee(principal: Principal, { kind, domain }: Pick<Form, 'kind' | 'domain'>): boolean {
+function maySee(principal: Principal, { kind, domain }: Pick<Form, 'kind' | 'domain'>): boolean {
   return mayTouch(principal, kind === 'domain' ? domain : undefined);
 }
 

@@ -1,4 +1,5 @@
 /** A form's address, whatever the method: posts are submissions, and a browser that opens it learns what it is. */
+import { findSendForm } from '../../forms/find.ts';
 import type { Answer } from '../answer.ts';
 import { json, page } from '../answer.ts';
 import { endpointOf } from '../endpoint.ts';
@@ -31,12 +32,14 @@ export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise
   };
 
   async function look(visit: Visit): Promise<Answer> {
-    const { exchange, form, path } = visit;
+    const { exchange, domain, path } = visit;
+    const isSend = path.kind === 'domain' && path.form === undefined;
+    // Without a body it is the form that a body without a field `form` would go to.
+    const form = isSend && domain !== undefined ? findSendForm(domain, undefined) : visit.form;
     if (!exchange.limit.allowed && !exchange.local) return refused(visit, rateLimited(exchange.limit, exchange.at));
     const seen: Seen = { form };
     const unserved = await refuseUnserved(visit, parts, seen);
     if (unserved !== undefined) return refusedForm(visit, unserved, seen);
-    const isSend = path.kind === 'domain' && path.form === undefined;
     if (form === undefined && !isSend) return refused(visit, refuse('FORM_NOT_FOUND'));
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(visit);
     return exchange.query === 'thanks'
