@@ -27,7 +27,7 @@ export interface SubmissionPage {
 }
 
 /** So many submissions are searched at a time, so that no search keeps the daemon busy for long. */
-export const SEARCHED = 5000;
+export const SEARCHED = 2000;
 
 /** One page. With `text` it may hold few or none although there are more: `next` goes on where the search ended. */
 export async function listSubmissions(

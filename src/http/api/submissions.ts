@@ -11,7 +11,7 @@ import {
 } from '../../forms/release.ts';
 import { chunksOfFile, filesOf } from '../../store/files.ts';
 import { UnmetError } from '../../store/store.ts';
-import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
+import { countSubmissions, listSubmissions, SEARCHED, type SubmissionFilter } from '../../store/submission-list.ts';
 import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { json, type Answer } from '../answer.ts';
@@ -29,8 +29,7 @@ export interface SubmissionsParts extends ReleaseParts {}
 
 const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Submissions' } as const;
 const WRITE = { ...READ, permission: 'forms.write' } as const;
-const SEARCH =
-  'With `q` a page looks at the next 5,000 submissions: it may hold few or none although `next_cursor` goes on, and `count` is of the newest 5,000.';
+const SEARCH = `With \`q\` a page looks at the next ${SEARCHED} submissions: it may hold few or none although \`next_cursor\` goes on, and \`count\` is of the newest ${SEARCHED}.`;
 
 /** `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
 export function submissionsRoutes(parts: SubmissionsParts): Route[] {
