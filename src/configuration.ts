@@ -2,6 +2,7 @@
  * The configuration of the daemon, wired to its store: read, opened, watched. The layer `config` knows no store; what it
  * needs of one is handed in here.
  */
+import type { BundleReader } from './config/bundle.ts';
 import { loadServer, type Reading } from './config/load.ts';
 import { formatProblem } from './config/problem.ts';
 import type { ServerConfig } from './config/schema.ts';
@@ -26,17 +27,19 @@ interface ConfigParts {
   readonly file: string;
   readonly server: ServerConfig;
   readonly reading: Reading;
+  readonly reader: BundleReader;
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Opens the configuration: projects on disk are the operator's, all others are in the store. */
-export function openConfig({ file, server, reading, store, clock, log }: ConfigParts): Promise<ConfigSource> {
+export function openConfig({ file, server, reading, reader, store, clock, log }: ConfigParts): Promise<ConfigSource> {
   return createConfigSource({
     file,
     server,
     reading,
+    reader,
     log,
     tenant: OPERATOR,
     revisions: {

@@ -15,6 +15,7 @@ import { createRevisions } from './access/revisions.ts';
 import { signupConfirmation } from './access/tenants.ts';
 import { sweepTokens } from './access/tokens.ts';
 import { createUsage } from './access/usage.ts';
+import { createBundleReader } from './bundle-reader.ts';
 import { findServerFile } from './config/files.ts';
 import type { Reading } from './config/load.ts';
 import { machineSecrets } from './config/secrets.ts';
@@ -96,13 +97,14 @@ async function compose(
   const { clock = systemClock } = parts;
   const reading: Reading = { secrets: machineSecrets(process.env), checkTemplates };
   const file = await findServerFile(configFile, process.env);
+  const reader = createBundleReader(clock);
   const server = await readServer(file, reading);
   const log = parts.log ?? createLog(server.log);
 
   const store = await createStore(server.database.url);
   ending.push(() => store.close());
   await saveOperator(store, server.server.operator, clock.now());
-  const config = await openConfig({ file, server, reading, store, clock, log });
+  const config = await openConfig({ file, server, reading, reader, store, clock, log });
   const snapshot = config.current;
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
@@ -196,7 +198,7 @@ async function compose(
     wake,
     revisionOf: createRevisions({ store, secrets: reading.secrets }),
     takeOver,
-    checkTemplates,
+    reader,
     webhooks,
     ...(extra === undefined ? {} : { extra }),
   });

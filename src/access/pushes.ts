@@ -2,14 +2,12 @@
  * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
+import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
-import type { Path, Problem } from '../config/problem.ts';
-import { glanceAtProject } from '../config/parse.ts';
+import type { Finding, Path, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import { claimKey, type Snapshot } from '../config/snapshot.ts';
-import { madeByApi, parseBundle, PUSHED_FILE, type Bundle } from '../config/stored.ts';
-import type { CheckTemplates } from '../config/template-places.ts';
-import { readYaml } from '../config/yaml.ts';
+import { madeByApi } from '../config/stored.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { findCollectionRow } from '../store/collections.ts';
@@ -24,7 +22,7 @@ export interface PushParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
-  readonly checkTemplates: CheckTemplates | undefined;
+  readonly reader: BundleReader;
   /** Puts in force what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
@@ -57,12 +55,21 @@ const MOST_TRIES = 5;
 /** Each of them gets a key, and is asked about in DNS. */
 export const MOST_DOMAINS = 250;
 const MOST_TOLD = 100;
+/** Bytes: some six thousand lines. What is in force is compared with it, and indexed, between two requests. */
+const MOST_YAML = 256 * 1024;
+const TOO_LARGE: Problem = {
+  file: PUSHED_FILE,
+  line: 1,
+  column: 1,
+  path: '',
+  message: 'the file is larger than 256 KiB',
+};
 
 /** Takes the push; when it is done, it is in force. */
 export async function push(given: Push, parts: PushParts): Promise<PushOutcome> {
   const { tenant, slug, may, dryRun } = given;
   if (livesOnDisk(parts.snapshot(), tenant, slug)) return conflict(ON_DISK);
-  const read = readPush(given, parts);
+  const read = await readPush(given, parts);
   if ('kind' in read) return read;
   const { next, bundle, warnings } = read;
   for (let tries = 1; ; tries++) {
@@ -113,35 +120,33 @@ interface ReadPush {
   readonly warnings: readonly Problem[];
 }
 
-function readPush(
+async function readPush(
   { slug, bundle }: Push,
-  { checkTemplates }: PushParts,
-): ReadPush | Extract<PushOutcome, { kind: 'invalid' }> {
+  { reader }: PushParts,
+): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
   const { yaml, files } = bundle;
-  const result = parseBundle(bundle, checkTemplates);
+  if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
+  const { result, named } = await reader.read(bundle);
   if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
-  const next = result.ok;
-  if (next.project.slug !== slug) {
-    const message = `expected ${slug}, the project that this is pushed to, found ${next.project.slug}`;
-    return { kind: 'invalid', problems: [problem(['project', 'slug'], message)] };
+  const { project, domains } = result.ok;
+  const wrong: Finding[] = [];
+  if (project.slug !== slug) {
+    const message = `expected ${slug}, the project that this is pushed to, found ${project.slug}`;
+    wrong.push({ path: ['project', 'slug'], message });
   }
-  if (Object.keys(next.domains).length > MOST_DOMAINS) {
-    return { kind: 'invalid', problems: [problem(['domains'], `expected ${MOST_DOMAINS} domains at most`)] };
+  if (Object.keys(domains).length > MOST_DOMAINS) {
+    wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
   }
-
-  function problem(path: Path, message: string): Problem {
-    return readYaml(yaml, PUSHED_FILE).locate({ path, message });
-  }
-
-  const named = new Set(glanceAtProject(yaml).files);
+  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong) };
+  const names = new Set(named.files);
   const [used, unused] = [true, false].map((wanted) =>
-    Object.entries(files).filter(([name]) => named.has(name) === wanted),
+    Object.entries(files).filter(([name]) => names.has(name) === wanted),
   );
-  const warnings = (unused ?? []).map(([name]) => problem([], `the file ${name} is not named by any template`));
+  const idle = (unused ?? []).map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
   return {
-    next,
+    next: result.ok,
     bundle: { yaml, files: Object.fromEntries(used ?? []) },
-    warnings: [...result.warnings, ...warnings],
+    warnings: [...result.warnings, ...(await reader.locate(yaml, idle))],
   };
 }
 
@@ -157,7 +162,7 @@ async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise
   if (served?.source === row.source && served.revision === revision) return served.config;
   if (row.source === 'api') return madeByApi({ ...row, domains: [] });
   const kept = await findRevision(parts.store, revision);
-  const result = kept && parseBundle(kept, parts.checkTemplates);
+  const result = kept && (await parts.reader.read(kept)).result;
   return result !== undefined && 'ok' in result ? result.ok : undefined;
 }
 
@@ -171,7 +176,7 @@ interface Claims {
 /** What the project claims and others have. Another tenant's claim to a domain is none of these: DNS decides between them. */
 async function problemsOfClaims(
   { tenant, slug, next, yaml }: Claims,
-  { store, snapshot }: PushParts,
+  { store, snapshot, reader }: PushParts,
 ): Promise<readonly Problem[]> {
   const { claims, collections, server } = snapshot();
   const found: { path: Path; message: string }[] = [];
@@ -190,8 +195,8 @@ async function problemsOfClaims(
     if ((other === undefined || isOwn) && (await findCollectionRow(store, name)) === undefined) continue;
     found.push({ path: ['collections', name], message: 'there is a collection of this name on this server' });
   }
-  const file = readYaml(yaml, PUSHED_FILE);
-  return found.map((finding) => file.locate({ ...finding, key: true }));
+  const findings = found.map((finding) => ({ ...finding, key: true }));
+  return reader.locate(yaml, findings);
 }
 
 interface Decided {

@@ -1,8 +1,8 @@
 /** Projects as they were when something was accepted under them: read and compiled once while they are in use. */
+import { readBundle } from '../config/bundle.ts';
 import { parseProject } from '../config/parse.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { SecretSource } from '../config/secrets.ts';
-import { parseBundle } from '../config/stored.ts';
 import { findRevision } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
@@ -44,7 +44,7 @@ async function loadRevision(store: Store, id: string, secrets: SecretSource): Pr
   // One that was pushed.
   const parsed =
     row.file === ''
-      ? parseBundle(row, undefined)
+      ? readBundle(row, undefined).result
       : parseProject(row.yaml, row.file, { files: row.files, env: secrets });
   if (!('ok' in parsed)) return undefined;
   const { templates, settings } = parsed.ok;

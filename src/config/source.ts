@@ -6,6 +6,7 @@
 import { errorFields, messageOf, UserError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { assembleProjects, type Assembled, type Revisions } from './assemble.ts';
+import type { BundleReader } from './bundle.ts';
 import { loadServer, type Reading } from './load.ts';
 import { formatProblem } from './problem.ts';
 import { applicable } from './restart.ts';
@@ -33,6 +34,8 @@ export interface ConfigSourceOptions {
   readonly revisions: Revisions;
   /** The projects that live in the database. */
   readonly stored: StoredProjects;
+  /** Reads what was pushed. */
+  readonly reader: BundleReader;
   readonly log: Log;
 }
 
@@ -157,8 +160,8 @@ async function refreshed(options: ConfigSourceOptions, before: State): Promise<S
   return stateOf({ server: before.server, files, stored }, options.stored.standings);
 }
 
-function storedNow({ stored, reading }: ConfigSourceOptions, before: readonly Kept[]): Promise<readonly Kept[]> {
-  return readStored({ stored, checkTemplates: reading.checkTemplates, before });
+function storedNow({ stored, reader }: ConfigSourceOptions, before: readonly Kept[]): Promise<readonly Kept[]> {
+  return readStored({ stored, reader, before });
 }
 
 function assemble(

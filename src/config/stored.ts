@@ -4,17 +4,11 @@
  * of the program does not take puts its own project out of service, or lets what ran go on, and touches no other.
  */
 import { parseDomain } from '../lib/addresses.ts';
+import type { Bundle, BundleReader } from './bundle.ts';
 import type { Standing } from './claims.ts';
-import type { Revision } from './assemble.ts';
-import { glanceAtProject, parseProject, type Invalid, type ValidProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import { projectSchema, type ProjectConfig } from './schema.ts';
-import { NO_SECRETS } from './secrets.ts';
 import type { Project } from './snapshot.ts';
-import type { CheckTemplates } from './template-places.ts';
-
-/** What the YAML of a push is called in reports. */
-export const PUSHED_FILE = 'postern.yml';
 
 /** A project as its row says it. */
 export interface StoredProject {
@@ -34,7 +28,7 @@ export interface StoredProject {
 export interface StoredProjects {
   /** All of them, the oldest first. */
   list(): Promise<readonly StoredProject[]>;
-  revision(id: string): Promise<Pick<Revision, 'yaml' | 'files'> | undefined>;
+  revision(id: string): Promise<Bundle | undefined>;
   /** How the claims to these domains stand. */
   standings(domains: readonly string[]): Promise<readonly Standing[]>;
 }
@@ -49,29 +43,15 @@ export interface Kept {
   readonly unavailable: readonly string[];
 }
 
-/** A push: its text, and the contents of the files that it names. */
-export interface Bundle {
-  readonly yaml: string;
-  readonly files: Readonly<Record<string, string>>;
-}
-
-/** Reads a push, whose references to secrets lead nowhere: they would be the operator's. */
-export function parseBundle(
-  { yaml, files }: Bundle,
-  checkTemplates: CheckTemplates | undefined,
-): ValidProject | Invalid {
-  return parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS, checkTemplates });
-}
-
 export interface ReadStored {
   readonly stored: StoredProjects;
-  readonly checkTemplates: CheckTemplates | undefined;
+  readonly reader: BundleReader;
   /** What was found the last time. */
   readonly before: readonly Kept[];
 }
 
 /** All projects of the store; those whose rows have not changed are the very ones of `before`. Rejects where the store cannot be read. */
-export async function readStored({ stored, checkTemplates, before }: ReadStored): Promise<readonly Kept[]> {
+export async function readStored({ stored, reader, before }: ReadStored): Promise<readonly Kept[]> {
   const known = new Map(before.map((kept) => [nameOf(kept.row), kept]));
   const rows = await stored.list();
   return Promise.all(
@@ -80,10 +60,11 @@ export async function readStored({ stored, checkTemplates, before }: ReadStored)
       if (last !== undefined && sameRow(last.row, row)) return last;
       if (row.source === 'api') return kept(row, projectOf(row, madeByApi(row)));
       const revision = await stored.revision(row.revision);
-      const result = revision && parseBundle(revision, checkTemplates);
+      const read = revision && (await reader.read(revision));
+      const result = read?.result;
       if (result !== undefined && 'ok' in result) return kept(row, projectOf(row, result.ok));
       const problems = result?.errors.map(formatProblem) ?? ['it is not in the database'];
-      return outOfService({ row, last, problems, domains: revision ? glanceAtProject(revision.yaml).domains : [] });
+      return outOfService({ row, last, problems, domains: read?.named.domains ?? [] });
     }),
   );
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createConfigSource, type ConfigSource } from '../../src/config/source.ts';
+import { readHere } from '../../src/config/bundle.ts';
 import { loadServer } from '../../src/config/load.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
@@ -20,6 +21,7 @@ async function start(folder: Folder, revisions = memoryRevisions(), stored = NOT
     server: server.ok,
     tenant: 'ten_operator',
     reading: { secrets, checkTemplates: unclosed },
+    reader: readHere(unclosed),
     revisions,
     stored,
     log,

@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Standing } from '../../src/config/claims.ts';
+import { readHere } from '../../src/config/bundle.ts';
 import { loadServer } from '../../src/config/load.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { createConfigSource } from '../../src/config/source.ts';
@@ -53,6 +54,7 @@ async function start(files: Record<string, string> = {}) {
       server: server.ok,
       tenant: 'ten_operator',
       reading: { secrets, checkTemplates: unclosed },
+      reader: readHere(unclosed),
       revisions: memoryRevisions(),
       stored,
       log: silentLog,

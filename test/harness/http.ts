@@ -13,6 +13,7 @@ import { createLimits } from '../../src/access/limits.ts';
 import { createRevisions } from '../../src/access/revisions.ts';
 import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
+import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { buildSnapshot, type Project, type Snapshot } from '../../src/config/snapshot.ts';
@@ -177,7 +178,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       wake: () => undefined,
     },
     takeOver: () => Promise.resolve(),
-    checkTemplates: undefined,
+    reader: readHere(undefined),
     ...given.options,
   });
   const { tcp } = await http.listen();

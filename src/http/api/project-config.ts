@@ -27,7 +27,7 @@ const files = z
   .refine((all) => Object.keys(all).length <= MOST_FILES, `must be ${MOST_FILES} files at most`)
   .refine((all) => bytesOf(all) <= MOST_BYTES, 'must be 5 MiB together at most');
 const bundle = z.strictObject({
-  config: z.string().describe('The YAML, 1 MiB at most.'),
+  config: z.string().describe('The YAML, 256 KiB at most.'),
   files: files
     .default({})
     .describe('Contents of the files that it names with html_file, by the name as written there.'),

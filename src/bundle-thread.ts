@@ -1,0 +1,20 @@
+/** A thread that reads one pushed configuration, says what it found, and is done. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { locateIn, readBundle, type Bundle, type ReadBundle } from './config/bundle.ts';
+import type { Finding, Problem } from './config/problem.ts';
+import { checkTemplates } from './templates/engine.ts';
+
+export type BundleOrder =
+  { readonly bundle: Bundle } | { readonly yaml: string; readonly findings: readonly Finding[] };
+
+export interface BundleReply {
+  readonly read?: ReadBundle;
+  readonly located?: readonly Problem[];
+}
+
+const order = workerData as BundleOrder;
+const reply: BundleReply =
+  'bundle' in order
+    ? { read: readBundle(order.bundle, checkTemplates) }
+    : { located: locateIn(order.yaml, order.findings) };
+parentPort?.postMessage(reply);
