@@ -4,7 +4,6 @@
  * push is refused.
  */
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { Worker as Thread } from 'node:worker_threads';
 import { Recent } from './access/recent.ts';
 import type { BundleOrder, BundleReply } from './bundle-thread.ts';
@@ -12,6 +11,7 @@ import { PUSHED_FILE, readHere, type Bundle, type BundleReader, type ReadBundle 
 import { freeze } from './config/freeze.ts';
 import type { Finding, Problem } from './config/problem.ts';
 import type { Clock } from './lib/clock.ts';
+import { codeOf } from './lib/errors.ts';
 import { checkTemplates } from './templates/engine.ts';
 
 /** Up to here it takes less time than to start a thread, in UTF-16 units. */
@@ -66,15 +66,20 @@ async function runThread(order: BundleOrder, clock: Clock): Promise<BundleReply 
   });
   const over = new AbortController();
   try {
-    const replied = once(thread, 'message').then(
-      ([reply]: unknown[]) => reply as BundleReply,
-      () => undefined,
-    );
-    return await Promise.race([replied, clock.sleep(MOST_MS, over.signal).then(() => undefined)]);
+    return await Promise.race([replyOf(thread), clock.sleep(MOST_MS, over.signal).then(() => undefined)]);
   } finally {
     over.abort();
     await thread.terminate();
   }
+}
+
+function replyOf(thread: Thread): Promise<BundleReply | undefined> {
+  return new Promise((resolve, reject) => {
+    thread.once('message', (reply: BundleReply) => resolve(reply));
+    thread.once('error', (error) =>
+      codeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? resolve(undefined) : reject(error),
+    );
+  });
 }
 
 function sizeOf({ yaml, files }: Bundle): number {
