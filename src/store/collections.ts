@@ -30,6 +30,8 @@ const ofTenant = define<{ tenant: string }>()((db, value) =>
 
 /** The collection of this name, or undefined. */
 export async function findCollectionRow(store: Store, name: string): Promise<CollectionRow | undefined> {
+  // Whatever stands in an address comes here; PostgreSQL takes no NUL.
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) return undefined;
   const [row] = await store.select(byName({ name }));
   return row;
 }

@@ -51,6 +51,8 @@ const byId = define<{ id: string }>()((db, value) => db.selectFrom('forms').sele
 
 /** The form with this id, or undefined. */
 export async function findForm(store: Store, id: string): Promise<FormRow | undefined> {
+  // Whatever stands in an address comes here; PostgreSQL takes no NUL.
+  if (!/^frm_[0-9a-z]{1,26}$/.test(id)) return undefined;
   const [row] = await store.select(byId({ id }));
   return row;
 }

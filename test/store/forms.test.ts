@@ -36,7 +36,7 @@ test('forms are found by id and listed by tenant and kind, newest first', async 
   ];
   await store.write(rows.map((row) => insertForm(row)));
   expect(await findForm(store, 'frm_4')).toEqual(rows[3]);
-  expect(await findForm(store, 'frm_9')).toBeUndefined();
+  for (const id of ['frm_9', 'frm_\0', '', 'x']) expect(await findForm(store, id)).toBeUndefined();
   const filter = { tenant: 'ten_1', kind: 'api' } as const;
   const ids = async (before?: string) => (await listForms(store, { ...filter, before, limit: 2 })).map(({ id }) => id);
   expect([await ids(), await ids('frm_2'), await countForms(store, filter)]).toEqual([
@@ -92,6 +92,7 @@ test('the name of a collection is taken once on the server', async () => {
   await store.write([insertCollection(row, 1)]);
   await expect(store.write([insertCollection({ ...row, tenant: 'ten_2' }, 1)])).rejects.toThrow(UnmetError);
   expect(await findCollectionRow(store, 'site')).toEqual(row);
+  for (const name of ['none', 'a\0b', '']) expect(await findCollectionRow(store, name)).toBeUndefined();
   expect([await collectionsOfTenant(store, 'ten_1'), await collectionsOfTenant(store, 'ten_2')]).toEqual([[row], []]);
   await store.write([deleteCollection({ name: 'site' })]);
   expect(await findCollectionRow(store, 'site')).toBeUndefined();

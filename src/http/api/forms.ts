@@ -68,7 +68,11 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
         'Instant forms have a list of their own. A key with `domain_restrictions` sees those of its domains.',
       query: z.strictObject({
         limit: listing('frm').limit,
-        cursor: z.string().max(400).optional().describe('The next_cursor of the page before.'),
+        cursor: z
+          .string()
+          .regex(/^[\w./-]{1,400}$/, 'must be a next_cursor that was answered')
+          .optional()
+          .describe('The next_cursor of the page before.'),
         domain: is.domainName.optional().describe('Only those of this domain.'),
       }),
       answer: listOf('forms', formShape),
