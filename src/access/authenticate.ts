@@ -1,4 +1,7 @@
-/** From what a request shows to who asks. Nothing is remembered: a key that was revoked is refused from then on. */
+/**
+ * From what a request shows to who asks. A key that was revoked is refused from then on: what is remembered counts only
+ * while nobody has written keys or tenants, and only where no other daemon can.
+ */
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { findKeyByHash } from '../store/api-keys.ts';
@@ -8,6 +11,7 @@ import type { ApiKeyRow, TenantRow } from '../store/tables-accounts.ts';
 import { findTenant } from '../store/tenants.ts';
 import { hashOfKey, isKeyValue } from './key-value.ts';
 import { createKeyUses } from './key-uses.ts';
+import { Recent } from './recent.ts';
 import { PERMISSIONS, permissionsOf, type Permission } from './permissions.ts';
 import { restrictionsOf, type Principal } from './principal.ts';
 
@@ -24,21 +28,35 @@ export interface Authenticator {
   saveUses(): Promise<void>;
 }
 
+const MOST_KNOWN = 1000;
 const EVERYTHING: ReadonlySet<Permission> = new Set(PERMISSIONS);
 
 /** Keys as the store has them. */
 export function createAuthenticator({ store, clock, log }: { store: Store; clock: Clock; log: Log }): Authenticator {
   const uses = createKeyUses({ store, log });
+  const recent = new Recent<Known>(MOST_KNOWN);
+
+  async function find(hash: string): Promise<Known | undefined> {
+    const version = store.accountVersion();
+    const known = recent.get(hash);
+    if (known !== undefined && version !== undefined && known.version === version) return known;
+    const held = await findKeyByHash(store, hash);
+    if (held === undefined) return undefined;
+    const found = { version, held, principal: principalOf(held) };
+    if (version !== undefined) recent.set(hash, found);
+    return found;
+  }
+
   return {
     async byKey(value) {
       if (!isKeyValue(value)) return 'AUTH_INVALID_KEY';
-      const found = await findKeyByHash(store, hashOfKey(value));
+      const found = await find(hashOfKey(value));
       if (found === undefined) return 'AUTH_INVALID_KEY';
       const now = clock.now();
-      const fault = faultOf(found, now);
+      const fault = faultOf(found.held, now);
       if (fault !== undefined) return fault;
-      uses.note(found.key.id, now);
-      return principalOf(found);
+      uses.note(found.held.key.id, now);
+      return found.principal;
     },
     async operator(id = OPERATOR) {
       const tenant = await findTenant(store, id);
@@ -46,6 +64,13 @@ export function createAuthenticator({ store, clock, log }: { store: Store; clock
     },
     saveUses: uses.save,
   };
+}
+
+interface Known {
+  /** Of the accounts, when it was read. */
+  readonly version: number | undefined;
+  readonly held: Held;
+  readonly principal: Principal;
 }
 
 interface Held {

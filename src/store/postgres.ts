@@ -93,6 +93,7 @@ export function openPostgresStore(url: string): Store {
       return rows as Row[];
     },
     ...createNotices(url, pool),
+    accountVersion: () => undefined,
     share: () => ({ dialect: 'postgres', url }),
     // Not Kysely's destroy(): it ends no pool through which it has sent nothing itself.
     close: () => pool.end(),

@@ -52,6 +52,7 @@ export function connectSqliteStore(path: string, port: MessagePort): Store {
   });
 }
 
+const WRITES_ACCOUNTS = /^(?:insert into|update|delete from) "(?:api_keys|tenants)"/;
 /** So many units go to the store thread without waiting for the end of the turn: the two then work side by side. */
 const AT_ONCE = 16;
 
@@ -68,6 +69,9 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   const numbers = new Map<Definition, number>();
   const pending = new Map<number, Settle>();
   let define: [number, string][] = [];
+  /** Of the statements that write keys or tenants. */
+  const ofAccounts = new Set<number>();
+  let accountVersion = 0;
   let nextUnit = 0;
 
   const batch = new TurnBatch<UnitCall>((calls) => {
@@ -97,6 +101,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       number = numbers.size;
       numbers.set(statement.definition, number);
       define.push([number, sql]);
+      if (WRITES_ACCOUNTS.test(sql)) ofAccounts.add(number);
     }
     return { statement: number, expect: statement.expect, parameters };
   }
@@ -108,7 +113,18 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       return new Promise<Results<U>>((resolve, reject) => {
         const id = nextUnit++;
         const calls = unit.map(call);
-        pending.set(id, { resolve: (results) => resolve(results as Results<U>), reject });
+        const step = calls.some(({ statement }) => ofAccounts.has(statement)) ? 1 : 0;
+        accountVersion += step;
+        pending.set(id, {
+          resolve(results) {
+            accountVersion += step;
+            resolve(results as Results<U>);
+          },
+          reject(error) {
+            accountVersion += step;
+            reject(error);
+          },
+        });
         batch.add({ id, calls });
       });
     },
@@ -118,6 +134,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       if (query === undefined) prepared.set(sql, (query = database.prepare(sql)));
       return Promise.resolve(query.all(...bind(statement.values)) as Row[]);
     },
+    accountVersion: () => accountVersion,
     // One daemon alone has the file.
     notify: () => Promise.resolve(),
     listen: () => () => Promise.resolve(),

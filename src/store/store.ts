@@ -33,6 +33,11 @@ export interface Store extends Notices {
   write<const U extends Unit>(unit: U): Promise<Results<U>>;
   /** The rows of a defined query, compiled once. */
   select<Row>(statement: Statement<Row>): Promise<Row[]>;
+  /**
+   * Rises before and after each commit that concerns keys or tenants, so that what was read of them while it stood still is
+   * still so; undefined where other daemons write them, too.
+   */
+  accountVersion(): number | undefined;
   /** What another thread needs to open the same store with `connectStore`; transfer `handle.port` with it. */
   share(): StoreHandle;
   close(): Promise<void>;
