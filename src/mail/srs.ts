@@ -1,0 +1,120 @@
+/**
+ * The Sender Rewriting Scheme: what we forward has an envelope sender of ours, so that SPF passes at the next server, and
+ * a bounce to it leads back to who sent it. No stranger can make such an address. Some servers change the case of what
+ * they send back; nothing here depends on it.
+ *
+ * `SRS0=<hash>=TT=domain=local@<hostname>` stands for `local@domain` for 21 days. Of an address that a forwarder before us
+ * rewrote, `SRS1=<hash>=<first forwarder>=…@<hostname>` keeps the first one's part alone, however many hops there were.
+ */
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { parseAddress } from '../lib/addresses.ts';
+
+const DAY_MS = 24 * 60 * 60e3;
+const VALID_DAYS = 21;
+/** TT holds 10 bits, as everybody's does. */
+const DAYS = 1024;
+const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
+
+const REWRITTEN_ONCE = /^srs0([=+-].+)$/i;
+const REWRITTEN_AGAIN = /^srs1[=+-][^=]+=([^=]+)=([=+-].+)$/i;
+const OURS_ONCE = /^srs0[=+-]([a-z2-7]{8})=([a-z2-7]{2})=([^=]+)=(.+)$/i;
+const OURS_AGAIN = /^srs1[=+-]([a-z2-7]{8})=([^=]+)=([=+-].+)$/i;
+
+export interface Srs {
+  /** The first one signs, each of them opens: two while one takes over from the other. */
+  readonly secrets: readonly [KeyObject, ...KeyObject[]];
+  readonly hostname: string;
+  /** Milliseconds. */
+  readonly now: number;
+}
+
+/**
+ * The envelope sender of what is forwarded for `sender`; a null sender stays null. Where no SRS address can stand for it,
+ * most often since its local part would pass 64 octets (RFC 5321 §4.5.3.1.1), it is `returnPath`: that of the message in
+ * which it is forwarded (mail/bounce.ts), which knows its sender.
+ */
+export function forwardSender(sender: string, srs: Srs, returnPath: string): string {
+  if (sender === '') return '';
+  const parsed = parseAddress(sender);
+  if (parsed === undefined) return returnPath;
+  const { local, domain, address } = parsed;
+  // It comes back here as it is.
+  if (domain === srs.hostname) return address;
+  const rewritten = `${rewrite(local, domain, srs)}@${srs.hostname}`;
+  return parseAddress(rewritten) === undefined ? returnPath : rewritten;
+}
+
+/** The sender that an SRS address of ours stands for; undefined where we did not make it, or more than 21 days ago. */
+export function openSrs(address: string, srs: Srs): string | undefined {
+  const { local = '', domain } = parseAddress(address) ?? {};
+  if (domain !== srs.hostname) return undefined;
+  const opened = openOnce(local, srs) ?? openAgain(local, srs);
+  const sender = opened === undefined ? undefined : parseAddress(opened);
+  // Mail that came round to us again: we are the first forwarder too.
+  return sender?.domain === srs.hostname ? openOnceAt(sender.local, srs) : sender?.address;
+}
+
+function openOnceAt(local: string, srs: Srs): string | undefined {
+  const opened = openOnce(local, srs);
+  return opened === undefined ? undefined : parseAddress(opened)?.address;
+}
+
+function rewrite(local: string, domain: string, srs: Srs): string {
+  const [, once] = REWRITTEN_ONCE.exec(local) ?? [];
+  if (once !== undefined) return again(domain, once, srs);
+  const [, first, rest] = REWRITTEN_AGAIN.exec(local) ?? [];
+  if (first !== undefined && rest !== undefined) return again(first, rest, srs);
+  const day = Math.floor(srs.now / DAY_MS);
+  return `SRS0=${hashOf(onceText(day, domain, local), srs.secrets[0])}=${stamp(day)}=${domain}=${local}`;
+}
+
+function again(first: string, rest: string, { secrets }: Srs): string {
+  return `SRS1=${hashOf(againText(first, rest), secrets[0])}=${first}=${rest}`;
+}
+
+function openOnce(text: string, srs: Srs): string | undefined {
+  const [, hash, stamped, domain, local] = OURS_ONCE.exec(text) ?? [];
+  if (hash === undefined || stamped === undefined || domain === undefined || local === undefined) return undefined;
+  const today = Math.floor(srs.now / DAY_MS);
+  // Tomorrow's is of a daemon beside this one, whose clock is a little ahead.
+  const age = ((today + 1 - dayOf(stamped) + DAYS) % DAYS) - 1;
+  if (age > VALID_DAYS) return undefined;
+  return isOurs(hash, onceText(today - age, domain, local), srs) ? `${local}@${domain}` : undefined;
+}
+
+function openAgain(text: string, srs: Srs): string | undefined {
+  const [, hash, first, rest] = OURS_AGAIN.exec(text) ?? [];
+  if (hash === undefined || first === undefined || rest === undefined) return undefined;
+  return isOurs(hash, againText(first, rest), srs) ? `SRS0${rest}@${first}` : undefined;
+}
+
+/** The whole day and not TT is signed: an address does not come to life again after 1024 days. */
+function onceText(day: number, domain: string, local: string): string {
+  return `srs0:${day}:${domain}:${local}`;
+}
+
+function againText(first: string, rest: string): string {
+  return `srs1:${first}:${rest}`;
+}
+
+function isOurs(given: string, text: string, { secrets }: Srs): boolean {
+  const bytes = Buffer.from(given.toLowerCase());
+  return secrets.filter((secret) => timingSafeEqual(bytes, Buffer.from(hashOf(text, secret)))).length > 0;
+}
+
+/** 40 bits, each guess at which is a refused RCPT; more of them would leave less room for the address. */
+function hashOf(text: string, secret: KeyObject): string {
+  const mac = createHmac('sha256', secret).update(text.toLowerCase()).digest();
+  let hash = '';
+  for (let bit = 0; bit < 40; bit += 5) hash += BASE32.charAt((mac.readUInt16BE(bit >> 3) >> (11 - (bit & 7))) & 31);
+  return hash;
+}
+
+function stamp(day: number): string {
+  return BASE32.charAt((day >> 5) & 31) + BASE32.charAt(day & 31);
+}
+
+function dayOf(stamped: string): number {
+  const [high = '', low = ''] = stamped.toLowerCase();
+  return (BASE32.indexOf(high) << 5) | BASE32.indexOf(low);
+}
