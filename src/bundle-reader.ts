@@ -1,21 +1,20 @@
 /**
- * Reads pushed configurations: small ones at once, large ones in a thread of their own, one at a time, so that whoever
- * pushes a megabyte of templates holds up nobody but himself. A thread that takes too much time or memory is ended, and the
- * push is refused.
+ * Reads pushed configurations: small ones at once, large ones in a process of their own, one at a time, so that whoever
+ * pushes a megabyte of templates holds up nobody but himself. One that takes too much time or memory is ended, and the push
+ * is refused. (A thread would be lighter, but ending one in its start can take the whole daemon with it.)
  */
+import { fork, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { Worker as Thread } from 'node:worker_threads';
 import { Recent } from './access/recent.ts';
-import type { BundleOrder, BundleReply } from './bundle-thread.ts';
+import type { BundleOrder, BundleReply } from './bundle-process.ts';
 import { PUSHED_FILE, readHere, type Bundle, type BundleReader, type ReadBundle } from './config/bundle.ts';
 import { freeze } from './config/freeze.ts';
 import type { Finding, Problem } from './config/problem.ts';
 import type { Clock } from './lib/clock.ts';
-import { codeOf } from './lib/errors.ts';
 import { checkTemplates } from './templates/engine.ts';
 
-/** Up to here it takes less time than to start a thread, in UTF-16 units. */
-const SMALL = 16 * 1024;
+/** Up to here it takes less time than to start a process, in UTF-16 units. */
+const SMALL = 32 * 1024;
 const MOST_MS = 30_000;
 const MOST_MEGABYTES = 512;
 /** A push is read when it is tried, when it is made and when it is put in force. */
@@ -27,7 +26,7 @@ export function createBundleReader(clock: Clock): BundleReader {
   let last: Promise<unknown> = Promise.resolve();
 
   function elsewhere(order: BundleOrder): Promise<BundleReply | undefined> {
-    const next = last.then(() => runThread(order, clock));
+    const next = last.then(() => runProcess(order, clock));
     last = next.catch(() => undefined);
     return next;
   }
@@ -57,28 +56,31 @@ export function createBundleReader(clock: Clock): BundleReader {
   };
 }
 
-/** The reply of a thread that does this alone; undefined where it took too much time or memory. */
-async function runThread(order: BundleOrder, clock: Clock): Promise<BundleReply | undefined> {
-  const thread = new Thread(new URL('./bundle-thread.ts', import.meta.url), {
-    workerData: order,
-    resourceLimits: { maxOldGenerationSizeMb: MOST_MEGABYTES },
-    name: 'bundle',
+/** The reply of a process that does this alone; undefined where it took too much time or memory. */
+async function runProcess(order: BundleOrder, clock: Clock): Promise<BundleReply | undefined> {
+  // It knows nothing of the daemon's environment, where secrets are.
+  const child = fork(new URL('./bundle-process.ts', import.meta.url), {
+    env: {},
+    execArgv: [`--max-old-space-size=${MOST_MEGABYTES}`],
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const over = new AbortController();
   try {
-    return await Promise.race([replyOf(thread), clock.sleep(MOST_MS, over.signal).then(() => undefined)]);
+    child.send(order);
+    return await Promise.race([replyOf(child), clock.sleep(MOST_MS, over.signal).then(() => undefined)]);
   } finally {
     over.abort();
-    await thread.terminate();
+    child.kill('SIGKILL');
   }
 }
 
-function replyOf(thread: Thread): Promise<BundleReply | undefined> {
+function replyOf(child: ChildProcess): Promise<BundleReply | undefined> {
   return new Promise((resolve, reject) => {
-    thread.once('message', (reply: BundleReply) => resolve(reply));
-    thread.once('error', (error) =>
-      codeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? resolve(undefined) : reject(error),
-    );
+    child.once('message', (reply: BundleReply) => resolve(reply));
+    // Comes after all that it said, also where it died.
+    child.once('disconnect', () => resolve(undefined));
+    child.once('error', reject);
   });
 }
 

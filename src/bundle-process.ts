@@ -1,5 +1,4 @@
-/** A thread that reads one pushed configuration, says what it found, and is done. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** A process that reads one pushed configuration, says what it found, and is done. */
 import { locateIn, readBundle, type Bundle, type ReadBundle } from './config/bundle.ts';
 import type { Finding, Problem } from './config/problem.ts';
 import { checkTemplates } from './templates/engine.ts';
@@ -12,9 +11,11 @@ export interface BundleReply {
   readonly located?: readonly Problem[];
 }
 
-const order = workerData as BundleOrder;
-const reply: BundleReply =
-  'bundle' in order
-    ? { read: readBundle(order.bundle, checkTemplates) }
-    : { located: locateIn(order.yaml, order.findings) };
-parentPort?.postMessage(reply);
+process.once('message', (order: BundleOrder) => {
+  const reply: BundleReply =
+    'bundle' in order
+      ? { read: readBundle(order.bundle, checkTemplates) }
+      : { located: locateIn(order.yaml, order.findings) };
+  process.send?.(reply);
+  process.disconnect();
+});
