@@ -36,6 +36,7 @@ const RARE: Readonly<Record<string, string>> = {
 const SHORTEST = 8;
 const SAMPLE = 4096;
 const TOKEN = /[^\s,;:!?()"“”]+/g;
+const LONG_WORD = /[A-Za-z]{8,}/g;
 const LETTERS = /^[A-Za-z]+\.?$/;
 const ROMAN = /^[ivxlcdm]+$/i;
 /** Looks like data of its own kind, whose letters say nothing. */
@@ -43,6 +44,7 @@ const NO_TEXT = /[@\d]|:\/\//;
 
 /** What random letters say. */
 export function gibberishReasons(values: readonly Value[]): Reason[] {
+  if (!values.some(({ text }) => text.slice(0, SAMPLE).match(LONG_WORD)?.some(isRandom))) return [];
   let letters = 0;
   let random = 0;
   let example = '';
