@@ -31,9 +31,14 @@ export function createBundleReader(clock: Clock): BundleReader {
     return next;
   }
 
-  async function readLarge(bundle: Bundle): Promise<ReadBundle> {
+  async function readLarge(bundle: Bundle, key: string): Promise<ReadBundle> {
     const reply = await elsewhere({ bundle });
-    const read = reply?.read ?? hopeless();
+    const read = reply?.read;
+    if (read === undefined) {
+      // The next try may find the machine less busy.
+      known.delete(key);
+      return hopeless();
+    }
     // Its way here took the freezing away.
     return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
   }
@@ -43,7 +48,7 @@ export function createBundleReader(clock: Clock): BundleReader {
       const bundle = { yaml, files };
       if (sizeOf(bundle) <= SMALL) return here.read(bundle);
       const key = createHash('sha256').update(JSON.stringify(bundle)).digest('hex');
-      const reading = known.get(key) ?? readLarge(bundle);
+      const reading = known.get(key) ?? readLarge(bundle, key);
       known.set(key, reading);
       reading.catch(() => known.delete(key));
       return reading;
