@@ -8,7 +8,7 @@ import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestRequest } from '../../harness/http.ts';
 import { testKey, type TestKeySettings } from '../../harness/keys.ts';
 
-export const TENANT = 'ten_shop';
+const TENANT = 'ten_shop';
 
 export interface EmailWorldSettings extends TestKeySettings {
   readonly settings?: object;
