@@ -32,8 +32,8 @@ export function splitMessage(message: readonly Uint8Array[]): { fields: HeaderFi
   return { fields: parseFields(parts.join('')), body: [] };
 }
 
-/** Where the bytes after the first END begin, which may have begun in `tail`. */
-function afterEnd(tail: string, bytes: Buffer): number | undefined {
+/** Where the bytes after the first END begin, which may have begun in `tail`: the three characters before them, or fewer. */
+export function afterEnd(tail: string, bytes: Buffer): number | undefined {
   const seam = (tail + bytes.toString('latin1', 0, END.length - 1)).indexOf(END);
   if (seam !== -1) return seam + END.length - tail.length;
   const at = bytes.indexOf(END, 0, 'latin1');
