@@ -121,7 +121,7 @@ async function compose(
     },
   });
   await domains.adopt();
-  await adoptHostKey({ store, clock }, server.server.hostname);
+  await adoptHostKey({ store, clock, log }, server.server.hostname);
   await adoptForms({ store, clock }, snapshot());
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
@@ -213,7 +213,7 @@ async function compose(
     delivery.configure(next.server);
     log.adjust(next.server.log);
     domains.adopt().catch((error: unknown) => log.error('domains.adopt_failed', errorFields(error)));
-    adoptHostKey({ store, clock }, next.server.server.hostname).catch((error: unknown) =>
+    adoptHostKey({ store, clock, log }, next.server.server.hostname).catch((error: unknown) =>
       log.error('host_key.adopt_failed', errorFields(error)),
     );
     adoptForms({ store, clock }, next).catch((error: unknown) => log.error('forms.adopt_failed', errorFields(error)));

@@ -8,6 +8,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import type Koa from 'koa';
+import { hostRecords } from '../access/host-key.ts';
 import { startDaemon, type Daemon } from '../daemon.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { UserError, codeOf } from '../lib/errors.ts';
@@ -91,7 +92,8 @@ function oneAfterAnother(first: Koa.Middleware, second: Koa.Middleware): Koa.Mid
 /** Publishes what the daemon asks for, and has it look. */
 async function verify(daemon: Daemon, publish: (records: ZoneRecord[]) => void): Promise<void> {
   const wanted = await daemon.domains.report(DEMO);
-  const records = wanted?.records.filter((record) => record.required) ?? [];
+  const own = await hostRecords(daemon.store, HOSTNAME);
+  const records = [...(wanted?.records.filter((record) => record.required) ?? []), ...own];
   publish(records.map(({ name, type, value }) => ({ name, type, value })));
   const found = await daemon.domains.check(DEMO);
   if (found?.status !== 'verified') {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { adoptHostKey } from '../../src/access/host-key.ts';
+import { adoptHostKey, hostRecords } from '../../src/access/host-key.ts';
 import { dkimKeysOf } from '../../src/store/domains.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -8,20 +9,22 @@ test('the host name gets one key, however often and by however many daemons it i
   const store = await openTestStore();
   const clock = testClock();
   await Promise.all([
-    adoptHostKey({ store, clock }, 'mail.example.net'),
-    adoptHostKey({ store, clock }, 'mail.example.net'),
+    adoptHostKey({ store, clock, log: silentLog }, 'mail.example.net'),
+    adoptHostKey({ store, clock, log: silentLog }, 'mail.example.net'),
   ]);
   const [key, ...others] = await dkimKeysOf(store, 'mail.example.net');
   expect(key).toMatchObject({ selector: 'postern', algorithm: 'rsa' });
   expect(others).toEqual([]);
-  await adoptHostKey({ store, clock }, 'mail.example.net');
+  await adoptHostKey({ store, clock, log: silentLog }, 'mail.example.net');
   expect(await dkimKeysOf(store, 'mail.example.net')).toEqual([key]);
 });
 
 test('another host name gets a key of its own', async () => {
   const store = await openTestStore();
   const clock = testClock();
-  await adoptHostKey({ store, clock }, 'mail.example.net');
-  await adoptHostKey({ store, clock }, 'mx.example.net');
-  expect(await dkimKeysOf(store, 'mx.example.net')).toHaveLength(1);
+  await adoptHostKey({ store, clock, log: silentLog }, 'mail.example.net');
+  await adoptHostKey({ store, clock, log: silentLog }, 'mx.example.net');
+  expect(await hostRecords(store, 'mx.example.net')).toEqual([
+    { name: 'postern._domainkey.mx.example.net', type: 'TXT', value: expect.stringMatching(/^v=DKIM1; k=rsa; p=\S+$/) },
+  ]);
 });

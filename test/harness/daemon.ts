@@ -3,13 +3,11 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
+import { hostRecords } from '../../src/access/host-key.ts';
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon.ts';
 import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
-import { dkimRecordValue } from '../../src/dns/records.ts';
 import { createLog, silentLog } from '../../src/lib/log.ts';
-import { ownKeysOf } from '../../src/store/domains.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
 import { startTestDns } from './dns.ts';
 import { freshDatabase, temporaryFolder } from './store.ts';
 
@@ -87,7 +85,11 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
   const daemon = await startDaemon(file, { log, ...parts });
   onTestFinished(() => daemon.close());
-  const publicZone = [...PUBLIC_ZONE, ...zone, ...(await hostRecords(daemon))];
+  const publicZone = [
+    ...PUBLIC_ZONE,
+    ...zone,
+    ...(await hostRecords(daemon.store, daemon.snapshot().server.server.hostname)),
+  ];
   await verifyDomains(daemon, { unverified, publish: (records) => dns.set([...publicZone, ...records]) });
   const port = daemon.addresses?.tcp[0]?.port ?? 0;
   const url = `http://127.0.0.1:${port}`;
@@ -117,17 +119,6 @@ async function writeConfiguration(folder: string, projects: Record<string, strin
   for (const [name, text] of Object.entries(projects)) await writeFile(join(folder, 'projects', name), text);
   await writeFile(join(folder, 'server.yml'), stringify(server));
   return join(folder, 'server.yml');
-}
-
-/** The key of the server's own mail. */
-async function hostRecords({ store, snapshot }: Daemon): Promise<ZoneRecord[]> {
-  const { hostname } = snapshot().server.server;
-  const keys = await ownKeysOf(store, hostname, OPERATOR);
-  return keys.map(({ selector, algorithm, public_key }) => ({
-    name: `${selector}._domainkey.${hostname}`,
-    type: 'TXT',
-    value: dkimRecordValue(algorithm, public_key),
-  }));
 }
 
 interface Verification {
