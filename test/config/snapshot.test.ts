@@ -78,6 +78,55 @@ describe('the rate limit of a form', () => {
   });
 });
 
+describe('a form of a collection', () => {
+  /** The form `contact` of a collection `site` with these keys. */
+  function collected(keys: string, collection = '', rest = ''): Form | undefined {
+    const forms = `forms: { contact: ${keys} }`;
+    const text = `project: { name: Demo, slug: demo, owner: o@x.org }\n${rest}\ncollections: { site: { ${collection}${forms} } }\n`;
+    return snapshotOf(text).collections.get('site')?.forms.get('contact');
+  }
+
+  test('has an id of its own and mails from the host name', () => {
+    expect(collected('{ email: [a@x.org, b@x.org], name: Contact }')).toMatchObject({
+      id: 'c/site/contact',
+      kind: 'collection',
+      key: 'contact',
+      name: 'Contact',
+      tenant: 'ten_operator',
+      domain: 'mail.example.net',
+      to: ['a@x.org', 'b@x.org'],
+      requireApiKey: false,
+      confirmed: true,
+    });
+  });
+
+  test('goes to the owner where it names nobody', () => {
+    expect(collected('{}')?.to).toEqual(['o@x.org']);
+  });
+
+  test('takes its rate limit and the need of a key from where they stand', () => {
+    expect(collected('{}', '', 'settings: { rate_limit: 3 }')?.rateLimit).toBe(3);
+    expect(collected('{ rateLimit: 2 }', '', 'settings: { rate_limit: 3 }')?.rateLimit).toBe(2);
+    expect(collected('{}', 'settings: { requireApiKey: true }, ')?.requireApiKey).toBe(true);
+  });
+
+  test.each([
+    ['{}', '', { origins: [], anyone: true }],
+    ['{ allowed_origins: [https://b.org] }', '', { origins: ['https://b.org'], anyone: false }],
+    ['{}', 'allowed_origins: [https://a.org], ', { origins: ['https://a.org'], anyone: false }],
+    [
+      '{ allowed_origins: [https://b.org] }',
+      'allowed_origins: [https://a.org], ',
+      { origins: ['https://a.org', 'https://b.org'], anyone: false },
+    ],
+  ])(
+    'may be used from everywhere unless it, %s, or its collection (%s) lists origins',
+    (keys, collection, audience) => {
+      expect(collected(keys, collection)?.audience).toEqual({ domain: undefined, ...audience });
+    },
+  );
+});
+
 describe('a snapshot', () => {
   const snapshot = snapshotOf(
     'project: { name: A, slug: a }\ndomains: { Example.com: { forms: { contact: {}, jobs: { name: Jobs } } } }\n',
