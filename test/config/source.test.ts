@@ -83,6 +83,18 @@ describe('at start', () => {
     );
   });
 
+  test('so are its collections', async () => {
+    const text = `${projectText('a', 'a.example')}collections: { site: {}, more: { wrong: 1 } }\n`;
+    const folder = await configFolder({ 'projects/a.yml': text });
+    const { source } = await start(folder);
+    expect([...source.current().unavailable.keys()]).toEqual(['a.example', 'c/site', 'c/more']);
+    expect(source.current().problems[0]).toContain('so a.example, c/site, c/more is out of service');
+    await folder.write('projects/a.yml', text.replace('{ wrong: 1 }', '{}'));
+    await source.reload();
+    expect([...source.current().unavailable]).toEqual([]);
+    expect([...source.current().collections.keys()]).toEqual(['site', 'more']);
+  });
+
   test('a revision that the present schema refuses is not good', async () => {
     const folder = await configFolder({ 'projects/a.yml': 'project: 5\n' });
     const revisions = memoryRevisions();
