@@ -34,7 +34,7 @@ import { adoptForms } from './forms/adopt.ts';
 import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
-import { watchFreeSpace } from './http/free-space.ts';
+import { watchFreeSpace } from './store/free-space.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
 import { systemClock, type Clock } from './lib/clock.ts';

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientAddress } from '../../src/http/client-address.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { splitTarget } from '../../src/http/exchange.ts';
-import { watchFreeSpace } from '../../src/http/free-space.ts';
+import { watchFreeSpace } from '../../src/store/free-space.ts';
 import { parseListenAddress } from '../../src/http/listen.ts';
 import { parseFormPath } from '../../src/http/routes/form-path.ts';
 import { silentLog } from '../../src/lib/log.ts';

@@ -12,7 +12,7 @@ import { faultAt, type Fault } from '../../transactional/fault.ts';
 import { isTooFar, unitOf, type Planned, type Transactional } from '../../transactional/send.ts';
 import type { Answer } from '../answer.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
-import type { FreeSpace } from '../free-space.ts';
+import type { FreeSpace } from '../../store/free-space.ts';
 import { invalidAt } from './issues.ts';
 import type { Call } from './route.ts';
 

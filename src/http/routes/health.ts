@@ -10,7 +10,7 @@ import { probeStore } from '../../store/probe.ts';
 import type { Store } from '../../store/store.ts';
 import { json, type Answer } from '../answer.ts';
 import type { Exchange, Handler } from '../exchange.ts';
-import type { FreeSpace } from '../free-space.ts';
+import type { FreeSpace } from '../../store/free-space.ts';
 
 export interface HealthParts {
   readonly store: Store;

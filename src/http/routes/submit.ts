@@ -19,7 +19,7 @@ import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
 import { tighter, type Exchange } from '../exchange.ts';
-import type { FreeSpace } from '../free-space.ts';
+import type { FreeSpace } from '../../store/free-space.ts';
 import { rateLimited } from '../rate.ts';
 import { faultRefusal } from '../faults.ts';
 import type { FormPath } from './form-path.ts';
