@@ -2,7 +2,7 @@
  * The one table of routes. Authenticated and administrative routes answer at three spellings, and no handler knows which
  * was used; what is for machines that watch the daemon has one.
  */
-import { Router, type RouterMiddleware } from '@koa/router';
+import { Router, type RouterContext, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
 import { page, refusedA, send, type Answer } from '../answer.ts';
 import { apiCors } from '../api/cors.ts';
@@ -26,7 +26,8 @@ export interface TableParts
   readonly version: string;
 }
 
-const PREFIXES = ['', '/api', '/v1'] as const;
+/** Of the other spellings of the API's routes. */
+const PREFIXES = ['/api', '/v1'] as const;
 
 /** Mounts all routes but the forms' addresses. What they do not know is 404, what they know otherwise 405. */
 export function mountRoutes(app: Koa<State>, parts: TableParts): void {
@@ -48,19 +49,27 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   const reference = createReference(routes, parts.version);
   table.get('/openapi.json', answering(reference.document));
   table.get('/docs', answering(reference.page));
+  // Each spelling has a table of its own: what stands in it is tried one by one.
+  const spelled = PREFIXES.map((prefix) => ({ prefix: `${prefix}/`, table: new Router<State>({ strict: true }) }));
   for (const route of routes) {
-    table.register(
-      PREFIXES.map((prefix) => prefix + route.path),
-      [route.method],
-      serving(route, serve),
-    );
+    table.register(route.path, [route.method], serving(route, serve));
+    for (const [i, prefix] of PREFIXES.entries()) {
+      spelled[i]?.table.register(prefix + route.path, [route.method], serving(route, serve));
+    }
+  }
+  const tables = [...spelled, { prefix: '/', table }].map((each) => ({ ...each, middleware: each.table.routes() }));
+  function tableOf(path: string) {
+    return tables.find(({ prefix }) => path.startsWith(prefix));
   }
   app.use(apiCors());
   app.use(limited);
-  app.use(table.routes());
+  app.use(async (ctx, next) => {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what it wants of the context it adds itself
+    await (tableOf(ctx.path)?.middleware(ctx as RouterContext<State>, next) ?? next());
+  });
   app.use((ctx) => {
     const { exchange } = ctx.state;
-    const layers = table.match(exchange.path, exchange.method).path;
+    const layers = tableOf(exchange.path)?.table.match(exchange.path, exchange.method).path ?? [];
     send(ctx, refused(exchange, unknown(layers.flatMap(({ methods }) => methods))));
   });
 }
