@@ -5,10 +5,12 @@ import { leasedTo, renewLeases, takeBackLeases } from '../store/claims.ts';
 import { giveBack, walkWaiting } from '../store/deliveries.ts';
 import { noteDue, repairDue } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
 import type { DeliveryRow } from '../store/tables.ts';
 import { LEASE } from './claimer.ts';
+import type { OnFailure } from './interfaces.ts';
 import { expired } from './outcome.ts';
+import { writeEndings } from './write-endings.ts';
 
 export interface ChoresOptions {
   readonly store: Store;
@@ -17,6 +19,7 @@ export interface ChoresOptions {
   readonly owner: string;
   /** Whether the delivery is claimed in this process. */
   readonly isClaimed: (id: string) => boolean;
+  readonly onFailure: OnFailure;
 }
 
 const RENEW_EVERY = LEASE / 3;
@@ -97,7 +100,8 @@ export class Chores {
     for (let i = 0; i < STRETCHES; i++) {
       const { state, after } = this.#walk;
       const { overdue, next } = await walkWaiting(store, state, { after, limit: STRETCH, now });
-      await Promise.all(overdue.map((row) => this.#giveUp(row, now)));
+      const messages = Map.groupBy(overdue, ({ message }) => message);
+      await Promise.all(Array.from(messages, ([id, rows]) => this.#giveUp(id, rows, now)));
       this.#walk =
         next === '' ? { state: state === 'queued' ? 'deferred' : 'queued', after: '' } : { state, after: next };
       if (next === '' && state === 'deferred') {
@@ -108,15 +112,9 @@ export class Chores {
     this.#walkAt = monotonic + WALK_EVERY;
   }
 
-  async #giveUp(row: DeliveryRow, now: number): Promise<void> {
-    const { store, log } = this.#options;
-    const { unit, event, fields } = expired(row, await findMessage(store, row.message), now);
-    try {
-      await store.write(unit);
-      log.info(event, fields);
-    } catch (error) {
-      // It was claimed or cancelled in between.
-      if (!(error instanceof UnmetError)) throw error;
-    }
+  async #giveUp(id: string, rows: readonly DeliveryRow[], now: number): Promise<void> {
+    const message = await findMessage(this.#options.store, id);
+    const endings = rows.map((row) => expired(row, message, now));
+    await writeEndings(endings, [], this.#options);
   }
 }

@@ -1,7 +1,9 @@
 /**
- * The two things the queue knows of the world: where a message's bytes come from (`Source`) and who takes them away
- * (`Courier`). Whoever composes the daemon hands them in.
+ * What the queue knows of the world: where a message's bytes come from (`Source`), who takes them away (`Courier`), and who
+ * cares where they never arrive (`OnFailure`). Whoever composes the daemon hands them in.
  */
+import type { Fields } from '../lib/log.ts';
+import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 
 /** 0 ≤ number < 1. */
@@ -131,3 +133,32 @@ export interface Courier {
   /** Starts nothing more, lets what is on its way end for `graceMs`, then hangs up. */
   stop(graceMs: number): Promise<void>;
 }
+
+/** A recipient whom the message will never reach. */
+export interface FailedRecipient {
+  readonly address: string;
+  /** The words for which it failed: a server's, or ours. */
+  readonly reply: string;
+  /** Whose words they are; null where they are ours. */
+  readonly host: string | null;
+}
+
+/** Deliveries of one message that ended together and for good, without arriving. */
+export interface Failure {
+  readonly message: MessageRow;
+  /** At least one. */
+  readonly recipients: readonly FailedRecipient[];
+  /** Milliseconds. */
+  readonly at: number;
+}
+
+/** What follows from it. */
+export interface Consequence {
+  /** Commits with the end itself, or not at all. */
+  readonly unit: readonly Statement[];
+  /** For the events that tell of the end. */
+  readonly data: Fields;
+}
+
+/** Asked before the end is written, and again where it could not be. Rejects where the store cannot be read. */
+export type OnFailure = (failure: Failure) => Promise<Consequence>;

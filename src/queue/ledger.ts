@@ -8,12 +8,13 @@ import type { Log } from '../lib/log.ts';
 import type { ClaimedRow } from '../store/claims.ts';
 import { clearFailures, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
-import { StoreError, UnmetError, type Store } from '../store/store.ts';
+import { StoreError, type Store } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import type { Destination } from './destination.ts';
-import type { RecipientResult, Result, Unreachable } from './interfaces.ts';
+import type { OnFailure, RecipientResult, Result, Unreachable } from './interfaces.ts';
 import { deferred, interrupted, settled, untried, type Ending, type Tried } from './outcome.ts';
 import { retryDelay, type RetryOptions } from './retry.ts';
+import { writeEndings } from './write-endings.ts';
 
 /** Claimed recipients of one message at one destination. */
 export interface Batch {
@@ -28,6 +29,7 @@ export interface LedgerOptions {
   readonly log: Log;
   readonly owner: string;
   readonly retry: () => RetryOptions;
+  readonly onFailure: OnFailure;
   /** Aborts when nothing is tried again any more. */
   readonly over: AbortSignal;
 }
@@ -137,7 +139,8 @@ export class Ledger {
     const { clock, log, over } = this.#options;
     for (let complained = false; ; complained = true) {
       try {
-        return await this.#commit(await make(clock.now()));
+        const { endings, more } = await make(clock.now());
+        return await writeEndings(endings, more, this.#options);
       } catch (error) {
         const hopeless = !(error instanceof StoreError) || HOPELESS.test(error.code);
         if (hopeless || over.aborted) {
@@ -146,23 +149,6 @@ export class Ledger {
         }
         if (!complained) log.warn('delivery.unwritten', { destination: destination.name, ...errorFields(error) });
         await clock.sleep(AGAIN_AFTER, over);
-      }
-    }
-  }
-
-  async #commit({ endings, more }: Entry): Promise<void> {
-    const { store, log } = this.#options;
-    try {
-      await store.write([...endings.flatMap(({ unit }) => unit), ...more]);
-      for (const { event, fields } of endings) log.info(event, fields);
-    } catch (error) {
-      if (!(error instanceof UnmetError)) throw error;
-      const [only] = endings;
-      if (endings.length > 1) {
-        for (const ending of endings) await this.#commit({ endings: [ending], more });
-      } else if (only !== undefined) {
-        // It was taken back while we were busy with it: whoever has it now decides.
-        log.warn('delivery.lease_lost', only.fields);
       }
     }
   }

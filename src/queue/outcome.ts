@@ -8,10 +8,13 @@ import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow, SuppressionRow } from '../store/tables.ts';
-import type { Peer } from './interfaces.ts';
+import type { FailedRecipient, Peer } from './interfaces.ts';
 
 export interface Ending {
-  readonly unit: readonly Statement[];
+  /** `told` goes into the event that tells of a failure. */
+  readonly unit: (told: Fields) => readonly Statement[];
+  /** It will never arrive. */
+  readonly failure?: { readonly message: MessageRow; readonly recipient: FailedRecipient } | undefined;
   /** For the log, once the unit is on the disk. */
   readonly event: string;
   readonly fields: Fields;
@@ -51,16 +54,17 @@ export function settled(
   const { id, attempts } = row;
   const reason = reasonToSuppress(tried, state, words);
   return {
-    unit: [
+    unit: (told) => [
       settleDelivery({ id, owner, attempts, state, reply: words.reply, at: now }, 1),
       // A suppressed recipient was never tried.
       ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
-      eventOf(tried, EVENTS[state], { state, ...said(words), attempt: attempts }),
+      eventOf(tried, EVENTS[state], { state, ...said(words), attempt: attempts, ...told }),
       ...(words.complained === true ? [eventOf(tried, 'email.complained', {})] : []),
       ...(reason === undefined
         ? []
         : [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })]),
     ],
+    failure: state === 'bounced' || state === 'suppressed' ? failureOf(tried, words) : undefined,
     event: `delivery.${state}`,
     fields: lineOf(tried, words),
   };
@@ -71,7 +75,7 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
   const { row, owner } = tried;
   const { id, attempts } = row;
   return {
-    unit: [
+    unit: () => [
       deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
       attempt(tried, 'deferred', words),
       eventOf(tried, 'email.deferred', { ...said(words), attempt: attempts, next_attempt_at: isoTime(due) }),
@@ -86,7 +90,10 @@ export function interrupted(tried: Tried, due: number, words: Words): Ending {
   const { row, owner } = tried;
   const { id, attempts } = row;
   return {
-    unit: [deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1), attempt(tried, 'interrupted', words)],
+    unit: () => [
+      deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
+      attempt(tried, 'interrupted', words),
+    ],
     event: 'delivery.interrupted',
     fields: lineOf(tried, words),
   };
@@ -96,7 +103,7 @@ export function interrupted(tried: Tried, due: number, words: Words): Ending {
 export function untried({ row, owner, now }: Tried): Ending {
   const { id, attempts, message, recipient } = row;
   return {
-    unit: [giveBack({ id, owner, attempts, due: now }, 1)],
+    unit: () => [giveBack({ id, owner, attempts, due: now }, 1)],
     event: 'delivery.returned',
     fields: { message, delivery: id, recipient },
   };
@@ -108,11 +115,12 @@ export function expired(row: DeliveryRow, message: MessageRow | undefined, now: 
   const { id, attempts } = row;
   const host = { host: null, address: null, tls: null };
   return {
-    unit: [
+    unit: (told) => [
       endWaiting({ id, state: 'expired', reply, at: now }, 1),
       insertAttempt({ delivery: id, number: attempts + 1, at: now, ...host, outcome: 'expired', reply }),
-      eventOf({ row, message, now }, EVENTS.expired, { state: 'expired', reply, attempt: attempts, ...host }),
+      eventOf({ row, message, now }, EVENTS.expired, { state: 'expired', reply, attempt: attempts, ...host, ...told }),
     ],
+    failure: failureOf({ row, message }, { reply, ...host }),
     event: 'delivery.expired',
     fields: { message: row.message, delivery: id, recipient: row.recipient, reply, attempts },
   };
@@ -130,6 +138,13 @@ function reasonToSuppress(
   if (complained === true) return 'complaint';
   if (state !== 'bounced' || !GONE.test(reply) || message?.environment !== 'live') return undefined;
   return message.kind === 'transactional' || message.kind === 'acknowledgment' ? 'bounce' : undefined;
+}
+
+function failureOf(
+  { row, message }: { row: About; message: MessageRow | undefined },
+  { reply, host }: Words,
+): Ending['failure'] {
+  return message && { message, recipient: { address: row.recipient, reply, host } };
 }
 
 function said({ reply, host, address, tls }: Words): Fields {

@@ -15,7 +15,7 @@ import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { createBodies, type Bodies } from './bodies.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Courier, Parcel, Random, Recipient, Source } from './interfaces.ts';
+import type { Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
 import { Ledger, type Batch } from './ledger.ts';
 import type { RetryOptions } from './retry.ts';
 
@@ -29,6 +29,8 @@ export interface WorkerOptions {
   /** Names this daemon's leases; no two starts of a daemon share it. */
   readonly owner: string;
   readonly random: Random;
+  /** Nothing follows from a failure unless told. */
+  readonly onFailure?: OnFailure;
 }
 
 export interface Progress {
@@ -91,7 +93,7 @@ class QueueWorker implements Worker {
   #fault: string | undefined;
 
   constructor(options: WorkerOptions) {
-    const { store, source, courier, owner, clock, log } = options;
+    const { store, source, courier, owner, clock, log, onFailure = nothingFollows } = options;
     this.#options = options;
     this.#lookedAt = clock.now();
     this.#bodies = createBodies({
@@ -101,8 +103,9 @@ class QueueWorker implements Worker {
     });
     const retry = () => this.#retry();
     this.#claimer = new Claimer({ store, courier, owner, retry });
-    this.#ledger = new Ledger({ store, clock, log, owner, retry, over: this.#over.signal });
-    this.#chores = new Chores({ store, clock, log, owner, isClaimed: (id) => this.#claimed.has(id) });
+    this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, over: this.#over.signal });
+    const isClaimed = (id: string) => this.#claimed.has(id);
+    this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure });
     this.#running = this.#run();
   }
 
@@ -247,6 +250,10 @@ class QueueWorker implements Worker {
     for (const { id } of rows) this.#claimed.delete(id);
     if (this.#claimer.settle(destination, rows.length)) this.wake();
   }
+}
+
+function nothingFollows(): Promise<Consequence> {
+  return Promise.resolve({ unit: [], data: {} });
 }
 
 const SUSPENDED = '451 4.7.1 the account is suspended: its mail waits';

@@ -8,7 +8,7 @@ import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
 import { createCourier, type CourierOptions } from '../../src/queue/courier.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
-import type { Courier, Prepared, Source } from '../../src/queue/interfaces.ts';
+import type { Courier, OnFailure, Prepared, Source } from '../../src/queue/interfaces.ts';
 import { showMessage } from '../../src/queue/operate.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/queue/timeouts.ts';
 import { withSandbox } from '../../src/queue/sandbox.ts';
@@ -42,6 +42,7 @@ export interface QueueOptions {
   readonly owner?: string;
   /** In the place of the real one. */
   readonly courier?: Courier;
+  readonly onFailure?: OnFailure;
 }
 
 export interface TestQueue {
@@ -94,6 +95,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     config: () => config,
     owner: options.owner ?? 'test',
     random: options.random ?? (() => 0.5),
+    ...(options.onFailure === undefined ? {} : { onFailure: options.onFailure }),
   });
   onTestFinished(() => worker.stop(0));
 
