@@ -13,6 +13,7 @@ import type { Accept } from '../../forms/accept.ts';
 import type { SubmittedBody } from '../../forms/fields.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm } from '../../forms/find.ts';
+import type { Judge } from '../../forms/judge.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Answer } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
@@ -37,6 +38,7 @@ export interface SubmitParts extends ServedParts {
   readonly used: (principal: Principal, status: number) => void;
   readonly files: FileStore;
   readonly idempotency: Idempotency;
+  readonly judge: Judge;
   readonly accept: Accept;
   readonly freeSpace: FreeSpace;
   readonly log: Log;

@@ -4,7 +4,7 @@ import type { Form } from '../../config/snapshot.ts';
 import type { Accept, Accepted } from '../../forms/accept.ts';
 import { hashOfBody } from '../../forms/fields.ts';
 import type { FileStore } from '../../forms/files.ts';
-import { judge } from '../../forms/judge.ts';
+import type { Judge } from '../../forms/judge.ts';
 import { checkSubmission, type CheckedSubmission, type SubmittedBody } from '../../forms/receive.ts';
 import { errorFields } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
@@ -16,6 +16,7 @@ import { header, type Exchange } from '../exchange.ts';
 export interface TakeParts {
   readonly files: Pick<FileStore, 'discard'>;
   readonly idempotency: Idempotency;
+  readonly judge: Judge;
   readonly accept: Accept;
   readonly log: Log;
 }
@@ -42,7 +43,7 @@ export interface Taken {
 const LONGEST_KEY = 256;
 
 /** The function that takes bodies. It rejects with StoreError where nothing could be written; nothing happened then. */
-export function createTake({ files, idempotency, accept, log }: TakeParts): (posted: Posted) => Promise<Taken> {
+export function createTake({ files, idempotency, judge, accept, log }: TakeParts): (posted: Posted) => Promise<Taken> {
   async function take(posted: Posted): Promise<Taken> {
     const key = header(posted.exchange.request, 'idempotency-key');
     if (key === undefined) return settle(posted, undefined);
@@ -85,7 +86,8 @@ export function createTake({ files, idempotency, accept, log }: TakeParts): (pos
       if (claim !== undefined) await idempotency.finish(claim, stored(taken.answer));
       return taken;
     }
-    const judgement = judge(form, { ...submission, ip: exchange.ip });
+    const judged = judge(form, { ...submission, ip: exchange.ip });
+    const judgement = judged instanceof Promise ? await judged : judged;
     const accepted = await accept({
       form,
       ...submission,
