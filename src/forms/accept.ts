@@ -138,13 +138,14 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
   });
 }
 
-function eventOf({ form, judgement }: Admitted, { id, status }: Accepted, now: number): Statement {
+function eventOf({ form, judgement, environment }: Admitted, { id, status }: Accepted, now: number): Statement {
   const reasons = judgement.reasons.map(({ name }) => name);
+  const test = environment === 'test' ? { environment } : undefined;
   return recordEvent({
     type: `submission.${status}`,
     tenant: form.tenant,
     at: now,
-    data: status === 'spam' ? { form: form.id, score: judgement.score, reasons } : { form: form.id },
+    data: status === 'spam' ? { form: form.id, score: judgement.score, reasons, ...test } : { form: form.id, ...test },
     submission: id,
     domain: form.domain,
   });

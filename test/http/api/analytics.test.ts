@@ -149,6 +149,18 @@ describe('GET /analytics', () => {
     expect((await analytics(http, key, '?form=frm_x')).totals).toEqual(NOTHING);
   });
 
+  test('what keys of the environment test cause does not count', async () => {
+    const http = await startHttp();
+    const live = await testKey(http.store, { tenant: OPERATOR });
+    const other = await testKey(http.store, { tenant: OPERATOR, environment: 'test' });
+    for (const { headers } of [live, other, other]) {
+      const body = new URLSearchParams({ message: 'hello' });
+      const posted = await http.request('/example.com/contact', { body, headers });
+      expect(posted.status).toBe(200);
+    }
+    expect((await analytics(http, live)).totals).toMatchObject({ submissions: 1, queued: 1 });
+  });
+
   test('a key for some domains sees those alone', async () => {
     const http = await startHttp({ clock: testClock(NEW_YEAR) });
     const key = await testKey(http.store, { now: NEW_YEAR, restrictions: { domain_restrictions: ['one.example'] } });
