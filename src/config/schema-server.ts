@@ -32,6 +32,15 @@ const server = z.strictObject({
     })
     .prefault({})
     .describe('The HTTP side.'),
+  smtp: z
+    .strictObject({
+      listen: z
+        .array(is.listenAddress)
+        .default(['[::]:25'])
+        .meta({ description: 'Addresses and ports on which mail is taken; none when empty.', restart: true }),
+    })
+    .prefault({})
+    .describe('The SMTP side.'),
   metrics: z
     .strictObject({
       listen: z
@@ -47,10 +56,13 @@ const server = z.strictObject({
     .default('/run/postern/admin.sock')
     .meta({ description: 'Unix socket on which root and the service’s group administer.', restart: true }),
   roles: z
-    .array(z.enum(['http', 'delivery']))
+    .array(z.enum(['http', 'smtp', 'delivery']))
     .min(1)
-    .default(['http', 'delivery'])
-    .meta({ description: 'What this daemon does: http accepts submissions, delivery sends mail.', restart: true }),
+    .default(['http', 'smtp', 'delivery'])
+    .meta({
+      description: 'What this daemon does: http accepts submissions, smtp takes mail, delivery sends it.',
+      restart: true,
+    }),
   signup: z
     .enum(['closed', 'open'])
     .default('closed')
@@ -60,6 +72,26 @@ const server = z.strictObject({
     .default(true)
     .describe('Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
 });
+
+const tls = z
+  .strictObject({
+    mode: z
+      .enum(['files', 'off'])
+      .default('off')
+      .meta({ description: 'files: the certificate below. off: mail is taken in clear text alone.', restart: true }),
+    files: z
+      .strictObject({
+        cert: z.string().min(1).describe('File of the certificate with its chain, in PEM.'),
+        key: z.string().min(1).describe('File of its private key, in PEM.'),
+      })
+      .nullable()
+      .default(null)
+      .describe('Read again when they change; null where mode is not files.'),
+  })
+  .refine(({ mode, files }) => mode !== 'files' || files !== null, {
+    path: ['files'],
+    message: 'expected the files cert and key, because mode is files',
+  });
 
 const database = z.strictObject({
   url: is.databaseUrl
@@ -74,6 +106,13 @@ const dns = z.strictObject({
     .meta({ description: 'Resolvers to ask; empty: those of the system.', restart: true }),
   recheck: is.duration.prefault('6h').describe('How often the records of each domain are looked up again.'),
   grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
+});
+
+const inbound = z.strictObject({
+  proxy_protocol: z
+    .array(is.network)
+    .default([])
+    .describe('Peers whose connections begin with a PROXY header (version 1), which says who the client is.'),
 });
 
 const webhooks = z.strictObject({
@@ -104,6 +143,7 @@ const delivery = z.strictObject({
     .strictObject({
       default: is.duration.prefault('5d').describe('Age at which undelivered mail is given up.'),
       acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
+      dsn: is.duration.prefault('2d').describe('The same for reports to senders whose mail could not be forwarded.'),
     })
     .prefault({})
     .describe('When mail that cannot be delivered is given up.'),
@@ -127,6 +167,16 @@ const limits = z.strictObject({
   requests_per_minute_per_address: is.count
     .default(600)
     .describe('Requests per minute of one client, an IPv6 /64 being one.'),
+  smtp: z
+    .strictObject({
+      connections: is.count.default(500).describe('Connections at a time.'),
+      per_address: is.count.default(50).describe('Connections of one client at a time, an IPv6 /64 being one.'),
+      errors: is.count.default(20).describe('Errors of one client in a minute; then it has to come back later.'),
+      recipients: is.count.default(100).describe('Recipients of one message.'),
+      hops: is.count.default(50).describe('Received lines of one message; with more it goes round in a loop.'),
+    })
+    .prefault({})
+    .describe('Mail that comes in.'),
   free_disk: is.size.prefault('256MiB').describe('Free disk space below which nothing is accepted.'),
 });
 
@@ -178,8 +228,10 @@ const log = z.strictObject({
 export const serverSchema = z
   .strictObject({
     server: server.describe('Who this server is and where it listens.'),
+    tls: tls.prefault({}).describe('The certificate of this server.'),
     database: database.prefault({}).describe('Where everything is kept.'),
     dns: dns.prefault({}).describe('Looking up and checking DNS records.'),
+    inbound: inbound.prefault({}).describe('Mail that comes in.'),
     webhooks: webhooks.prefault({}).describe('Telling other services what happened.'),
     delivery: delivery.prefault({}).describe('Sending mail.'),
     limits: limits.prefault({}).describe('What is accepted at most.'),

@@ -1,0 +1,158 @@
+/**
+ * Takes a whole message: judges it, and commits it with all that becomes of it in one unit, many of which share a sync.
+ * The reply that says 250 is made after that commit and nowhere else.
+ */
+import type { Clock } from '../lib/clock.ts';
+import { codeOf, errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { enqueue } from '../queue/enqueue.ts';
+import { noteDue } from '../store/destinations.ts';
+import { insertInbound } from '../store/inbound.ts';
+import type { Statement } from '../store/statement.ts';
+import { StoreError, type Store } from '../store/store.ts';
+import type { ForwardSource } from './forward-shapes.ts';
+import type { Refusal } from './header-check.ts';
+import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.ts';
+import type { Pieces } from './pieces.ts';
+import type { Accepted } from './recipients.ts';
+import { recordSaid, type Recorder } from './record.ts';
+
+export interface AcceptParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly record: Recorder;
+  readonly judge: Judge;
+  /** The Received line of a message, with its CRLF. */
+  readonly received: (mail: Incoming) => string;
+  readonly takeBounce: Intake<'bounce'>;
+  readonly takeReturned: Intake<'srs'>;
+  readonly takeReply: Intake<'reply'>;
+  /** How long a forward is tried, ms. */
+  readonly ttl: () => number;
+  /** There is mail to send. */
+  readonly wake: () => void;
+}
+
+export type Accept = (mail: Incoming, pieces: Pieces) => Promise<string>;
+
+/** For how long the bytes of a message are kept at least, ms. */
+const KEPT = 7 * 86_400_000;
+
+/** The reply to a message whose pieces are settled. Never rejects. */
+export function createAccept(parts: AcceptParts): Accept {
+  const { store, clock, log, record } = parts;
+
+  async function take(mail: Incoming, pieces: Pieces): Promise<string> {
+    if (mail.recipients.every(({ kind }) => kind === 'discard')) return discard(mail, pieces);
+    const judgement = await parts.judge(mail);
+    if (judgement.refusal !== undefined) return refuse(mail, pieces, judgement.refusal);
+    const handled = await Promise.all(mail.recipients.map((recipient) => handle(mail, recipient, judgement)));
+    const messages = handled.flatMap((each) => each.messages ?? []);
+    const needed = messages.length > 0;
+    const reply = `250 2.0.0 taken as ${mail.id}`;
+    await store.write([
+      insertInbound({
+        id: mail.id,
+        sender: mail.sender,
+        recipients: JSON.stringify(mail.recipients.map(({ original }) => original)),
+        ip: mail.ip,
+        helo: mail.helo,
+        tls: mail.tls,
+        size: mail.size,
+        encoding: mail.encoding,
+        trace: parts.received(mail) + judgement.headers,
+        verdicts: judgement.verdicts,
+        messages: JSON.stringify(messages),
+        raw_due: needed ? mail.at + KEPT : null,
+        created_at: mail.at,
+      }),
+      ...(needed ? pieces.last() : pieces.dropped()),
+      ...handled.flatMap(({ rows }) => rows),
+      ...told(mail, reply),
+      ...duesOf(handled),
+    ]);
+    log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
+    parts.wake();
+    return reply;
+  }
+
+  async function handle(mail: Incoming, recipient: Accepted, judgement: Judgement): Promise<Handled> {
+    switch (recipient.kind) {
+      case 'forward':
+        return forward(mail, recipient);
+      case 'discard':
+        return { rows: [] };
+      case 'bounce':
+        return parts.takeBounce(mail, recipient, judgement);
+      case 'srs':
+        return parts.takeReturned(mail, recipient, judgement);
+      case 'reply':
+        return parts.takeReply(mail, recipient, judgement);
+    }
+  }
+
+  function forward(mail: Incoming, recipient: Extract<Accepted, { kind: 'forward' }>): Handled {
+    const { tenant, domain, targets, original } = recipient;
+    const source: ForwardSource = { inbound: mail.id, original, sender: mail.sender };
+    const message = { tenant, kind: 'forward', submission: null, domain, source, recipients: targets } as const;
+    const { id, rows, dues } = enqueue({ ...message, ttl: parts.ttl() }, clock.now());
+    return { rows, dues, messages: [id] };
+  }
+
+  async function discard(mail: Incoming, pieces: Pieces): Promise<string> {
+    const reply = '250 2.0.0 taken';
+    await store.write([...pieces.dropped(), ...told(mail, reply)]);
+    log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
+    return reply;
+  }
+
+  async function refuse(mail: Incoming, pieces: Pieces, { reply, reason }: Refusal): Promise<string> {
+    record(mail.recipients.map((recipient) => ({ ...whose(mail, recipient), reply, reason })));
+    await drop(pieces);
+    return reply;
+  }
+
+  /** What cannot be dropped now is swept later. */
+  async function drop(pieces: Pieces): Promise<void> {
+    const unit = pieces.dropped();
+    if (unit.length === 0) return;
+    await store.write(unit).catch((error: unknown) => log.warn('inbound.not_dropped', errorFields(error)));
+  }
+
+  function told(mail: Incoming, reply: string): Statement[] {
+    return mail.recipients.flatMap((recipient) => {
+      const inbound = recipient.kind === 'discard' ? undefined : mail.id;
+      return recordSaid({ ...whose(mail, recipient), reply, reason: recipient.kind, inbound }, mail.at);
+    });
+  }
+
+  return async (mail, pieces) => {
+    try {
+      return await take(mail, pieces);
+    } catch (error) {
+      log.error('inbound.not_taken', { inbound: mail.id, ...errorFields(error) });
+      return refuse(mail, pieces, storeRefusal(error));
+    }
+  };
+}
+
+/** What a client hears of a store that cannot write: it keeps the mail. */
+export function storeRefusal(error: unknown): Refusal {
+  const isFull = error instanceof StoreError && /^(?:SQLITE_FULL|53100|ENOSPC)/.test(codeOf(error) ?? '');
+  return isFull
+    ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
+    : { reply: '451 4.3.0 mail cannot be stored just now', reason: 'store_failed' };
+}
+
+function whose({ ip, helo, sender }: Incoming, { tenant, domain, original }: Accepted) {
+  return { ip, helo, sender, recipient: original, tenant, domain };
+}
+
+/** Rows that many messages share, in one order and last (queue/enqueue). */
+function duesOf(handled: readonly Handled[]): Statement[] {
+  const dues = new Map<string, number>();
+  for (const { name, due } of handled.flatMap((each) => each.dues ?? []))
+    dues.set(name, Math.min(due, dues.get(name) ?? Infinity));
+  return [...dues].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, due]) => noteDue({ name, due }));
+}

@@ -1,0 +1,208 @@
+/**
+ * The SMTP listener (port 25): who may come in, and how it ends. The dialogue is in session.ts. It never asks who a client
+ * is by its name, offers STARTTLS only with a certificate of the operator's, and offers neither AUTH nor CHUNKING.
+ */
+import type { AddressInfo, Socket } from 'node:net';
+import { SMTPServer } from 'smtp-server';
+import type { SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
+import { addressInRanges } from '../dns/networks.ts';
+import type { Clock } from '../lib/clock.ts';
+import { UserError, errorFields, messageOf } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { createDoorLimits, type Limits } from './door-limits.ts';
+import type { Deadlines, SessionParts, SmtpDoor } from './session-parts.ts';
+import { Session } from './session.ts';
+
+export interface Certificate {
+  /** PEM, its chain included. */
+  readonly cert: string;
+  /** PEM. */
+  readonly key: string;
+}
+
+export interface ListenerSettings {
+  /** Our name in the greeting and to EHLO. */
+  readonly hostname: string;
+  /** The largest message, bytes. */
+  readonly message: number;
+  readonly limits: Limits;
+  /** Peers that begin with a PROXY header. */
+  readonly proxies: readonly string[];
+}
+
+export interface ListenerOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** As of now: sessions that begin later follow a reload. */
+  readonly settings: () => ListenerSettings;
+  /** Undefined: STARTTLS is not offered. */
+  readonly certificate: Certificate | undefined;
+  readonly door: SmtpDoor;
+  readonly deadlines?: { readonly usual: Deadlines; readonly crowded: Deadlines };
+}
+
+export interface SmtpListener {
+  /** `[::]:25`, `127.0.0.1:2525`; port 0 takes a free one. Answers where it listens. Throws UserError where it cannot. */
+  listen(addresses: readonly ListenPlace[]): Promise<ListenPlace[]>;
+  /** From the next handshake on. */
+  renew(certificate: Certificate): void;
+  /** Takes no more connections, lets transactions end for `graceMs`, then hangs up. */
+  close(graceMs: number): Promise<void>;
+}
+
+export interface ListenPlace {
+  readonly host: string;
+  readonly port: number;
+}
+
+const MINUTE = 60_000;
+/** RFC 5321 §4.5.3.2 has clients wait 5 minutes for most replies; where it is crowded that is a luxury. */
+const DEADLINES = {
+  usual: { command: 5 * MINUTE, transaction: 20 * MINUTE, connection: 60 * MINUTE },
+  crowded: { command: 10_000, transaction: 2 * MINUTE, connection: 5 * MINUTE },
+};
+const TICK_MS = 1000;
+const STOP_TICK_MS = 20;
+const LINGER_MS = 2000;
+
+export function createListener(options: ListenerOptions): SmtpListener {
+  const { clock, log, settings } = options;
+  const servers: Door[] = [];
+  const limits = createDoorLimits(() => settings().limits, clock);
+  const { usual, crowded } = options.deadlines ?? DEADLINES;
+  const parts: SessionParts = {
+    clock,
+    log,
+    limits,
+    smtp: options.door,
+    deadlines: () => (limits.isCrowded() ? crowded : usual),
+  };
+  const stop = new AbortController();
+  let ticking: Promise<void> | undefined;
+  let { certificate } = options;
+
+  async function tick(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await clock.sleep(TICK_MS, stop.signal);
+      for (const server of servers) server.hurry();
+    }
+  }
+
+  function sessions(): number {
+    return servers.reduce((sum, { connections }) => sum + connections.size, 0);
+  }
+
+  return {
+    async listen(places) {
+      const bound: ListenPlace[] = [];
+      for (const place of places) {
+        const server = new Door({ parts, settings, certificate });
+        bound.push(await bind(server, place));
+        server.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
+        servers.push(server);
+      }
+      ticking ??= tick();
+      return bound;
+    },
+    renew(renewed) {
+      certificate = renewed;
+      for (const server of servers) server.updateSecureContext({ ...renewed });
+    },
+    async close(graceMs) {
+      const until = clock.monotonic() + graceMs;
+      const closed = servers.map((server) => server.shut());
+      for (const server of servers) server.windUp();
+      while (sessions() > 0 && clock.monotonic() < until) await clock.sleep(STOP_TICK_MS);
+      stop.abort();
+      for (const server of servers) server.cut();
+      await Promise.all([...closed, ticking]);
+    },
+  };
+}
+
+interface DoorOptions {
+  readonly parts: SessionParts;
+  readonly settings: () => ListenerSettings;
+  readonly certificate: Certificate | undefined;
+}
+
+class Door extends SMTPServer {
+  readonly #parts: SessionParts;
+  readonly #settings: () => ListenerSettings;
+
+  constructor({ parts, settings, certificate }: DoorOptions) {
+    const { hostname, message } = settings();
+    super({
+      ...certificate,
+      name: hostname,
+      size: message,
+      minVersion: 'TLSv1.2',
+      logger: false,
+      noDelay: true,
+      hideENHANCEDSTATUSCODES: false,
+      disabledCommands: ['AUTH', 'WIZ', 'SHELL', 'KILL', 'XCLIENT', 'XFORWARD', ...(certificate ? [] : ['STARTTLS'])],
+      disableReverseLookup: true,
+      heloResponse: '%s',
+      // Of silence alone; the deadlines are ours.
+      socketTimeout: 2 * 60 * MINUTE,
+    });
+    this.#parts = parts;
+    this.#settings = settings;
+  }
+
+  override connect(socket: Socket, options?: SMTPConnectionOptions | null): void {
+    const { hostname, message } = this.#settings();
+    this.options.name = hostname;
+    this.options.size = message;
+    const ip = options?.remoteAddress ?? socket.remoteAddress ?? '';
+    const entry = this.#parts.limits.enter(ip);
+    if ('refusal' in entry) return this.#turnAway(socket, ip, entry.refusal);
+    const session = new Session(this, { socket, options }, { parts: this.#parts, leave: entry.leave });
+    this.connections.add(session);
+    session.on('error', (error: Error) => this._onError(error));
+    session.init();
+  }
+
+  #turnAway(socket: Socket, ip: string, reply: string): void {
+    this.#parts.log.warn('inbound.turned_away', { ip, reply });
+    socket.on('error', () => socket.destroy());
+    socket.setTimeout(LINGER_MS, () => socket.destroy());
+    socket.end(`${reply}\r\n`);
+    socket.resume();
+  }
+
+  /** Only a listed peer is believed about the client behind it, and it must say who that is. */
+  override _expectsProxyHeader(socket: Socket): boolean {
+    return addressInRanges(socket.remoteAddress ?? '', this.#settings().proxies);
+  }
+
+  hurry(): void {
+    for (const connection of this.connections) if (connection instanceof Session) connection.hurry();
+  }
+
+  windUp(): void {
+    for (const connection of this.connections) if (connection instanceof Session) connection.windUp();
+  }
+
+  /** Accepts nothing more; resolves when the last connection is gone. */
+  shut(): Promise<void> {
+    for (const socket of this._pendingSockets.values()) socket.destroy();
+    return new Promise((resolve) => this.server.close(() => resolve()));
+  }
+
+  cut(): void {
+    for (const connection of this.connections) connection._socket.destroy();
+  }
+}
+
+function bind(server: Door, { host, port }: ListenPlace): Promise<ListenPlace> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: Error) =>
+      reject(new UserError(`cannot listen for mail on ${host}:${port}: ${messageOf(error)}`, { cause: error })),
+    );
+    server.listen({ host, port, backlog: 1024 }, () => {
+      const bound: AddressInfo | string | null = server.server.address();
+      resolve(typeof bound === 'object' && bound !== null ? { host: bound.address, port: bound.port } : { host, port });
+    });
+  });
+}

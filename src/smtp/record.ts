@@ -1,0 +1,62 @@
+/** Writes down what the door said of each recipient: for the operator, and as an event where it was somebody's address. */
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
+import type { Log } from '../lib/log.ts';
+import { recordEvent } from '../store/events.ts';
+import { insertInboundLog } from '../store/inbound.ts';
+import type { Statement } from '../store/statement.ts';
+import type { Store } from '../store/store.ts';
+
+/** What was said, and to whom. */
+export interface Said {
+  readonly ip: string;
+  readonly helo: string;
+  /** Envelope sender; empty for the null sender, and before there is one. */
+  readonly sender: string;
+  /** As it stood in RCPT; empty where none had been named. */
+  readonly recipient: string;
+  readonly tenant: string | null;
+  readonly domain: string | null;
+  /** `550 5.1.1 …` */
+  readonly reply: string;
+  /** A stable name. */
+  readonly reason: string;
+  /** The message that was taken (`inb_…`). */
+  readonly inbound?: string | undefined;
+}
+
+const LONGEST = 500;
+
+/** The statements that write it down. */
+export function recordSaid(said: Said, now: number): Statement[] {
+  const { ip, tenant, domain, reply, reason, inbound = null } = said;
+  const [helo, sender, recipient] = [said.helo, said.sender, said.recipient].map((text) => text.slice(0, LONGEST));
+  if (helo === undefined || sender === undefined || recipient === undefined) return [];
+  const outcome = outcomeOf(reply);
+  const row = { tenant, domain, ip, helo, sender, recipient, outcome, reply, reason, inbound, created_at: now };
+  const written = insertInboundLog({ id: newId('inl', now), ...row });
+  if (tenant === null || outcome === 'deferred') return [written];
+  const data = { from: sender, to: recipient, ip, helo, reason, reply, inbound };
+  const type = `inbound.${outcome}` as const;
+  return [written, recordEvent({ type, tenant, at: now, data, ...(domain === null ? {} : { domain }) })];
+}
+
+function outcomeOf(reply: string): 'accepted' | 'rejected' | 'deferred' {
+  if (reply.startsWith('2')) return 'accepted';
+  return reply.startsWith('4') ? 'deferred' : 'rejected';
+}
+
+export type Recorder = (said: readonly Said[]) => void;
+
+/** Writes refusals behind the answer: nobody waits for them, and mail is refused whether or not the disk has room. */
+export function createRecorder({ store, clock, log }: { store: Store; clock: Clock; log: Log }): Recorder {
+  return (said) => {
+    for (const { ip, sender, recipient, reply, reason } of said)
+      log.info('inbound.refused', { ip, sender, recipient, reply, reason });
+    const now = clock.now();
+    store
+      .write(said.flatMap((each) => recordSaid(each, now)))
+      .catch((error: unknown) => log.error('inbound.not_recorded', errorFields(error)));
+  };
+}

@@ -1,0 +1,36 @@
+/** What a session at the door needs of the rest of the house. */
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { DoorLimits } from './door-limits.ts';
+import type { Refusal } from './header-check.ts';
+import type { ReceiveParts } from './receive.ts';
+import type { Decision } from './recipients.ts';
+import type { Recorder } from './record.ts';
+
+export interface SmtpDoor {
+  /** What becomes of mail from this sender for the address as it stands in RCPT. */
+  readonly decide: (address: string, sender: string) => Promise<Decision>;
+  readonly record: Recorder;
+  readonly receive: ReceiveParts;
+  /** Why no mail is taken just now; undefined as a rule. */
+  readonly outage: () => Refusal | undefined;
+  readonly mostRecipients: () => number;
+}
+
+/** How long a client may take, ms. */
+export interface Deadlines {
+  /** For its next command. */
+  readonly command: number;
+  /** From MAIL to the end of the message. */
+  readonly transaction: number;
+  /** Then it may begin nothing more. */
+  readonly connection: number;
+}
+
+export interface SessionParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: DoorLimits;
+  readonly deadlines: () => Deadlines;
+  readonly smtp: SmtpDoor;
+}

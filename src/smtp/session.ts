@@ -1,0 +1,250 @@
+/**
+ * One client at the door, on smtp-server's connection: the dialogue up to a whole message (RFC 5321 §3), with what that
+ * leaves to us: our own reading of the wire and of addresses, deadlines that dripping does not stretch, no word before the
+ * greeting or out of turn (RFC 2920 §3.1), and no end to patience with errors.
+ */
+import type { Socket } from 'node:net';
+import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
+import type { SMTPServer } from 'smtp-server';
+import type { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
+import { errorFields } from '../lib/errors.ts';
+import { readSender } from './sender.ts';
+import { parsePath } from './path.ts';
+import { Reception } from './receive.ts';
+import type { Accepted } from './recipients.ts';
+import type { SessionParts } from './session-parts.ts';
+import { Wire } from './wire.ts';
+
+type Done = () => void;
+
+interface Transaction {
+  readonly sender: string;
+  readonly accepted: Map<string, Accepted>;
+  readonly began: number;
+}
+
+/** Commands that bring no message nearer; so many of them between two messages. */
+const MOST_IDLE_COMMANDS = 100;
+/** After these the client must wait for the reply before it says more. */
+const LAST_OF_GROUP = new Set(['EHLO', 'HELO', 'STARTTLS', 'DATA']);
+
+export class Session extends SMTPConnection {
+  readonly #parts: SessionParts;
+  readonly #leave: () => void;
+  #transaction: Transaction | undefined;
+  #reception: Reception | undefined;
+  #idleCommands = 0;
+  /** Whose turn it is; `ours` has no deadline of the client's. */
+  #turn: 'client' | 'ours' = 'client';
+  #began: number;
+  #turnBegan: number;
+  #isWindingUp = false;
+
+  constructor(
+    server: SMTPServer,
+    { socket, options }: { readonly socket: Socket; readonly options: SMTPConnectionOptions | null | undefined },
+    { parts, leave }: { readonly parts: SessionParts; readonly leave: () => void },
+  ) {
+    super(server, socket, options);
+    this.#parts = parts;
+    this.#leave = leave;
+    this.#began = this.#turnBegan = parts.clock.monotonic();
+  }
+
+  /** Greets at once, unless the client has spoken first. */
+  override init(): void {
+    this._setListeners(() => {
+      setImmediate(() => {
+        if (this._closing || this._closed) return;
+        if (this.#wire?.hasMore === true) this.send(421, '4.7.0 You talk too soon');
+        else this.connectionReady();
+      });
+    });
+  }
+
+  get #wire(): Wire | undefined {
+    return this._parser instanceof Wire ? this._parser : undefined;
+  }
+
+  override _createParser(): SMTPStream {
+    const wire = new Wire();
+    wire.oncommand = (command, callback) => this._onCommand(command, callback);
+    wire.on('error', (error) => this.send(421, `4.7.0 ${error.message}`));
+    return wire;
+  }
+
+  override send(code: number, data?: string | string[] | null, context?: string | false): void {
+    const text = typeof data === 'string' ? data : '';
+    // A reply of ours brings its own enhanced code (RFC 2034).
+    super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
+    if (code < 400 || code === 421 || this._closing) return;
+    if (!this.#parts.limits.err(this.remoteAddress)) this.send(421, '4.7.0 Too many errors');
+  }
+
+  override _onCommand(command: Buffer, callback?: Done): void {
+    this.#turn = 'ours';
+    const verb = command.subarray(0, 10).toString('latin1').split(' ', 1)[0]?.toUpperCase() ?? '';
+    if (LAST_OF_GROUP.has(verb) && this.#wire?.hasMore === true) {
+      this.send(421, '4.7.0 You talk too soon');
+      return;
+    }
+    if (verb !== 'MAIL' && verb !== 'RCPT' && verb !== 'DATA' && ++this.#idleCommands > MOST_IDLE_COMMANDS) {
+      this.send(421, '4.7.0 Too many commands without a message');
+      return;
+    }
+    super._onCommand(command, callback);
+  }
+
+  override _whenWritable(next: Done): void {
+    this.#clientsTurn();
+    super._whenWritable(next);
+  }
+
+  #clientsTurn(): void {
+    this.#turn = 'client';
+    this.#turnBegan = this.#parts.clock.monotonic();
+    if (this.#isWindingUp && this.#transaction === undefined && this._ready) this.send(421, '4.3.2 Shutting down');
+  }
+
+  /** No new transaction: the last one may end. */
+  windUp(): void {
+    this.#isWindingUp = true;
+    if (this.#turn === 'client' && this.#transaction === undefined) this.send(421, '4.3.2 Shutting down');
+  }
+
+  /** Ends it where the client has had its time. */
+  hurry(): void {
+    const now = this.#parts.clock.monotonic();
+    const { command, transaction, connection } = this.#parts.deadlines();
+    const receiving = this.#wire?.isReceiving === true;
+    const isLate =
+      now - this.#began > connection + transaction ||
+      (this.#turn === 'client' && !receiving && now - this.#turnBegan > command) ||
+      (this.#turn === 'client' && this.#transaction !== undefined && now - this.#transaction.began > transaction) ||
+      (this.#turn === 'client' && this.#transaction === undefined && now - this.#began > connection);
+    if (!isLate) return;
+    if (this._upgrading) this._socket.destroy();
+    else this.send(421, '4.4.2 You took too long');
+  }
+
+  override _resetSession(): void {
+    super._resetSession();
+    this.#transaction = undefined;
+  }
+
+  override handler_MAIL(command: Buffer, callback: Done): void {
+    const parsed = parsePath('MAIL FROM', command.toString());
+    const { smtp } = this.#parts;
+    if (parsed === undefined) return this.#say('501 5.5.4 Syntax: MAIL FROM:<address>', callback);
+    if (this._rejectInvalidParams(parsed, ['BODY', 'SIZE'], callback)) return undefined;
+    if (this.#transaction !== undefined) return this.#say('503 5.5.1 Nested MAIL command', callback);
+    const fault = this._validateMailParams(parsed);
+    if (fault !== null) {
+      this.send(fault.code, fault.message, fault.enhancedCode ?? undefined);
+      return callback();
+    }
+    const sender = readSender(parsed.address, parsed.args !== false && parsed.args['SMTPUTF8'] !== undefined);
+    if ('refusal' in sender) return this.#refuse(sender.refusal, { sender: parsed.address, callback });
+    const outage = smtp.outage();
+    if (outage !== undefined) return this.#refuse(outage, { sender: parsed.address, callback });
+    this._applyMailParams(parsed);
+    this.session.envelope.mailFrom = parsed;
+    this.#transaction = { sender: sender.address, accepted: new Map(), began: this.#parts.clock.monotonic() };
+    return this.#say('250 2.1.0 Accepted', callback);
+  }
+
+  /** A refusal of the whole transaction, written down. */
+  #refuse(
+    { reply, reason }: { readonly reply: string; readonly reason: string },
+    { sender, callback }: { readonly sender: string; readonly callback: Done },
+  ): void {
+    const { ip, helo } = this.#client();
+    this.#parts.smtp.record([{ ip, helo, sender, recipient: '', tenant: null, domain: null, reply, reason }]);
+    this.#say(reply, callback);
+  }
+
+  override handler_RCPT(command: Buffer, callback: Done): void {
+    const parsed = parsePath('RCPT TO', command.toString());
+    const transaction = this.#transaction;
+    if (parsed === undefined || parsed.address === '') {
+      return this.#say('501 5.1.3 Syntax: RCPT TO:<address>', callback);
+    }
+    if (this._rejectInvalidParams(parsed, [], callback)) return undefined;
+    if (transaction === undefined) return this.#say('503 5.5.1 MAIL first', callback);
+    void this.#recipient(parsed.address, transaction).then((reply) => this.#say(reply, callback));
+    return undefined;
+  }
+
+  /** The reply to RCPT. Never rejects. */
+  async #recipient(address: string, { sender, accepted }: Transaction): Promise<string> {
+    const { smtp, log } = this.#parts;
+    try {
+      const decision = await smtp.decide(address, sender);
+      if (decision.kind === 'refuse') {
+        smtp.record([{ ...this.#client(), sender, recipient: address, ...decision }]);
+        return decision.reply;
+      }
+      const key = decision.original.toLowerCase();
+      if (!accepted.has(key) && accepted.size >= smtp.mostRecipients()) return '452 4.5.3 Too many recipients';
+      accepted.set(key, decision);
+      return '250 2.1.5 Accepted';
+    } catch (error) {
+      log.error('inbound.recipient_not_decided', errorFields(error));
+      return '451 4.3.0 Try again later';
+    }
+  }
+
+  override handler_DATA(command: Buffer, callback: Done): void {
+    const transaction = this.#transaction;
+    const wire = this.#wire;
+    if (command.length !== 4) return this.#say('501 5.5.4 Syntax: DATA', callback);
+    if (transaction === undefined || transaction.accepted.size === 0 || wire === undefined) {
+      return this.#say('503 5.5.1 RCPT first', callback);
+    }
+    const envelope = {
+      ...this.#client(),
+      sender: transaction.sender,
+      smtpUtf8: this.session.envelope.smtpUtf8 === true,
+      recipients: [...transaction.accepted.values()],
+    };
+    const reception = new Reception(this.#parts.smtp.receive, envelope, {
+      reply: (reply) => {
+        this.#reception = undefined;
+        this.#idleCommands = 0;
+        this._resetSession();
+        this.#say(reply, () => wire.proceed());
+      },
+      stop: (reply) => {
+        this.#say(reply, () => this.close());
+      },
+    });
+    this.#reception = reception;
+    wire.receive({
+      write: (bytes) => reception.write(bytes),
+      spoil: () => reception.spoil(),
+      end: () => {
+        this.#turn = 'ours';
+        reception.end();
+      },
+    });
+    this.#say('354 End data with <CR><LF>.<CR><LF>', callback);
+    return undefined;
+  }
+
+  #client() {
+    const { tlsOptions, transmissionType: protocol, hostNameAppearsAs: helo } = this.session;
+    const tls = tlsOptions === false ? null : tlsOptions.version;
+    return { ip: this.remoteAddress, helo: helo || '', tls, protocol };
+  }
+
+  #say(reply: string, then: Done): void {
+    this.send(Number(reply.slice(0, 3)), reply.slice(4), false);
+    this._whenWritable(then);
+  }
+
+  override _onClose(): void {
+    super._onClose();
+    this.#leave();
+    this.#reception?.giveUp();
+  }
+}

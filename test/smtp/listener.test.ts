@@ -1,0 +1,283 @@
+/** The dialogue at the door, over real sockets. */
+import { connect } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { HOSTNAME, SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
+
+const MINUTE = 60_000;
+
+describe('the dialogue', () => {
+  test('greets at once by our name, and offers what it can', async () => {
+    const door = await startSmtpDoor();
+    const began = performance.now();
+    const client = await SmtpClient.raw(door.port);
+    expect(await client.reply()).toBe(`220 ${HOSTNAME} ESMTP`);
+    expect(performance.now() - began).toBeLessThan(80);
+    const offered = (await client.say('EHLO client.test')).split('\n').map((line) => line.slice(4));
+    expect(offered).toEqual([HOSTNAME, 'PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES', 'SIZE 26214400']);
+    expect(await client.say('HELO client.test')).toBe(`250 ${HOSTNAME}`);
+    expect(await client.say('QUIT')).toMatch(/^221 /);
+    expect(await client.reply()).toBe('closed');
+  });
+
+  test('neither AUTH, CHUNKING, XCLIENT nor old jokes', async () => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    for (const command of ['AUTH PLAIN AAAA', 'BDAT 3 LAST', 'XCLIENT ADDR=1.2.3.4', 'WIZ x', 'SHELL', 'STARTTLS'])
+      expect(await client.say(command)).toMatch(/^50[0-9] /);
+  });
+
+  test('commands in the wrong order, nested or malformed are refused with their codes', async () => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^503 /);
+    await client.say('EHLO client.test');
+    const replies = [];
+    for (const command of [
+      'RCPT TO:<info@example.test>',
+      'DATA',
+      'MAIL FROM: x@sender.test',
+      'MAIL FROM:<x@sender.test> SIZE=99999999',
+      'MAIL FROM:<x@sender.test> BODY=BINARYMIME',
+      'MAIL FROM:<"a b"@sender.test>',
+      'MAIL FROM:<x@sender.test> SIZE=10 BODY=8BITMIME',
+      'MAIL FROM:<x@sender.test>',
+      'RCPT TO:<>',
+      'DATA',
+      'RCPT TO:<info@example.test>',
+      'RSET',
+      'DATA',
+    ])
+      replies.push((await client.say(command)).slice(0, 9));
+    expect(replies).toEqual([
+      '503 5.5.1',
+      '503 5.5.1',
+      '501 5.5.4',
+      '552 5.3.4',
+      '501 5.5.4',
+      '553 5.1.7',
+      '250 2.1.0',
+      '503 5.5.1',
+      '501 5.1.3',
+      '503 5.5.1',
+      '250 2.1.5',
+      '250 2.0.0',
+      '503 5.5.1',
+    ]);
+  });
+
+  test('who talks before the greeting, or on when it has to listen, is sent away', async () => {
+    const door = await startSmtpDoor();
+    const early = connect({ port: door.port, host: '127.0.0.1' });
+    const client = new SmtpClient(early);
+    client.write('EHLO bot\r\nMAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nDATA\r\nhello\r\n.\r\n');
+    const replies = [];
+    for (let reply = ''; reply !== 'closed'; replies.push(reply)) reply = await client.reply();
+    expect(replies.join('\n')).toContain('421 4.7.0');
+    expect(replies.join('\n')).not.toContain('354');
+    const eager = await door.client();
+    await eager.say('EHLO client.test');
+    eager.write('MAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nDATA\r\nhello\r\n.\r\n');
+    expect(await eager.reply()).toMatch(/^250/);
+    expect(await eager.reply()).toMatch(/^250/);
+    expect(await eager.reply()).toBe('421 4.7.0 You talk too soon');
+    expect(await door.taken()).toEqual([]);
+  });
+
+  test('pipelined commands are answered in their order, however they are cut', async () => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    for (const byte of 'MAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nRCPT TO:<no@example.test>\r\nDATA\r\n')
+      client.write(byte);
+    const replies = [];
+    for (let i = 0; i < 4; i++) replies.push((await client.reply()).slice(0, 3));
+    expect(replies).toEqual(['250', '250', '550', '354']);
+  });
+
+  test('a command line ends in CRLF, and has its end', async () => {
+    const door = await startSmtpDoor();
+    for (const line of ['NOOP\n', 'NO\rOP\r\n', 'NOOP\0\r\n', `NOOP ${'x'.repeat(5000)}\r\n`, 'x'.repeat(5000)]) {
+      const client = await door.client();
+      client.write(line);
+      expect(await client.reply()).toMatch(/^421 4\.7\.0 (?:Lines end in CRLF|Command line too long)/);
+      expect(await client.reply()).toBe('closed');
+    }
+  });
+});
+
+describe('limits', () => {
+  test('connections of one address, and of all', async () => {
+    const door = await startSmtpDoor({ limits: { smtp: { per_address: 2, connections: 3 } } });
+    const first = await door.client();
+    await door.client();
+    const third = await SmtpClient.raw(door.port);
+    expect(await third.reply()).toMatch(/^421 4\.7\.0 too many connections from your address/);
+    const other = await SmtpClient.raw(door.port, '127.0.0.1', '127.0.0.2');
+    expect(await other.reply()).toMatch(/^220/);
+    const fourth = await SmtpClient.raw(door.port, '127.0.0.1', '127.0.0.3');
+    expect(await fourth.reply()).toMatch(/^421 4\.3\.2/);
+    await first.say('QUIT');
+    first.close();
+    await expect.poll(async () => (await SmtpClient.raw(door.port)).reply()).toMatch(/^220/);
+  });
+
+  test('errors, over all connections of an address', async () => {
+    const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
+    const one = await door.client();
+    await one.say('EHLO client.test');
+    await one.say('NONSENSE');
+    const two = await door.client();
+    await two.say('EHLO client.test');
+    await two.say('MAIL FROM:<x@sender.test>');
+    expect(await two.say('RCPT TO:<nobody@example.test>')).toMatch(/^550 5\.1\.1/);
+    expect(await two.say('RCPT TO:<nobody@example.test>')).toMatch(/^550 5\.1\.1/);
+    expect(await two.reply()).toMatch(/^421 4\.7\.0/);
+    const three = await SmtpClient.raw(door.port);
+    expect(await three.reply()).toMatch(/^421 4\.7\.0 too many errors/);
+  });
+
+  test('recipients of one message; the rest may come in another', async () => {
+    const door = await startSmtpDoor({
+      forwarding: { '*@example.test': 'ana@inbox.test' },
+      limits: { smtp: { recipients: 2 } },
+    });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    for (const local of ['a', 'b', 'A']) expect(await client.say(`RCPT TO:<${local}@example.test>`)).toMatch(/^250/);
+    expect(await client.say('RCPT TO:<c@example.test>')).toMatch(/^452 4\.5\.3/);
+  });
+
+  test('commands that bring no message', async () => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    let reply = '';
+    for (let i = 0; i < 110 && !reply.startsWith('421'); i++) reply = await client.say('NOOP');
+    expect(reply).toMatch(/^421 4\.7\.0/);
+  });
+
+  test('deadlines that a drip does not stretch', async () => {
+    const deadlines = { command: 1000, transaction: 10 * MINUTE, connection: 10 * MINUTE };
+    const door = await startSmtpDoor({ deadlines: { usual: deadlines, crowded: deadlines } });
+    const client = await door.client();
+    const drip = setInterval(() => client.write('N'), 50);
+    expect(await client.reply()).toMatch(/^421 4\.4\.2/);
+    clearInterval(drip);
+  }, 10_000);
+
+  test('a message has a deadline too', async () => {
+    const deadlines = { command: MINUTE, transaction: 1000, connection: 10 * MINUTE };
+    const door = await startSmtpDoor({ deadlines: { usual: deadlines, crowded: deadlines } });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    const drip = setInterval(() => client.write('x\r\n'), 50);
+    expect(await client.reply()).toMatch(/^421 4\.4\.2/);
+    clearInterval(drip);
+    expect(await door.taken()).toEqual([]);
+  }, 10_000);
+
+  test('where it is crowded nobody may dawdle', async () => {
+    const usual = { command: 10 * MINUTE, transaction: 10 * MINUTE, connection: 10 * MINUTE };
+    const door = await startSmtpDoor({
+      limits: { smtp: { connections: 4 } },
+      deadlines: { usual, crowded: { ...usual, command: 500 } },
+    });
+    const idle = await Promise.all([door.client(), door.client(), door.client()]);
+    expect(await Promise.all(idle.map((client) => client.reply()))).toContainEqual(
+      expect.stringMatching(/^421 4\.4\.2/),
+    );
+  }, 10_000);
+});
+
+describe('STARTTLS', () => {
+  const { key, cert } = selfSignedCertificate([HOSTNAME], Date.now());
+
+  test('is offered with a certificate, and begins anew', async () => {
+    const door = await startSmtpDoor({ certificate: { key, cert } });
+    const client = await door.client();
+    expect(await client.say('EHLO client.test')).toContain('STARTTLS');
+    expect(await client.say('STARTTLS')).toMatch(/^220/);
+    await client.secure();
+    expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^503/);
+    expect(await client.say('EHLO client.test')).not.toContain('STARTTLS');
+    expect(await client.send('Subject: x\r\n\r\nhello')).toMatch(/^250/);
+    const [row] = await door.store.read.selectFrom('inbound').select('tls').execute();
+    expect(row?.tls).toBe('TLSv1.3');
+  });
+
+  test('what was sent in clear text after it is never a command', async () => {
+    const door = await startSmtpDoor({ certificate: { key, cert } });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    client.write('STARTTLS\r\nMAIL FROM:<evil@sender.test>\r\n');
+    expect(await client.reply()).toBe('421 4.7.0 You talk too soon');
+    expect(await client.reply()).toBe('closed');
+    const partial = await door.client();
+    await partial.say('EHLO client.test');
+    partial.write('STARTTLS\r\nMAIL FR');
+    expect(await partial.reply()).toBe('421 4.7.0 You talk too soon');
+  });
+
+  test('a renewed certificate is shown from the next handshake on', async () => {
+    const door = await startSmtpDoor({ certificate: { key, cert } });
+    door.listener.renew(selfSignedCertificate(['renewed.test'], Date.now()));
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('STARTTLS');
+    await client.secure();
+    const { socket } = client;
+    const shown =
+      'getPeerX509Certificate' in socket && (socket as import('node:tls').TLSSocket).getPeerX509Certificate();
+    expect(shown ? shown.subjectAltName : '').toContain('renewed.test');
+  });
+});
+
+describe('the PROXY protocol', () => {
+  test('a listed peer says who the client is', async () => {
+    const door = await startSmtpDoor({ inbound: { proxy_protocol: ['127.0.0.0/8'] } });
+    const client = await SmtpClient.raw(door.port);
+    client.write('PROXY TCP4 192.0.2.7 127.0.0.1 4711 25\r\n');
+    expect(await client.reply()).toMatch(/^220/);
+    expect(await client.send('Subject: x\r\n\r\nhello')).toMatch(/^250/);
+    const [row] = await door.store.read.selectFrom('inbound').select('ip').execute();
+    expect(row?.ip).toBe('192.0.2.7');
+  });
+
+  test('who is not listed is not believed, and who is has to say it', async () => {
+    const open = await startSmtpDoor();
+    const liar = await SmtpClient.raw(open.port);
+    liar.write('PROXY TCP4 192.0.2.7 127.0.0.1 4711 25\r\n');
+    expect(await liar.reply()).toMatch(/^(?:220|421|500)/);
+    const listed = await startSmtpDoor({ inbound: { proxy_protocol: ['127.0.0.1'] } });
+    const silent = await SmtpClient.raw(listed.port);
+    silent.write('EHLO client.test\r\n');
+    expect(await silent.reply()).toBe('closed');
+  });
+});
+
+describe('a stop', () => {
+  test('lets a transaction end, and sends the idle away', async () => {
+    const door = await startSmtpDoor();
+    const idle = await door.client();
+    const busy = await door.client();
+    await busy.say('EHLO client.test');
+    await busy.say('MAIL FROM:<x@sender.test>');
+    await busy.say('RCPT TO:<info@example.test>');
+    const closing = door.listener.close(5000);
+    expect(await idle.reply()).toMatch(/^421 4\.3\.2/);
+    idle.close();
+    expect(await busy.say('DATA')).toMatch(/^354/);
+    busy.write('Subject: x\r\n\r\nhello\r\n.\r\n');
+    expect(await busy.reply()).toMatch(/^250/);
+    expect(await busy.reply()).toMatch(/^421 4\.3\.2/);
+    busy.close();
+    await closing;
+    expect(await door.taken()).toHaveLength(1);
+    await expect(SmtpClient.raw(door.port)).rejects.toThrow('ECONNREFUSED');
+  });
+});
