@@ -5,7 +5,7 @@
  * Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 the daemon cannot be reached, 78 bad configuration.
  */
 import { Command, CommanderError } from 'commander';
-import { CONFIG_OPTION, addConfigCommands, addQueueCommands } from './cli/commands.ts';
+import { CONFIG_OPTION, addConfigCommands, addInboundCommands, addQueueCommands } from './cli/commands.ts';
 import { UserError, errorFields, messageOf } from './lib/errors.ts';
 import { version } from './version.ts';
 
@@ -52,6 +52,7 @@ async function run(argv: readonly string[]): Promise<number> {
   };
   addConfigCommands(program, terminal);
   addQueueCommands(program, terminal);
+  addInboundCommands(program, terminal);
 
   try {
     await program.parseAsync(argv);

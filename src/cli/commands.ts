@@ -1,7 +1,9 @@
 /** The commands that need no daemon of their own in this process, as commander knows them. Each loads its code when it is asked for. */
 import { Argument, type Command } from 'commander';
 import type { ConfigOptions } from './config.ts';
-import type { ListFilter, QueueOptions } from './queue.ts';
+import type { InboundFilter } from './inbound.ts';
+import type { ListFilter } from './queue.ts';
+import type { CommandOptions } from './run.ts';
 
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -55,12 +57,7 @@ export function addConfigCommands(program: Command, terminal: Terminal): void {
 
 /** Adds `queue …`. */
 export function addQueueCommands(program: Command, terminal: Terminal): void {
-  const queue = program
-    .command('queue')
-    .description('look at what waits, and steer it')
-    .option('--socket <file>', 'Unix socket of the daemon (else server.admin_socket of the configuration)')
-    .option(...CONFIG_OPTION)
-    .option('--json', "the daemon's JSON instead of a table", false);
+  const queue = asking(program.command('queue').description('look at what waits, and steer it'));
   queue
     .command('list')
     .description('deliveries, newest first')
@@ -70,7 +67,7 @@ export function addQueueCommands(program: Command, terminal: Terminal): void {
     .option('--cursor <cursor>', 'go on after the page before')
     .action(async (filter: ListFilter) => {
       const { queueList } = await import('./queue.ts');
-      terminal.exit(await queueList(await queueOptions(terminal, queue.opts()), filter));
+      terminal.exit(await queueList(await commandOptions(terminal, queue.opts()), filter));
     });
   for (const [name, description, command] of [
     ['show <id>', 'a message with every recipient and attempt', 'queueShow'],
@@ -84,9 +81,36 @@ export function addQueueCommands(program: Command, terminal: Terminal): void {
       .description(description)
       .action(async (what: string) => {
         const commands = await import('./queue.ts');
-        terminal.exit(await commands[command](await queueOptions(terminal, queue.opts()), what));
+        terminal.exit(await commands[command](await commandOptions(terminal, queue.opts()), what));
       });
   }
+}
+
+/** Adds `inbound …`. */
+export function addInboundCommands(program: Command, terminal: Terminal): void {
+  const inbound = asking(program.command('inbound').description('look at mail that came in, or was refused'));
+  inbound
+    .command('list')
+    .description('what senders were told about each recipient, newest first')
+    .option('--outcome <outcome>', 'accepted, rejected, deferred')
+    .option('--domain <domain>', 'for this domain')
+    .option('--reason <reason>', 'for this reason, such as unknown_recipient')
+    .option('--from <time>', 'since this date or time')
+    .option('--to <time>', 'until this date (that whole day) or time')
+    .option('--limit <count>', 'at most so many')
+    .option('--cursor <cursor>', 'go on after the page before')
+    .action(async (filter: InboundFilter) => {
+      const { inboundList } = await import('./inbound.ts');
+      terminal.exit(await inboundList(await commandOptions(terminal, inbound.opts()), filter));
+    });
+}
+
+/** The options of commands that ask the daemon. */
+function asking(command: Command): Command {
+  return command
+    .option('--socket <file>', 'Unix socket of the daemon (else server.admin_socket of the configuration)')
+    .option(...CONFIG_OPTION)
+    .option('--json', "the daemon's JSON instead of a table", false);
 }
 
 async function configOptions({ env, write }: Terminal, path: string | undefined): Promise<ConfigOptions> {
@@ -97,13 +121,13 @@ async function configOptions({ env, write }: Terminal, path: string | undefined)
   return { path, env, reading: { secrets: machineSecrets(env), checkTemplates }, write };
 }
 
-interface QueueFlags {
+interface AskingFlags {
   readonly socket?: string;
   readonly config?: string;
   readonly json: boolean;
 }
 
-async function queueOptions(terminal: Terminal, { socket, config, json }: QueueFlags): Promise<QueueOptions> {
+async function commandOptions(terminal: Terminal, { socket, config, json }: AskingFlags): Promise<CommandOptions> {
   const [{ createClient }, { adminSocket }] = await Promise.all([import('./client.ts'), import('./config.ts')]);
   const { env, write, complain, width } = terminal;
   return { client: createClient(socket ?? (await adminSocket(config, env))), write, complain, json, width };

@@ -1,23 +1,7 @@
 /** `postern queue …`: what waits, why, and what to do about it. */
 import { z } from 'zod';
-import { messageOf } from '../lib/errors.ts';
-import { DaemonUnreachable, RequestRefused, type Client } from './client.ts';
+import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 import { printable, table } from './table.ts';
-
-export interface QueueOptions {
-  readonly client: Client;
-  /** Takes the output, line breaks included. */
-  readonly write: (text: string) => void;
-  /** Takes what went wrong. */
-  readonly complain: (text: string) => void;
-  /** The daemon's JSON instead of a table. */
-  readonly json: boolean;
-  /** Columns of the terminal. */
-  readonly width?: number | undefined;
-}
-
-/** Exit codes: 0 done, 1 the daemon refused, 3 it cannot be reached. */
-const EXIT = { done: 0, refused: 1, unreachable: 3 } as const;
 
 const delivery = z.object({
   id: z.string(),
@@ -68,11 +52,9 @@ export interface ListFilter {
 }
 
 /** Lists deliveries, newest first. Answers the exit code, as all of these do. */
-export function queueList(options: QueueOptions, filter: ListFilter): Promise<number> {
+export function queueList(options: CommandOptions, filter: ListFilter): Promise<number> {
   return run(options, async ({ client, write, json, width }) => {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
-    const data = await client.get(`/admin/queue?${query.toString()}`);
+    const data = await client.get(`/admin/queue${queryOf(filter)}`);
     if (json) return writeJson(write, data);
     const { deliveries, count, next_cursor: next } = listing.parse(data);
     if (deliveries.length === 0) return write('Nothing is in the queue that matches.\n');
@@ -90,7 +72,7 @@ export function queueList(options: QueueOptions, filter: ListFilter): Promise<nu
 }
 
 /** Shows a message, by its id or a delivery's, with every attempt. */
-export function queueShow(options: QueueOptions, id: string): Promise<number> {
+export function queueShow(options: CommandOptions, id: string): Promise<number> {
   return run(options, async ({ client, write, json, width }) => {
     const data = await client.get(`/admin/queue/${encodeURIComponent(id)}`);
     if (json) return writeJson(write, data);
@@ -117,26 +99,29 @@ export function queueShow(options: QueueOptions, id: string): Promise<number> {
 }
 
 /** Tries what waits of a message or delivery now. */
-export function queueRetry(options: QueueOptions, id: string): Promise<number> {
+export function queueRetry(options: CommandOptions, id: string): Promise<number> {
   return operate(options, { id, verb: 'retry', done: 'will be tried now' });
 }
 
 /** Ends what waits of a message or delivery for good. */
-export function queueCancel(options: QueueOptions, id: string): Promise<number> {
+export function queueCancel(options: CommandOptions, id: string): Promise<number> {
   return operate(options, { id, verb: 'cancel', done: 'cancelled' });
 }
 
 /** Lets no mail to a domain leave until it is released. */
-export function queueHold(options: QueueOptions, domain: string): Promise<number> {
+export function queueHold(options: CommandOptions, domain: string): Promise<number> {
   return steer(options, domain, 'hold');
 }
 
 /** Ends a hold. */
-export function queueRelease(options: QueueOptions, domain: string): Promise<number> {
+export function queueRelease(options: CommandOptions, domain: string): Promise<number> {
   return steer(options, domain, 'release');
 }
 
-function operate(options: QueueOptions, what: { id: string; verb: 'retry' | 'cancel'; done: string }): Promise<number> {
+function operate(
+  options: CommandOptions,
+  what: { id: string; verb: 'retry' | 'cancel'; done: string },
+): Promise<number> {
   return run(options, async ({ client, write, json }) => {
     const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
     if (json) return writeJson(write, data);
@@ -144,31 +129,11 @@ function operate(options: QueueOptions, what: { id: string; verb: 'retry' | 'can
   });
 }
 
-function steer(options: QueueOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
+function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
   return run(options, async ({ client, write, json }) => {
     const data = await client.post(`/admin/queue/${verb}`, { domain });
     if (json) return writeJson(write, data);
     const { destination, held } = steered.parse(data);
     write(held ? `mail to ${destination} is held\n` : `mail to ${destination} goes on\n`);
   });
-}
-
-async function run(options: QueueOptions, work: (options: QueueOptions) => Promise<void>): Promise<number> {
-  try {
-    await work(options);
-    return EXIT.done;
-  } catch (error) {
-    if (!(error instanceof DaemonUnreachable) && !(error instanceof RequestRefused)) throw error;
-    options.complain(`${printable(messageOf(error))}\n`);
-    return error instanceof DaemonUnreachable ? EXIT.unreachable : EXIT.refused;
-  }
-}
-
-function writeJson(write: QueueOptions['write'], data: unknown): void {
-  write(`${JSON.stringify(data, null, 2)}\n`);
-}
-
-/** ISO 8601 without milliseconds. */
-function shortTime(time: string | null): string {
-  return time === null ? '-' : time.replace(/\.\d+Z$/, 'Z');
 }

@@ -3,6 +3,7 @@
  * that is committed before 250. Pieces without that row belong to nothing that was accepted.
  */
 import { sql } from 'kysely';
+import { firstId } from '../lib/ids.ts';
 import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
@@ -95,6 +96,10 @@ export interface InboundFilter {
   readonly ip?: string | undefined;
   readonly sender?: string | undefined;
   readonly recipient?: string | undefined;
+  /** Milliseconds. */
+  readonly from?: number | undefined;
+  /** The moment behind the last, ms. */
+  readonly until?: number | undefined;
 }
 
 /** What was said at the door, newest first; of pages after the first what is older than `before` (`inl_…`). */
@@ -120,6 +125,9 @@ function logged(store: Store, filter: InboundFilter) {
     const wanted = filter[column];
     if (wanted !== undefined) query = query.where(column, '=', wanted);
   }
+  const { from, until } = filter;
+  if (from !== undefined) query = query.where('id', '>=', firstId('inl', from));
+  if (until !== undefined) query = query.where('id', '<', firstId('inl', until));
   return query;
 }
 

@@ -1,14 +1,7 @@
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
-import {
-  queueCancel,
-  queueHold,
-  queueList,
-  queueRelease,
-  queueRetry,
-  queueShow,
-  type QueueOptions,
-} from '../../src/cli/queue.ts';
+import { queueCancel, queueHold, queueList, queueRelease, queueRetry, queueShow } from '../../src/cli/queue.ts';
+import type { CommandOptions } from '../../src/cli/run.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { insertAttempt } from '../../src/store/attempts.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
@@ -22,7 +15,7 @@ interface Said {
 }
 
 /** Runs a command against the daemon behind the socket. */
-async function say(socket: string, command: (options: QueueOptions) => Promise<number>, json = false): Promise<Said> {
+async function say(socket: string, command: (options: CommandOptions) => Promise<number>, json = false): Promise<Said> {
   let out = '';
   let err = '';
   const write = (text: string) => void (out += text);

@@ -1,5 +1,6 @@
 /** All routes of the authenticated and administrative API, resource by resource. */
 import { adminBillingRoutes, type AdminBillingParts } from './admin-billing.ts';
+import { adminInboundRoutes, type AdminInboundParts } from './admin-inbound.ts';
 import { adminQueueRoutes, type AdminQueueParts } from './admin-queue.ts';
 import { adminTenantsRoutes, type AdminTenantsParts } from './admin-tenants.ts';
 import { adminUsageRoutes } from './admin-usage.ts';
@@ -25,6 +26,7 @@ import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 export interface ApiParts
   extends
     AdminBillingParts,
+    AdminInboundParts,
     AdminQueueParts,
     AdminTenantsParts,
     AnalyticsParts,
@@ -67,5 +69,6 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...adminUsageRoutes(parts),
     ...adminBillingRoutes(parts),
     ...adminQueueRoutes(parts),
+    ...adminInboundRoutes(parts),
   ];
 }

@@ -98,6 +98,7 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['POST', '/admin/queue/x/cancel'],
     ['POST', '/admin/queue/hold'],
     ['POST', '/admin/queue/release'],
+    ['GET', '/admin/inbound'],
   ],
 };
 
