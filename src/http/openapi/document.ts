@@ -48,7 +48,7 @@ export function openApi(routes: readonly Route[], version: string): OpenApi {
 }
 
 /** `/forms/:id` as OpenAPI has it: `/forms/{id}`. */
-export function templated(path: string): string {
+function templated(path: string): string {
   return path.replaceAll(/[:*](\w+)/g, '{$1}');
 }
 
