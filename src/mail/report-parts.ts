@@ -1,0 +1,128 @@
+/**
+ * The parts of a foreign message, read in linear time whatever it holds: text is Latin-1 (one character a byte) with LF
+ * ends, and a message that breaks off, nests too deep or has too many parts gives those that were read.
+ */
+
+/** Values by field name in lower case, in their order. */
+export type Fields = ReadonlyMap<string, readonly string[]>;
+
+export interface Part {
+  readonly fields: Fields;
+  /** `text/plain`, … in lower case. */
+  readonly type: string;
+  /** As it stands, still in its transfer encoding. */
+  readonly body: string;
+}
+
+const DEEPEST = 4;
+const MOST_PARTS = 50;
+const LONGEST_VALUE = 4000;
+const LONGEST_BOUNDARY = 200;
+
+/** The message as a part of its own, and after it all of its parts that are not multiparts themselves. */
+export function partsOf(message: string): { readonly whole: Part; readonly leaves: readonly Part[] } {
+  const whole = partOf(message);
+  const leaves: Part[] = [];
+  collect(whole, 0, leaves);
+  return { whole, leaves };
+}
+
+function collect(part: Part, depth: number, leaves: Part[]): void {
+  const boundary = boundaryOf(part);
+  if (boundary === undefined || depth === DEEPEST) {
+    if (leaves.length < MOST_PARTS) leaves.push(part);
+    return;
+  }
+  for (const text of divide(part.body, boundary)) {
+    if (leaves.length >= MOST_PARTS) return;
+    collect(partOf(text), depth + 1, leaves);
+  }
+}
+
+function partOf(text: string): Part {
+  // Without fields a part begins with its empty line.
+  const end = text.startsWith('\n') ? 0 : text.indexOf('\n\n') + 1;
+  const isAll = end === 0 && !text.startsWith('\n');
+  const fields = readFields(isAll ? text : text.slice(0, end));
+  const [type = ''] = firstOf(fields, 'content-type').split(';', 1);
+  return { fields, type: type.trim().toLowerCase() || 'text/plain', body: isAll ? '' : text.slice(end + 1) };
+}
+
+function boundaryOf({ type, fields }: Part): string | undefined {
+  if (!type.startsWith('multipart/')) return undefined;
+  const [, quoted, plain] = /;\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))/i.exec(firstOf(fields, 'content-type')) ?? [];
+  const boundary = quoted ?? plain;
+  return boundary === undefined || boundary.length > LONGEST_BOUNDARY ? undefined : boundary;
+}
+
+/** RFC 2046 §5.1: what stands between the lines of this boundary; the last part ends where the text does. */
+function divide(body: string, boundary: string): string[] {
+  const text = `\n${body}`;
+  const mark = `\n--${boundary}`;
+  const parts: string[] = [];
+  let start: number | undefined;
+  for (let at = text.indexOf(mark); at >= 0 && parts.length < MOST_PARTS; at = text.indexOf(mark, at + 1)) {
+    const next = text.indexOf('\n', at + 1);
+    const end = next < 0 ? text.length : next;
+    const rest = text.slice(at + mark.length, end).trimEnd();
+    if (rest !== '' && rest !== '--') continue;
+    if (start !== undefined) parts.push(text.slice(start, at));
+    if (rest === '--') return parts;
+    start = end + 1;
+  }
+  if (start !== undefined && start < text.length && parts.length < MOST_PARTS) parts.push(text.slice(start));
+  return parts;
+}
+
+/** The fields of a header block, or of anything that is written like one; folds are spaces. */
+export function readFields(block: string): Fields {
+  const fields = new Map<string, string[]>();
+  let lines: string[] | undefined;
+  let name = '';
+  for (const line of block.split('\n')) {
+    if (line.startsWith(' ') || line.startsWith('\t')) {
+      lines?.push(line.trim());
+      continue;
+    }
+    close();
+    const colon = line.indexOf(':');
+    name = line.slice(0, Math.max(0, colon)).trim().toLowerCase();
+    lines = name === '' ? undefined : [line.slice(colon + 1).trim()];
+  }
+  close();
+  return fields;
+
+  function close(): void {
+    if (lines === undefined) return;
+    const value = lines.join(' ').slice(0, LONGEST_VALUE);
+    const known = fields.get(name);
+    if (known === undefined) fields.set(name, [value]);
+    else known.push(value);
+  }
+}
+
+/** The first value of this name; empty where there is none. */
+export function firstOf(fields: Fields, name: string): string {
+  return fields.get(name)?.[0] ?? '';
+}
+
+/** The body without its transfer encoding. */
+export function decoded({ fields, body }: Part): string {
+  switch (firstOf(fields, 'content-transfer-encoding').toLowerCase()) {
+    case 'base64':
+      return withLf(Buffer.from(body, 'base64').toString('latin1'));
+    case 'quoted-printable':
+      return withLf(body.replaceAll(/=(?:\n|([\dA-Fa-f]{2}))/g, (_, hex?: string) => characterOf(hex)));
+    default:
+      return body;
+  }
+}
+
+/** Line ends as everything here has them. */
+export function withLf(text: string): string {
+  return text.replaceAll('\r\n', '\n');
+}
+
+function characterOf(hex: string | undefined): string {
+  return hex === undefined ? '' : String.fromCharCode(Number.parseInt(hex, 16));
+}
