@@ -1,0 +1,210 @@
+/**
+ * Who really sent it: SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617), computed by mailauth from the
+ * bytes, the connection and DNS, and never taken from what the mail says of itself. The message is read once, piece by
+ * piece. What DNS does not say in time is a `temperror`, which proves nothing, neither for a sender nor against one.
+ */
+import { Readable } from 'node:stream';
+import { authenticate as judge, type ARCResult, type AuthenticateResult } from 'mailauth';
+import { z } from 'zod';
+import { parseAddress, parseDomain } from '../lib/addresses.ts';
+import type { Clock } from '../lib/clock.ts';
+import { fieldsOf, splitHeader, valueOf, type Field, type Pieces } from './header-block.ts';
+import { createLookups, type Ask, type Lookups } from './lookups.ts';
+import type { DkimVerdict, Verdicts } from './verdicts.ts';
+
+export interface Circumstances {
+  /** The client's. */
+  readonly ip: string;
+  readonly helo: string;
+  /** Envelope sender; empty for the null sender. */
+  readonly sender: string;
+  /** Our own name, which the results are from (the authserv-id of RFC 8601 §2.5). */
+  readonly mta: string;
+  readonly ask: Ask;
+  readonly clock: Clock;
+  /** When to stop asking DNS; it ends not long after. */
+  readonly timeoutMs: number;
+  /** Domains whose ARC seals are believed. */
+  readonly trusted: readonly string[];
+}
+
+export interface Authenticated {
+  readonly verdicts: Verdicts;
+  /** `Received-SPF` and `Authentication-Results`, each line with its CRLF. */
+  readonly headers: string;
+}
+
+/** Further signatures are left alone, and those of a length that no signer comes near. */
+const MOST_SIGNATURES = 10;
+const LONGEST_SIGNATURE = 8192;
+/** A list of authors that takes longer to read than it is worth. */
+const LONGEST_FROM = 16_384;
+
+/** Rejects only where the pieces cannot be read. */
+export async function authenticate(message: Pieces, circumstances: Circumstances): Promise<Authenticated> {
+  const { ip, helo, sender, mta, ask, clock, timeoutMs } = circumstances;
+  const lookups = createLookups(ask, clock, timeoutMs);
+  const { header, rest } = await splitHeader(message);
+  const all = fieldsOf(header);
+  const fields = judged(all);
+  lookups.ahead(keyNames(fields));
+  const input = Readable.from(joined(fields, rest), { highWaterMark: 1 });
+  try {
+    const result = await judge(input, {
+      ip,
+      helo,
+      sender,
+      mta,
+      resolver: lookups.ask,
+      rejectRsaSha1: true,
+      disableBimi: true,
+    });
+    const verdicts = verdictsOf(result, lookups, circumstances);
+    const dmarc = hasOneAuthor(all, result) ? verdicts.dmarc : { ...verdicts.dmarc, result: 'permerror' };
+    // Names that a client or a signature gave itself may be anything; a message of ASCII stays one.
+    return { verdicts: { ...verdicts, dmarc }, headers: result.headers.replaceAll(/[^\r\n\t -~]/g, '?') };
+  } finally {
+    lookups.end();
+    input.destroy();
+  }
+}
+
+/** Without what would only cost time. */
+function judged(fields: readonly Field[]): Field[] {
+  let signatures = 0;
+  return fields.filter(({ name, text }) => {
+    if (name === 'from') return text.length <= LONGEST_FROM;
+    if (name === 'arc-message-signature' || name === 'arc-seal') return text.length <= LONGEST_SIGNATURE;
+    if (name !== 'dkim-signature') return true;
+    return text.length <= LONGEST_SIGNATURE && ++signatures <= MOST_SIGNATURES;
+  });
+}
+
+/** Whether it is clear whose policy counts (RFC 9989 §5.3.1); a message without any author has none. */
+function hasOneAuthor(fields: readonly Field[], { dmarc, dkim }: AuthenticateResult): boolean {
+  const from = fields.filter(({ name }) => name === 'from');
+  if (from.length !== 1 || from.some(({ text }) => text.length > LONGEST_FROM)) return from.length === 0;
+  return dmarc !== false || dkim.headerFrom.length < 2;
+}
+
+async function* joined(fields: readonly Field[], rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(fields.map(({ text }) => text).join(''), 'latin1');
+  yield* rest;
+}
+
+/** The names of the signatures' keys. */
+function keyNames(fields: readonly Field[]): string[] {
+  return fields
+    .filter(({ name }) => name === 'dkim-signature')
+    .flatMap((field) => {
+      const tags = new Map(valueOf(field).split(';').map(tag));
+      const [domain = '', selector = ''] = [tags.get('d'), tags.get('s')];
+      return domain === '' || selector === '' ? [] : [keyName({ domain, selector })];
+    });
+}
+
+function tag(text: string): [name: string, value: string] {
+  const [name = '', ...value] = text.split('=');
+  return [name.trim().toLowerCase(), value.join('=').trim()];
+}
+
+function keyName({ domain, selector }: { readonly domain: string; readonly selector: string }): string {
+  return `${selector}._domainkey.${domain}`;
+}
+
+function verdictsOf(
+  { spf, dkim, dmarc, arc }: AuthenticateResult,
+  lookups: Lookups,
+  { sender, trusted }: Circumstances,
+): Verdicts {
+  const author = parseAddress(dkim.headerFrom[0] ?? '');
+  const domain = (dmarc === false ? undefined : parseDomain(dmarc.status.header?.from ?? '')) ?? '';
+  const spfVerdict = spf === false ? { result: 'none', domain: '' } : { result: spf.status.result, domain: spf.domain };
+  const signatures = dkim.results
+    .filter(({ signingDomain }) => signingDomain !== undefined)
+    .map(({ signingDomain = '', selector = '', status }): DkimVerdict => {
+      const aligned = typeof status.aligned === 'string' && status.aligned !== '';
+      return { domain: signingDomain.toLowerCase(), selector, result: status.result, aligned };
+    });
+  return {
+    spf: spfVerdict,
+    dkim: signatures,
+    dmarc: { ...dmarcVerdict(dmarc, { spf: spfVerdict, signatures, lookups }), domain },
+    arc: arcVerdict(arc, { lookups, trusted, domain }),
+    from: author?.address ?? '',
+    vouched: isVouched(sender, spfVerdict.result, signatures),
+  };
+}
+
+function dmarcVerdict(
+  dmarc: AuthenticateResult['dmarc'],
+  found: { spf: Verdicts['spf']; signatures: readonly DkimVerdict[]; lookups: Lookups },
+): Pick<Verdicts['dmarc'], 'result' | 'policy'> {
+  if (dmarc === false) return { result: 'none', policy: 'none' };
+  const { result } = dmarc.status;
+  const policy = POLICY.safeParse(dmarc.policy).data ?? 'none';
+  if (result !== 'fail') return { result, policy };
+  const { spf, signatures, lookups } = found;
+  // An answer that DNS owes us might have been the pass. Only the author's own domain can be at fault for that: a
+  // stranger's cannot make us unsure.
+  const unsure =
+    (spf.result === 'temperror' && isWithin(spf.domain, dmarc.domain)) ||
+    signatures.some((one) => one.aligned && one.result === 'temperror' && lookups.failed(keyName(one)));
+  return { result: unsure ? 'temperror' : 'fail', policy };
+}
+
+const POLICY = z.enum(['none', 'quarantine', 'reject']);
+
+function arcVerdict(
+  arc: ARCResult | false,
+  { lookups, trusted, domain }: { lookups: Lookups; trusted: readonly string[]; domain: string },
+): Verdicts['arc'] {
+  if (arc === false) return { result: 'none', trusted: false };
+  switch (arc.status.result) {
+    case 'none':
+      return { result: 'none', trusted: false };
+    case 'pass':
+      return { result: 'pass', trusted: believes(arc, trusted, domain) };
+    default:
+      // RFC 8617 knows no third answer, and sealed as failed a chain is broken for ever.
+      return { result: lookups.unanswered(/\._domainkey\./i) ? 'temperror' : 'fail', trusted: false };
+  }
+}
+
+/** From the last seal back, as long as its maker is believed: whether one of them saw DMARC pass for this author. */
+function believes(
+  { chain = [], authenticationResults }: ARCResult,
+  trusted: readonly string[],
+  author: string,
+): boolean {
+  for (const [i, link] of chain.toReversed().entries()) {
+    const seal = SEAL.safeParse(link['arc-seal']?.parsed);
+    if (!seal.success || !trusted.includes(seal.data.d.value.toLowerCase())) return false;
+    // mailauth has taken the last one's apart.
+    const results = i === 0 ? authenticationResults : link['arc-authentication-results']?.parsed;
+    const dmarc = RESULTS.safeParse(results).data?.dmarc;
+    const passed = (dmarc?.result ?? dmarc?.value) === 'pass';
+    if (passed && author !== '' && dmarc?.header.from.toLowerCase() === author) return true;
+  }
+  return false;
+}
+
+const SEAL = z.object({ d: z.object({ value: z.string() }) });
+const RESULTS = z.object({
+  dmarc: z.object({
+    result: z.string().optional(),
+    value: z.string().optional(),
+    header: z.object({ from: z.string() }),
+  }),
+});
+
+/** A signature vouches for the envelope sender only where it is of that domain, or of one above. */
+function isVouched(sender: string, spf: string, signatures: readonly DkimVerdict[]): boolean {
+  if (sender === '') return false;
+  const domain = sender.slice(sender.lastIndexOf('@') + 1).toLowerCase();
+  return spf === 'pass' || signatures.some((one) => one.result === 'pass' && isWithin(domain, one.domain));
+}
+
+function isWithin(domain: string, parent: string): boolean {
+  return parent !== '' && (domain === parent || domain.endsWith(`.${parent}`));
+}

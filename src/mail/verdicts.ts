@@ -1,0 +1,73 @@
+/** What was found of a message's sender (mail/authenticate), as it is kept with the message, and what follows from it. */
+import { z } from 'zod';
+
+const dkim = z.object({
+  /** d=, lower case. */
+  domain: z.string(),
+  selector: z.string(),
+  /** RFC 8601 §2.7.1 */
+  result: z.string(),
+  /** Whether the domain is the author's, or its organisation's, as DMARC wants it. */
+  aligned: z.boolean(),
+});
+
+const verdicts = z.object({
+  /** `domain` is the envelope sender's, or the one that the client called itself by where that is null. */
+  spf: z.object({ result: z.string(), domain: z.string() }),
+  /** One for each signature that could be read. */
+  dkim: z.array(dkim),
+  dmarc: z.object({
+    /** RFC 8601 §2.7.2; `temperror` also where DNS did not say all that counts, `permerror` where the author cannot be told. */
+    result: z.string(),
+    /** What the author's domain asks for where it fails; `none` too where that is not known. */
+    policy: z.enum(['none', 'quarantine', 'reject']),
+    /** The author's; empty where it cannot be told. */
+    domain: z.string(),
+  }),
+  arc: z.object({
+    /** `temperror`: DNS did not say; the chain may be whole. */
+    result: z.enum(['none', 'pass', 'fail', 'temperror']),
+    /** Whether somebody whom we believe saw DMARC pass for this author. */
+    trusted: z.boolean(),
+  }),
+  /** The author's address; empty where it cannot be told. */
+  from: z.string(),
+  /** Whether SPF or DKIM says that the envelope sender is no forgery: it may be told of what became of the message. */
+  vouched: z.boolean(),
+});
+
+export type Verdicts = Readonly<z.output<typeof verdicts>>;
+export type DkimVerdict = Readonly<z.output<typeof dkim>>;
+
+export function writeVerdicts(found: Verdicts): string {
+  return JSON.stringify(found);
+}
+
+export function readVerdicts(json: string): Verdicts {
+  return verdicts.parse(JSON.parse(json));
+}
+
+/** Why the message is not taken (RFC 7489 §6.6.2), or nothing; `record` only looks. */
+export function dmarcRefusal(
+  { dmarc, arc }: Verdicts,
+  mode: 'enforce' | 'record',
+): { readonly reply: string; readonly reason: string } | undefined {
+  if (mode === 'record') return undefined;
+  // Whose policy counts could be chosen by whoever sends it (RFC 9989 §11.5).
+  if (dmarc.result === 'permerror') {
+    return { reply: '550 5.7.1 the From header of this message does not name one author', reason: 'several_from' };
+  }
+  if (dmarc.result !== 'fail' || dmarc.policy !== 'reject' || arc.trusted) return undefined;
+  const whose = dmarc.domain === '' ? "its author's domain" : dmarc.domain;
+  return { reply: `550 5.7.1 the DMARC policy of ${whose} does not let this message in`, reason: 'dmarc' };
+}
+
+/**
+ * Whether DMARC would fail at the next server, which sees it come from us: no signature of the author's domain survives,
+ * and its policy is to hide such mail or to refuse it.
+ */
+export function needsFromRewrite({ dkim, dmarc }: Verdicts): boolean {
+  if (dmarc.policy === 'none') return false;
+  // Its key may only have been out of reach.
+  return !dkim.some(({ aligned, result }) => aligned && (result === 'pass' || result === 'temperror'));
+}
