@@ -103,7 +103,8 @@ export class Pieces {
   /** The statement that writes the last piece, for the unit that takes the message. Nothing may be added any more. */
   last(): Statement[] {
     if (this.#filled === 0) return [];
-    const bytes = this.#filling.subarray(0, this.#filled);
+    // In memory of its own: the store's thread is posted all the memory that a view is of.
+    const bytes = Uint8Array.from(this.#filling.subarray(0, this.#filled));
     return [insertRawChunk({ inbound: this.#id, seq: this.#count, bytes, created_at: this.#at })];
   }
 

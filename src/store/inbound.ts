@@ -181,14 +181,15 @@ const clearRawDue = define<{ id: string }>()((db, value) =>
   db.updateTable('inbound').set({ raw_due: null }).where('id', '=', value('id')),
 );
 
-const MOST = 50;
+/** So many messages are looked at in one go. */
+export const SWEPT_AT_ONCE = 50;
 
 /**
  * Drops the bytes of messages whose `raw_due` has come and that nobody has still to be sent; of the others they are
- * looked at again at `again` (ms). Answers how many were looked at: at most 50.
+ * looked at again at `again` (ms). Answers how many were looked at.
  */
 export async function sweepRaw(store: Store, now: number, again: number): Promise<number> {
-  const rows = await store.select(rawDue({ now, most: MOST }));
+  const rows = await store.select(rawDue({ now, most: SWEPT_AT_ONCE }));
   if (rows.length === 0) return 0;
   const messages = JSON.stringify(rows.flatMap((row) => readIds(row.messages)));
   const waiting = new Set((await store.select(open({ messages }))).map(({ message }) => message));
