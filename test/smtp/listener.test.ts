@@ -231,7 +231,6 @@ describe('STARTTLS', () => {
     await client.say('EHLO client.test');
     await client.say('STARTTLS');
     await client.secure();
-    const { socket } = client;
     const shown = client.socket instanceof TLSSocket ? client.socket.getPeerX509Certificate() : undefined;
     expect(shown?.subjectAltName).toContain('renewed.test');
   });
