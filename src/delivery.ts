@@ -17,6 +17,11 @@ import type { Random, Source } from './queue/interfaces.ts';
 import { withSandbox } from './queue/sandbox.ts';
 import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
+import { createDsnSource } from './smtp/dsn-source.ts';
+import { reportFailure } from './smtp/dsn.ts';
+import { dress } from './smtp/forward-dress.ts';
+import { createForwardSource } from './smtp/forward-source.ts';
+import { openSrsKeys } from './smtp/srs-keys.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
 import { createTransactionalSource } from './transactional/source.ts';
@@ -59,7 +64,17 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       ownAddresses: (ip) => config().server.public_ips.includes(ip),
     }),
   );
-  const worker = createWorker({ store, clock, log, source, courier, config, owner: randomUUID(), random });
+  const worker = createWorker({
+    store,
+    clock,
+    log,
+    source,
+    courier,
+    config,
+    owner: randomUUID(),
+    random,
+    onFailure: (failure) => reportFailure(failure, { store, config }),
+  });
   return {
     wake: () => worker.wake(),
     problem() {
@@ -84,8 +99,11 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
   const forms = createFormSource({ store, log, config, revisionOf, desk });
   const transactional = createTransactionalSource({ store, desk });
   const system = createSystemSource(desk);
+  const srs = await openSrsKeys({ store, clock });
+  const forwards = createForwardSource({ store, desk, srs, dress });
+  const reports = createDsnSource(desk);
   return {
-    prepare(message) {
+    prepare(message, kept) {
       switch (message.kind) {
         case 'notification':
         case 'acknowledgment':
@@ -95,8 +113,9 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
         case 'transactional':
           return transactional.prepare(message);
         case 'forward':
+          return forwards.prepare(message, kept);
         case 'dsn':
-          return Promise.resolve({ kind: 'unrenderable', reason: `nothing here makes ${message.kind} mail` });
+          return reports.prepare(message);
       }
     },
   };

@@ -20,6 +20,8 @@ export interface ChoresOptions {
   /** Whether the delivery is claimed in this process. */
   readonly isClaimed: (id: string) => boolean;
   readonly onFailure: OnFailure;
+  /** There may be something to send. */
+  readonly wake: () => void;
 }
 
 const RENEW_EVERY = LEASE / 3;

@@ -30,6 +30,8 @@ export interface LedgerOptions {
   readonly owner: string;
   readonly retry: () => RetryOptions;
   readonly onFailure: OnFailure;
+  /** There may be something to send. */
+  readonly wake: () => void;
   /** Aborts when nothing is tried again any more. */
   readonly over: AbortSignal;
 }

@@ -102,10 +102,11 @@ class QueueWorker implements Worker {
       onFault: (message, error) => log.error('delivery.unprepared', { message, ...errorFields(error) }),
     });
     const retry = () => this.#retry();
+    const wake = () => this.wake();
     this.#claimer = new Claimer({ store, courier, owner, retry });
-    this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, over: this.#over.signal });
+    this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
-    this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure });
+    this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });
     this.#running = this.#run();
   }
 

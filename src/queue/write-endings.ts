@@ -1,8 +1,9 @@
 /** Writes how tries ended, and what follows from it, in one unit. */
 import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { StoreError, UnmetError, type Store } from '../store/store.ts';
 import type { Consequence, OnFailure } from './interfaces.ts';
 import type { Ending } from './outcome.ts';
 
@@ -11,6 +12,8 @@ export interface WritingOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly onFailure: OnFailure;
+  /** Called when what followed may be due. */
+  readonly wake: () => void;
 }
 
 const NOTHING: Consequence = { unit: [], data: {} };
@@ -24,11 +27,12 @@ export async function writeEndings(
   more: readonly Statement[],
   options: WritingOptions,
 ): Promise<void> {
-  const { store, log } = options;
+  const { store, log, wake } = options;
   try {
     const { unit, data } = await consequenceOf(endings, options);
     await store.write([...endings.flatMap((ending) => ending.unit(data)), ...unit, ...more]);
     for (const { event, fields } of endings) log.info(event, { ...fields, ...data });
+    if (unit.length > 0) wake();
   } catch (error) {
     if (!(error instanceof UnmetError)) throw error;
     const [only] = endings;
@@ -41,10 +45,20 @@ export async function writeEndings(
   }
 }
 
-async function consequenceOf(endings: readonly Ending[], { clock, onFailure }: WritingOptions): Promise<Consequence> {
+async function consequenceOf(
+  endings: readonly Ending[],
+  { clock, log, onFailure }: WritingOptions,
+): Promise<Consequence> {
   const failures = endings.flatMap(({ failure }) => failure ?? []);
   const [first] = failures;
   if (first === undefined) return NOTHING;
   const recipients = failures.map(({ recipient }) => recipient);
-  return onFailure({ message: first.message, recipients, at: clock.now() });
+  try {
+    return await onFailure({ message: first.message, recipients, at: clock.now() });
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    // What has ended has ended: it must not be made again for a fault in what follows.
+    log.error('delivery.unfollowed', { message: first.message.id, ...errorFields(error) });
+    return NOTHING;
+  }
 }

@@ -1,0 +1,75 @@
+/**
+ * Where the bytes of forwarded mail come from: header lines of ours, and then what came in, byte for byte. It is streamed
+ * from the store, whatever its size; only our lines are made here, once.
+ */
+import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { returnPath } from '../mail/bounce.ts';
+import type { Desk } from '../mail/finish.ts';
+import { forwardSender } from '../mail/srs.ts';
+import type { Prepared, Source } from '../queue/interfaces.ts';
+import { findInbound, type InboundRow } from '../store/inbound.ts';
+import type { Store } from '../store/store.ts';
+import type { MessageRow } from '../store/tables.ts';
+import { readForward, type ForwardSource } from './forward-shapes.ts';
+import { openRaw, type ReadFrom } from './raw-message.ts';
+import type { SrsKeys } from './srs-keys.ts';
+
+/** What is to be forwarded. */
+export interface Forward {
+  readonly message: MessageRow;
+  readonly source: ForwardSource;
+  readonly inbound: InboundRow;
+  readonly read: ReadFrom;
+}
+
+/** What stands before the message as it is sent on, and where what came in goes on. */
+export interface Dressed {
+  /** One character a byte. */
+  readonly lines: string;
+  /** So many bytes of what came in are in `lines` already, edited. */
+  readonly from: number;
+}
+
+export interface ForwardParts {
+  readonly store: Store;
+  readonly desk: Desk;
+  readonly srs: SrsKeys;
+  readonly dress: (forward: Forward) => Promise<Dressed>;
+}
+
+/** The source of messages of the kind `forward`. */
+export function createForwardSource({ store, desk, srs, dress }: ForwardParts): Source {
+  async function senderOf({ message, source }: Forward): Promise<string> {
+    await srs.renew();
+    const keys = { secrets: srs.secrets(), hostname: desk.hostname(), now: desk.now() };
+    return forwardSender(source.sender, keys, returnPath(message.id, { secret: desk.secret, hostname: keys.hostname }));
+  }
+
+  async function prepareFirst(forward: Forward): Promise<Prepared> {
+    const { inbound, read } = forward;
+    const { lines, from } = await dress(forward);
+    const prefix = Buffer.from(lines, 'latin1');
+    return {
+      kind: 'streamed',
+      sender: await senderOf(forward),
+      size: prefix.length + inbound.size - from,
+      // The address that it was delivered to stands in a line of ours.
+      encoding: needsSmtpUtf8(forward.source.original) ? 'smtputf8' : inbound.encoding,
+      prefix,
+      pieces: () => read(from),
+    };
+  }
+
+  return {
+    async prepare(message, kept) {
+      const source = readForward(message.source);
+      const inbound = await findInbound(store, source.inbound);
+      if (inbound === undefined) return { kind: 'unrenderable', reason: 'what came in is not kept any more' };
+      const read = await openRaw(store, inbound);
+      if (kept === undefined) return prepareFirst({ message, source, inbound, read });
+      const { sender, size, encoding } = message;
+      const from = inbound.size - (size - kept.length);
+      return { kind: 'streamed', sender: sender ?? '', size, encoding, prefix: kept, pieces: () => read(from) };
+    },
+  };
+}
