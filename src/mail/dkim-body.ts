@@ -12,10 +12,10 @@ const TURN = 1 << 20;
 const BLOCK = 2048;
 
 /** The bh= tag's base64. Refuses bare CR, bare LF and NUL. */
-export async function hashBody(chunks: readonly Uint8Array[]): Promise<string> {
+export async function hashBody(chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<string> {
   const body = new RelaxedBody();
   let sinceTurn = 0;
-  for (const chunk of chunks) {
+  for await (const chunk of chunks) {
     for (let at = 0; at < chunk.length; at += TURN) {
       const piece = chunk.subarray(at, at + TURN);
       body.update(piece);

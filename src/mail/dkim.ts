@@ -45,12 +45,23 @@ export async function signDkim(
   now: number,
 ): Promise<Buffer> {
   const { fields, body } = splitMessage(message);
-  const from = fields.filter((field) => field.name === 'from').length;
+  return Buffer.from(await signFields({ fields, bodyHash: await hashBody(body) }, keys, now), 'latin1');
+}
+
+/** What a signature is over: the fields in their order, and the body's bh= (dkim-body.ts). */
+export interface Hashed {
+  readonly fields: readonly HeaderField[];
+  readonly bodyHash: string;
+}
+
+/** The same lines for a message that is not at hand as a whole. */
+export async function signFields(message: Hashed, keys: readonly SigningKey[], now: number): Promise<string> {
+  const from = message.fields.filter((field) => field.name === 'from').length;
   if (from !== 1) throw new Error(`a message with ${from} From headers is not signed`);
-  const bodyHash = await hashBody(body);
-  const signed = signedFields(fields);
+  const signed = selectFields(message.fields, [...OVERSIGNED, ...SIGNED_WHEN_PRESENT], OVERSIGNED);
+  const { bodyHash } = message;
   const headers = await Promise.all(keys.map((key) => signature(key, { ...signed, bodyHash, now })));
-  return Buffer.from(headers.join(''), 'latin1');
+  return headers.join('');
 }
 
 /** A new key: RSA with 2048 bits, or Ed25519. */
@@ -71,20 +82,27 @@ export async function generateDkimKey(algorithm: DkimAlgorithm): Promise<{
   };
 }
 
-interface SignedFields {
+export interface SelectedFields {
   /** The h= tag's names. */
   readonly names: readonly string[];
   /** The canonical header fields in the order of `names`, each with its CRLF. */
   readonly canonical: string;
 }
 
-/** Of fields with one name the last is taken first (RFC 6376 §5.4.2); a name without a field signs its absence. */
-function signedFields(fields: readonly HeaderField[]): SignedFields {
+/**
+ * All fields of these names. Of fields with one name the last is taken first (RFC 6376 §5.4.2); an `oversigned` name is
+ * there once more, which signs its absence.
+ */
+export function selectFields(
+  fields: readonly HeaderField[],
+  wanted: readonly string[],
+  oversigned: readonly string[] = [],
+): SelectedFields {
   const names: string[] = [];
   let canonical = '';
-  for (const name of [...OVERSIGNED, ...SIGNED_WHEN_PRESENT]) {
+  for (const name of wanted) {
     const present = fields.filter((field) => field.name === name.toLowerCase());
-    const absent = OVERSIGNED.includes(name) ? 1 : 0;
+    const absent = oversigned.includes(name) ? 1 : 0;
     for (let i = 0; i < present.length + absent; i++) names.push(name);
     for (const field of present.reverse()) canonical += `${relaxHeader(field)}\r\n`;
   }
@@ -93,10 +111,33 @@ function signedFields(fields: readonly HeaderField[]): SignedFields {
 
 async function signature(
   key: SigningKey,
-  { names, canonical, bodyHash, now }: SignedFields & { bodyHash: string; now: number },
+  { names, canonical, bodyHash, now }: SelectedFields & { bodyHash: string; now: number },
 ): Promise<string> {
-  const unsigned = unsignedHeader(key, { names, bodyHash, now });
-  const data = Buffer.from(canonical + relaxHeader({ name: 'dkim-signature', value: unsigned }), 'latin1');
+  const tags = [
+    'v=1',
+    `a=${key.algorithm}-sha256`,
+    'c=relaxed/relaxed',
+    `d=${key.domain}`,
+    `s=${key.selector}`,
+    `t=${Math.floor(now / 1000)}`,
+    `bh=${bodyHash}`,
+  ];
+  return signHeader('DKIM-Signature', { tags, names, canonical }, key);
+}
+
+/** What a signature header says, and the canonical lines before its own that it is over. */
+export interface Signed {
+  /** In order, but for h= and b=. */
+  readonly tags: readonly string[];
+  /** The h= tag's; without it where there are none. */
+  readonly names: readonly string[];
+  readonly canonical: string;
+}
+
+/** The header with its signature, each line with its CRLF. */
+export async function signHeader(name: string, signed: Signed, key: SigningKey): Promise<string> {
+  const unsigned = unsignedValue(name, signed);
+  const data = Buffer.from(signed.canonical + relaxHeader({ name: name.toLowerCase(), value: unsigned }), 'latin1');
   // RFC 8463 §3: Ed25519 signs the SHA-256 hash of what RSA-SHA256 would hash itself.
   const bytes =
     key.algorithm === 'rsa'
@@ -105,27 +146,15 @@ async function signature(
   const value = bytes.toString('base64');
   let folded = value.slice(0, 74);
   for (let at = 74; at < value.length; at += 74) folded += `\r\n ${value.slice(at, at + 74)}`;
-  return `DKIM-Signature:${unsigned}${folded}\r\n`;
+  return `${name}:${unsigned}${folded}\r\n`;
 }
 
 /** The header's value up to and with `b=`, in lines of at most 78 characters (but for names that are longer themselves). */
-function unsignedHeader(
-  key: SigningKey,
-  { names, bodyHash, now }: { names: readonly string[]; bodyHash: string; now: number },
-): string {
-  const tags = [
-    'v=1;',
-    `a=${key.algorithm}-sha256;`,
-    'c=relaxed/relaxed;',
-    `d=${key.domain};`,
-    `s=${key.selector};`,
-    `t=${Math.floor(now / 1000)};`,
-    `bh=${bodyHash};`,
-  ];
+function unsignedValue(header: string, { tags, names }: Signed): string {
   const list = names.map((name, i) => `${i === 0 ? 'h=' : ':'}${name}${i === names.length - 1 ? ';' : ''}`);
   let value = '';
-  let room = 78 - 'DKIM-Signature:'.length;
-  for (const [i, part] of [...tags, ...list].entries()) {
+  let room = 78 - `${header}:`.length;
+  for (const [i, part] of [...tags.map((tag) => `${tag};`), ...list].entries()) {
     const space = i <= tags.length ? ' ' : '';
     if (part.length + space.length > room) {
       value += `\r\n ${part}`;

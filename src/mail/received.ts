@@ -1,6 +1,6 @@
 /** The trace of a message that we took (RFC 5321 §4.4): whatever a client says of itself, it is one field. */
 import { isIPv6 } from 'node:net';
-import { parseAddress, parseDomain } from '../lib/addresses.ts';
+import { needsSmtpUtf8, parseAddress, parseDomain } from '../lib/addresses.ts';
 
 export interface Arrival {
   readonly ip: string;
@@ -14,7 +14,7 @@ export interface Arrival {
   readonly hostname: string;
   /** Of the message, in our records. */
   readonly id: string;
-  /** Whom it is for, where that is one address: of several each would learn of the others. */
+  /** Whom it is for, where that is one address: of several each would learn of the others. Left out where it is not ASCII. */
   readonly recipient?: string | undefined;
   /** Milliseconds. */
   readonly at: number;
@@ -28,7 +28,7 @@ export function receivedLine(arrival: Arrival): string {
   // Neither a domain nor this client's address: what it said stands in the comment alone.
   const from = name ?? literal;
   const said = name === undefined && helo !== literal ? ` helo=${printable(helo)}` : '';
-  const address = recipient === undefined ? undefined : parseAddress(recipient)?.address;
+  const address = recipient === undefined || needsSmtpUtf8(recipient) ? undefined : parseAddress(recipient)?.address;
   const lines = [
     `Received: from ${from} (${literal}${said})`,
     `by ${hostname} with ${protocol}${tls === null ? '' : ` (${printable(tls)})`} id ${id}`,
