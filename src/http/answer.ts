@@ -1,6 +1,4 @@
 /** What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. */
-import { Readable } from 'node:stream';
-import type Koa from 'koa';
 import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { shapeA, statusOf, type Refusal } from './errors.ts';
@@ -30,8 +28,6 @@ const storedAnswer = z.strictObject({
   headers: z.record(z.string(), z.string()).optional(),
 });
 
-const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
-
 /** A JSON answer. */
 export function json(body: object, status = 200, headers?: Readonly<Record<string, string>>): Answer {
   return { status, type: 'application/json', body: JSON.stringify(body), headers };
@@ -57,14 +53,9 @@ export function seeOther(location: string): Answer {
   return { status: 303, type: 'text/html; charset=utf-8', body: '', headers: { Location: location } };
 }
 
-/** Writes the answer. The headers that every response carries are set elsewhere. */
-export function send(ctx: Pick<Koa.Context, 'res' | 'status' | 'body'>, answer: Answer): void {
-  const { res } = ctx;
-  ctx.status = answer.status;
-  res.setHeader('Content-Type', answer.type);
-  if (!answer.type.startsWith('text/html')) res.setHeader('Content-Security-Policy', JSON_POLICY);
-  for (const name in answer.headers) res.setHeader(name, answer.headers[name] ?? '');
-  ctx.body = answer.stream === undefined ? answer.body : Readable.from(answer.stream);
+/** Settles what is answered; it is written once everything about the exchange is known. */
+export function send({ state }: { readonly state: { answer?: Answer } }, answer: Answer): void {
+  state.answer = answer;
 }
 
 /** The answer as text that `parseAnswer` reads. */

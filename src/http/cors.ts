@@ -3,7 +3,6 @@
  * and this server's own, because our error page sends the form again. Scheme and port of the domain's pages are free. A form
  * without a domain that lists no origins may be used from everywhere.
  */
-import type { ServerResponse } from 'node:http';
 import cors from '@koa/cors';
 import type Koa from 'koa';
 import type { Audience } from '../config/forms.ts';
@@ -25,12 +24,10 @@ export function preflights(): Koa.Middleware {
   });
 }
 
-/** Lets pages of this origin read the answer; nobody's where it is empty. */
-export function setReadable(response: ServerResponse, origin: string): void {
-  response.setHeader('Vary', 'Origin');
-  if (origin === '') return;
-  response.setHeader('Access-Control-Allow-Origin', origin);
-  response.setHeader('Access-Control-Expose-Headers', EXPOSED_HEADERS);
+/** Headers, names and values in turn, by which pages of this origin may read the answer; nobody's where it is empty. */
+export function readableHeaders(origin: string): string[] {
+  if (origin === '') return ['Vary', 'Origin'];
+  return ['Vary', 'Origin', 'Access-Control-Allow-Origin', origin, 'Access-Control-Expose-Headers', EXPOSED_HEADERS];
 }
 
 /** The origin (`https://www.example.com`) of an `Origin` header or of a URL; undefined where it has none that we take. */

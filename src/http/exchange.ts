@@ -34,6 +34,8 @@ export interface State {
   exchange: Exchange;
   /** The `Origin` that the answer is readable for, or nothing; set for forms' addresses. */
   readableFor?: string;
+  /** What is answered, unless Koa's own means have done it. */
+  answer?: Answer;
 }
 
 export type Context = Koa.ParameterizedContext<State>;

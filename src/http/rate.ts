@@ -1,5 +1,4 @@
 /** Limits as the client sees them. */
-import type { ServerResponse } from 'node:http';
 import type { Verdict } from '../access/limits.ts';
 import { refuse, type Refusal } from './errors.ts';
 
@@ -9,9 +8,14 @@ export function rateLimited({ reset }: Verdict, now: number): Refusal {
   return refuse('RATE_LIMITED', { headers: { 'Retry-After': String(seconds) } });
 }
 
-/** The headers that every response carries. */
-export function setRateHeaders(response: ServerResponse, { limit, remaining, reset }: Verdict): void {
-  response.setHeader('X-RateLimit-Limit', String(limit));
-  response.setHeader('X-RateLimit-Remaining', String(remaining));
-  response.setHeader('X-RateLimit-Reset', String(reset));
+/** The headers that every response carries, names and values in turn. */
+export function rateHeaders({ limit, remaining, reset }: Verdict): string[] {
+  return [
+    'X-RateLimit-Limit',
+    String(limit),
+    'X-RateLimit-Remaining',
+    String(remaining),
+    'X-RateLimit-Reset',
+    String(reset),
+  ];
 }

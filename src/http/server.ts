@@ -14,13 +14,13 @@ import { send, type Answer } from './answer.ts';
 import { LOCAL, clientAddress } from './client-address.ts';
 import { ClientGone } from './collect.ts';
 import { Connections } from './connections.ts';
-import { preflights, setReadable } from './cors.ts';
+import { preflights } from './cors.ts';
 import { refuse } from './errors.ts';
 import { loggedPath, splitTarget, type Context, type Exchange, type State } from './exchange.ts';
 import { faultRefusal } from './faults.ts';
 import { listenOn, listenOnSocket, parseListenAddress, type ListenAddress } from './listen.ts';
 import { answerBrokenRequests } from './broken-requests.ts';
-import { setRateHeaders } from './rate.ts';
+import { respond } from './respond.ts';
 import { createFormHandler } from './routes/form.ts';
 import { parseFormPath } from './routes/form-path.ts';
 import type { SubmitParts } from './routes/submit.ts';
@@ -79,26 +79,29 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   if (extra !== undefined) app.use(extra);
   app.use(forms(createFormHandler(options), options));
   mountRoutes(app, options);
-  const respond = app.callback();
+  const handle = app.callback();
 
   async function serve(ctx: Context, next: Koa.Next): Promise<void> {
-    const { res } = ctx;
     inProgress++;
-    res.once('close', ended);
+    ctx.res.once('close', ended);
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;
-    setCommonHeaders(res, exchange.id);
     try {
       if (ctx.req.headers.host === undefined && ctx.req.httpVersion === '1.1')
         send(ctx, refused(exchange, refuse('REQUEST_MALFORMED')));
       else await next();
+      respond(ctx, isLast(ctx));
     } catch (error) {
       if (error instanceof ClientGone) return;
       send(ctx, refused(exchange, faultRefusal(error, exchange, log)));
+      respond(ctx, isLast(ctx));
     }
-    setRateHeaders(res, exchange.limit);
-    if (res.statusCode >= 400) tellRefused(exchange, res.statusCode);
-    if (closing || holdsBack(ctx)) res.setHeader('Connection', 'close');
+    if (ctx.res.statusCode >= 400) tellRefused(exchange, ctx.res.statusCode);
+  }
+
+  /** Whether nothing more is read from the connection. */
+  function isLast(ctx: Context): boolean {
+    return closing || holdsBack(ctx);
   }
 
   function tellRefused({ id, method, path, ip }: Exchange, status: number): void {
@@ -182,7 +185,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   function listener(request: IncomingMessage, response: ServerResponse): void {
     // Koa catches whatever its middleware rejects with.
-    void respond(request, response);
+    void handle(request, response);
   }
 
   function operator(request: IncomingMessage, response: ServerResponse): void {
@@ -223,24 +226,13 @@ function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Ko
     }
     const found = visitOf(exchange, path, parts);
     const visit = found instanceof Promise ? await found : found;
-    const origin = readableFor(visit);
-    setReadable(ctx.res, origin);
-    if (exchange.method === 'OPTIONS') {
-      ctx.state.readableFor = origin;
-      await preflight(ctx, async () => send(ctx, await handle(visit)));
-    } else send(ctx, await handle(visit));
+    ctx.state.readableFor = readableFor(visit);
+    if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(visit)));
+    else send(ctx, await handle(visit));
   };
 }
 
 /** Whether the client still holds its body back: what comes next on the connection could not be told from it. */
 function holdsBack({ req }: Context): boolean {
   return req.headers.expect !== undefined && !req.complete;
-}
-
-function setCommonHeaders(response: ServerResponse, id: string): void {
-  response.setHeader('X-Request-Id', id);
-  response.setHeader('X-Content-Type-Options', 'nosniff');
-  // Not `no-referrer`: then a form sent again from our own page would come from nowhere.
-  response.setHeader('Referrer-Policy', 'same-origin');
-  response.setHeader('Cache-Control', 'no-store');
 }
