@@ -47,6 +47,17 @@ describe('urlencoded', () => {
     expect(parseUrlencoded(latin('name=José'), undefined, LIMITS).entries).toEqual([['name', 'José']]);
   });
 
+  test('UTF-8 is read whether escaped, raw or both, but not across two names or values', () => {
+    expect(parseUrlencoded(latin('a=\xc3\xa9%C3%A9&b=\xc3%A9'), undefined, LIMITS).entries).toEqual([
+      ['a', 'éé'],
+      ['b', 'é'],
+    ]);
+    expect(form('a=%C3&%A9=b').entries).toEqual([
+      ['a', 'Ã'],
+      ['©', 'b'],
+    ]);
+  });
+
   test('a declared charset is used, in the type or in the field _charset_', () => {
     expect(form('name=%93%FA%96%7B', 'shift_jis').entries).toEqual([['name', '日本']]);
     expect(form('_charset_=shift_jis&name=%93%FA%96%7B').entries).toEqual([['name', '日本']]);
