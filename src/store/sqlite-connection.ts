@@ -12,7 +12,7 @@ export function openForWriting(path: string): Database.Database {
   database.pragma('foreign_keys = ON');
   // A savepoint keeps the pages that it may have to give back: 19 a submission, in a file unless told.
   database.pragma('temp_store = MEMORY');
-  database.pragma('cache_size = -65536');
+  database.pragma('cache_size = -16384');
   // 32 MiB between checkpoints, each of which writes and syncs the pages that changed once, however often they did.
   database.pragma('wal_autocheckpoint = 8192');
   assertDurable(database);
