@@ -175,6 +175,15 @@ export const endWaiting = define<{ id: string; state: 'expired' | 'cancelled'; r
       .where(waiting),
 );
 
+/** The statement that makes a delivery bounced which had arrived, as it seemed; touches no row where it had not. */
+export const bounceDelivery = define<{ id: string; reply: string; at: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: 'bounced', last_reply: value('reply'), settled_at: value('at') })
+    .where('id', '=', value('id'))
+    .where('state', '=', 'delivered'),
+);
+
 /** The statement that makes a waiting delivery due; touches no row where it is no longer waiting. */
 export const makeDue = define<{ id: string; due: number }>()((db, value) =>
   db

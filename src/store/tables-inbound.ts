@@ -55,3 +55,18 @@ export interface InboundLogRow {
   inbound: string | null;
   created_at: number;
 }
+
+/** A message that came back to the return path of one of ours, until it was read: taken with 250, and not lost by a crash. */
+export interface BounceRow {
+  /** `inb_…` */
+  inbound: string;
+  /** `msg_…`, whose return path it came to. */
+  message: string;
+  /** How it begins; what a report tells stands there. */
+  head: Uint8Array;
+  /** How often reading it was begun. */
+  tries: number;
+  /** When it is to be read, ms; while it is being read, when it is to be read again. */
+  due: number;
+  created_at: number;
+}

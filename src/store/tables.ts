@@ -17,7 +17,7 @@ import type {
   WebhookRow,
 } from './tables-accounts.ts';
 
-import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
+import type { BounceRow, InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
 
 export interface Tables {
   tenants: TenantRow;
@@ -52,6 +52,7 @@ export interface Tables {
   inbound: InboundRow;
   raw_chunks: RawChunkRow;
   inbound_log: InboundLogRow;
+  bounces: BounceRow;
 }
 
 export interface ProjectRow {

@@ -40,6 +40,14 @@ const TABLES: Columns = {
     ['inbound', 'text', 'null'],
     ['created_at', 'int'],
   ],
+  bounces: [
+    ['inbound', 'text', 'key'],
+    ['message', 'text', 'key'],
+    ['head', 'bytes'],
+    ['tries', 'int'],
+    ['due', 'int'],
+    ['created_at', 'int'],
+  ],
 };
 
 const INDEXES: Indexes = [
@@ -48,9 +56,10 @@ const INDEXES: Indexes = [
   ['inbound', ['raw_due'], 'raw_due is not null'],
   ['inbound_log', ['tenant', 'id']],
   ['inbound_log', ['created_at']],
+  ['bounces', ['due']],
 ];
 
-const LARGE = new Set(['raw_chunks', 'inbound']);
+const LARGE = new Set(['raw_chunks', 'inbound', 'bounces']);
 
 /** Creates every table of `tables-inbound.ts`. */
 export function inbound(dialect: Dialect): Migration {

@@ -1,0 +1,105 @@
+/** The rows that say what a report means, as queue/outcome has them for what was said in the dialogue. */
+import type { ServerConfig } from '../config/schema.ts';
+import { systemMail } from '../queue/system-mail.ts';
+import { insertAttempt } from '../store/attempts.ts';
+import { bounceDelivery } from '../store/deliveries.ts';
+import { complaintsOf, recordEvent } from '../store/events.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { Statement } from '../store/statement.ts';
+import type { Store } from '../store/store.ts';
+import { findSuppression, suppress } from '../store/suppressions.ts';
+import type { DeliveryRow, MessageRow } from '../store/tables.ts';
+import type { ReportedRecipient } from '../mail/report.ts';
+import { replyOf, type Fault, type Tied } from './bounce-meaning.ts';
+
+/** A delivery that came back after all. */
+export interface LateBounce extends Tied {
+  readonly message: MessageRow;
+  readonly reported: ReportedRecipient;
+  readonly fault: Fault;
+}
+
+/** The statements that make it bounced; unmet where it is no longer delivered. */
+export function bounced({ delivery, named, message, reported, fault }: LateBounce, now: number): Statement[] {
+  const reply = replyOf(reported);
+  const words = { reply, host: reported.remote === '' ? null : reported.remote, address: null, tls: null };
+  const number = delivery.attempts + 1;
+  const isOver = named && fault === 'mailbox' && isProgram(message);
+  const { tenant, recipient: address } = delivery;
+  return [
+    bounceDelivery({ id: delivery.id, reply, at: now }, 1),
+    insertAttempt({ delivery: delivery.id, number, at: now, ...words, outcome: 'bounced' }),
+    eventOf('email.bounced', { message, delivery, now }, { state: 'bounced', ...words, attempt: number, late: true }),
+    ...(isOver ? [suppress({ tenant, address, reason: 'bounce', created_at: now })] : []),
+  ];
+}
+
+/** RFC 5965 §7.3 and its registry: the recipient does not want it. */
+export function isComplaint(feedback: string): boolean {
+  return ['abuse', 'fraud', 'opt-out', 'opt-out-list'].includes(feedback);
+}
+
+/** The statements that say a recipient called it spam; none where he has said so before. */
+export async function complained(
+  store: Store,
+  { message, delivery }: { message: MessageRow; delivery: DeliveryRow },
+  now: number,
+): Promise<Statement[]> {
+  const { tenant, recipient: address } = delivery;
+  const known = await complaintsOf(store, [message.id]);
+  if (known.has(message.id) && (await findSuppression(store, tenant, address)) !== undefined) return [];
+  return [
+    eventOf('email.complained', { message, delivery, now }, {}),
+    suppress({ tenant, address, reason: 'complaint', created_at: now }),
+  ];
+}
+
+/** The letter that tells the operator that his mail is not wanted somewhere. */
+export function policyLetter(
+  { delivery, reported, message }: LateBounce,
+  { hostname, operator: to }: ServerConfig['server'],
+  now: number,
+): Statement[] {
+  const { destination, recipient } = delivery;
+  const text = [
+    `Mail of this server was accepted for ${recipient} and came back:`,
+    '',
+    `    ${replyOf(reported)}`,
+    '',
+    'That is no fault of the address, so nobody was put on a suppression list. As a rule the reason is the reputation of',
+    'this server or of the sending domain: look at reverse DNS, SPF, DKIM and DMARC, and at the block list that is named.',
+    '',
+    `The message: postern queue show ${message.id}`,
+    '',
+    'There is one such letter a day at most, however many bounces there are.',
+  ].join('\n');
+  const subject = `Mail of ${hostname} is refused at ${destination}`;
+  return systemMail({ tenant: OPERATOR, to, subject, text }, hostname, now);
+}
+
+/** Whose recipients may be suppressed; an owner's leads must not end at a slip of his own server. */
+function isProgram({ kind, environment }: MessageRow): boolean {
+  return environment === 'live' && (kind === 'transactional' || kind === 'acknowledgment');
+}
+
+interface About {
+  readonly message: MessageRow;
+  readonly delivery: DeliveryRow;
+  readonly now: number;
+}
+
+function eventOf(
+  type: 'email.bounced' | 'email.complained',
+  { message, delivery, now }: About,
+  more: Readonly<Record<string, unknown>>,
+): Statement {
+  return recordEvent({
+    type,
+    tenant: delivery.tenant,
+    at: now,
+    data: { delivery: delivery.id, recipient: delivery.recipient, ...more },
+    message: message.id,
+    domain: message.domain,
+    ...(message.submission === null ? {} : { submission: message.submission }),
+  });
+}
