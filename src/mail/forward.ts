@@ -1,0 +1,123 @@
+/**
+ * What forwarding does to the header of a message: lines of ours before it, and nothing else, so that its signatures still
+ * verify. Two things alone are edited: results that somebody else claims in our name are taken out, and a From that
+ * DMARC would refuse at the next server is rewritten. Text is Latin-1, one character is one byte.
+ */
+import { parseAddress } from '../lib/addresses.ts';
+import { decodeWords } from './encoded-words.ts';
+import { fieldsOf, valueOf, type Field } from './header-block.ts';
+import { cleanText, mailboxHeader } from './header-text.ts';
+
+/** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. */
+export function forwardHeaders({
+  original,
+  targets,
+}: {
+  readonly original: string;
+  readonly targets: readonly string[];
+}): string {
+  const [target, ...others] = targets;
+  const forwarded = target === undefined || others.length > 0 ? '' : `X-Forwarded-To: ${target}\r\n`;
+  return Buffer.from(`${forwarded}Delivered-To: ${original}\r\n`).toString('latin1');
+}
+
+/** Without `Authentication-Results` that claim to be of `hostname` (RFC 8601 §5): whoever comes after us believes those. */
+export function withoutForgedResults(header: string, hostname: string): string {
+  const fields = fieldsOf(header);
+  const kept = fields.filter((field) => field.name !== 'authentication-results' || claimant(field) !== hostname);
+  return kept.length === fields.length ? header : kept.map(({ text }) => text).join('');
+}
+
+/** Its authserv-id (RFC 8601 §2.2), in lower case. */
+function claimant(field: Field): string {
+  const value = withoutComments(valueOf(field)).trimStart();
+  const [, quoted, token = ''] = /^(?:"([^"]*)"|([^\s;"]*))/.exec(value) ?? [];
+  return (quoted ?? token).replaceAll('\\', '').toLowerCase();
+}
+
+/** Comments (RFC 5322 §3.2.2), which may stand in each other, are a blank each; quoted strings stay as they are. */
+function withoutComments(text: string): string {
+  let kept = '';
+  let depth = 0;
+  let quoted = false;
+  for (let i = 0; i < text.length; i++) {
+    const letter = text.charAt(i);
+    const escaped = letter === '\\' ? letter + text.charAt(++i) : undefined;
+    if (depth > 0) {
+      if (letter === '(') depth++;
+      else if (letter === ')') depth--;
+    } else if (!quoted && letter === '(') {
+      depth = 1;
+      kept += ' ';
+    } else {
+      if (letter === '"') quoted = !quoted;
+      kept += escaped ?? letter;
+    }
+  }
+  return kept;
+}
+
+/** Whether anything says who wrote it, in one field and in words that can be read. */
+export function authorOf(header: string): { readonly name: string; readonly address: string } | undefined {
+  const [from, ...others] = fieldsOf(header).filter(({ name }) => name === 'from');
+  return from === undefined || others.length > 0 ? undefined : firstMailbox(valueOf(from));
+}
+
+/**
+ * With `"Name via example.com" <forwarded@example.com>` as the From; answers go where they went before, to Reply-To if
+ * there was one, else to the author. `X-Original-From` keeps what stood there. The same header where it names no author.
+ */
+export function rewriteFrom(header: string, domain: string): string {
+  const author = authorOf(header);
+  if (author === undefined) return header;
+  const fields = fieldsOf(header);
+  const repliesElsewhere = fields.some(({ name }) => name === 'reply-to');
+  const name = `${cleanText(author.name, 100)} via ${domain}`;
+  return fields
+    .map((field) => {
+      if (field.name !== 'from') return field.text;
+      const original = renamed(field, 'X-Original-From') + (repliesElsewhere ? '' : renamed(field, 'Reply-To'));
+      return mailboxHeader('From', [{ name, address: `forwarded@${domain}` }]) + original;
+    })
+    .join('');
+}
+
+/** The same value under another name; a line that this made too long is broken after the name (RFC 5322 §2.1.1). */
+function renamed(field: Field, name: string): string {
+  const value = valueOf(field);
+  const [first = ''] = value.split('\r\n', 1);
+  const isLong = name.length + 1 + first.length > 998 && /^[ \t]/.test(first);
+  return `${name}:${isLong ? '\r\n' : ''}${value}\r\n`;
+}
+
+/** The first author, in whatever way it is written (RFC 5322 §3.4); its name is its address where it has none. */
+function firstMailbox(value: string): { name: string; address: string } | undefined {
+  const text = withoutComments(value.replaceAll('\r\n', ''));
+  let phrase = '';
+  let quoted = false;
+  for (let i = 0; i < text.length; i++) {
+    const letter = text.charAt(i);
+    if (quoted && letter === '\\') phrase += text.charAt(++i);
+    else if (letter === '"') quoted = !quoted;
+    else if (quoted) phrase += letter;
+    else if (letter === '<') return mailboxOf(phrase, text.slice(i + 1, endOf(text, i + 1)));
+    else if (letter === ',' || letter === ';') {
+      if (phrase.trim() !== '') break;
+    } else if (letter === ':') phrase = '';
+    else phrase += letter;
+  }
+  return mailboxOf('', phrase);
+}
+
+function endOf(text: string, from: number): number {
+  const end = text.indexOf('>', from);
+  return end === -1 ? text.length : end;
+}
+
+/** Of an address that is none by our grammar, such as one with a quoted local part, the text is shown all the same. */
+function mailboxOf(phrase: string, inner: string): { name: string; address: string } | undefined {
+  const written = decodeWords(inner.trim());
+  const address = parseAddress(written)?.address ?? written;
+  const name = decodeWords(phrase).trim();
+  return address === '' && name === '' ? undefined : { name: name === '' ? address : name, address };
+}
