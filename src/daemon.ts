@@ -4,7 +4,6 @@
  */
 import { createSecretKey } from 'node:crypto';
 import type Koa from 'koa';
-import cron from 'node-cron';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthenticator } from './access/authenticate.ts';
 import { createDomains, type Domains } from './access/domains.ts';
@@ -23,6 +22,7 @@ import type { ServerConfig } from './config/schema.ts';
 import type { Snapshot } from './config/snapshot.ts';
 import type { Reload } from './config/source.ts';
 import { openConfig, readServer, startWatching } from './configuration.ts';
+import { openInbound } from './daemon-smtp.ts';
 import { startDelivery } from './delivery.ts';
 import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
 import { refusesMail } from './dns/refuses-mail.ts';
@@ -35,8 +35,10 @@ import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
 import { watchFreeSpace } from './store/free-space.ts';
+import type { ListenAddress } from './http/listen.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
+import { startJobs } from './jobs.ts';
 import { systemClock, type Clock } from './lib/clock.ts';
 import { errorFields } from './lib/errors.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
@@ -63,6 +65,8 @@ export interface DaemonParts {
 
 export interface Daemon {
   readonly addresses: HttpAddresses | undefined;
+  /** Where mail is taken. */
+  readonly smtp: readonly ListenAddress[];
   readonly domains: Domains;
   readonly store: Store;
   snapshot(): Snapshot;
@@ -203,7 +207,11 @@ async function compose(
     ...(extra === undefined ? {} : { extra }),
   });
   const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
-  ending.push(() => http.close(GRACE_MS));
+  const around = { server, snapshot, store, clock, log, resolver };
+  const inbound = await openInbound({ ...around, domains, freeSpace, limits, wake });
+  ending.push(async () => {
+    await Promise.all([http.close(GRACE_MS), inbound.close(GRACE_MS)]);
+  });
   if (server.server.roles.includes('delivery')) {
     const stop = webhooks.start();
     ending.push(() => stop(GRACE_MS));
@@ -233,12 +241,15 @@ async function compose(
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
+        ...inbound.jobs,
       },
     }),
   );
 
-  log.info('daemon.ready', { hostname: server.server.hostname, addresses: addresses?.tcp, socket: addresses?.socket });
-  return { addresses, domains, store, snapshot, reload: config.reload };
+  const { addresses: smtp } = inbound;
+  const { hostname } = server.server;
+  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp, socket: addresses?.socket });
+  return { addresses, smtp, domains, store, snapshot, reload: config.reload };
 }
 
 /** What sends mail for programs, and knows the links in it again. */
@@ -266,23 +277,6 @@ async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<R
   const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, env: process.env });
   // In this thread it reads the configuration by itself.
   return { ...delivery, configure() {} };
-}
-
-/** Every ten seconds each job asks what is due; one that still runs is not started again. */
-function startJobs({ log, jobs }: { log: Log; jobs: Record<string, () => Promise<void>> }): () => Promise<void> {
-  const logger = {
-    info: () => undefined,
-    debug: () => undefined,
-    warn: (message: string) => log.warn('job.warning', { message }),
-    error: (message: string | Error, error?: Error) => log.error('job.failed', errorFields(error ?? message)),
-  };
-  const tasks = Object.entries(jobs).map(([name, job]) =>
-    cron.schedule('*/10 * * * * *', () => job(), { name, noOverlap: true, logger }),
-  );
-  for (const task of tasks) task.execute().catch((error: unknown) => log.error('job.failed', errorFields(error)));
-  return async () => {
-    for (const task of tasks) await task.destroy();
-  };
 }
 
 /** The file whose disk fills up; undefined where the database is a server's. */

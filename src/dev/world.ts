@@ -32,6 +32,8 @@ export interface World {
   close(): Promise<void>;
 }
 
+/** Where the daemon takes mail; 25 is root's. */
+const INBOUND_PORT = 2525;
 const HOSTNAME = 'mail.postern.test';
 const DEMO = 'demo.test';
 const INBOX = 'inbox.test';
@@ -66,14 +68,15 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     });
     closing.push(() => mx.close());
     const web = await freePort(port);
-    const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port });
+    const inbound = await freePort(INBOUND_PORT);
+    const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port, inbound });
     const demo = demoPages({ endpoint: `/${DEMO}/contact`, outbox: '/outbox' });
     const outbox = outboxPages({ mails: mx.mails });
     const daemon = await startDaemon(config, { extra: oneAfterAnother(demo, outbox) });
     closing.push(() => daemon.close());
     await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
     const url = `http://localhost:${web}/`;
-    write(banner({ url, mx: mx.address, dns: dns.address, folder }));
+    write(banner({ url, mx: mx.address, dns: dns.address, inbound, folder }));
     return { url, close };
   } catch (error) {
     await close();
@@ -104,7 +107,7 @@ async function verify(daemon: Daemon, publish: (records: ZoneRecord[]) => void):
 
 async function writeConfiguration(
   folder: string,
-  ports: { readonly web: number; readonly dns: string; readonly smtp: number },
+  ports: { readonly web: number; readonly dns: string; readonly smtp: number; readonly inbound: number },
 ): Promise<string> {
   const config = join(folder, 'config');
   await mkdir(join(config, 'projects'), { recursive: true });
@@ -113,6 +116,7 @@ server:
   hostname: ${HOSTNAME}
   operator: ops@${INBOX}
   http: { listen: ["127.0.0.1:${ports.web}", "[::1]:${ports.web}"], base_url: "http://localhost:${ports.web}" }
+  smtp: { listen: ["127.0.0.1:${ports.inbound}"] }
   admin_socket: ${JSON.stringify(join(folder, 'admin.sock'))}
 database: { url: ${JSON.stringify(`sqlite:${join(folder, 'postern.db')}`)} }
 dns: { servers: ["${ports.dns}"] }
@@ -131,6 +135,8 @@ const DEMO_PROJECT = `# The form of the demo page. Change it while the daemon ru
 project: { name: Demo, slug: demo, owner: owner@${INBOX} }
 domains:
   ${DEMO}:
+    forwarding:
+      "hello@${DEMO}": owner@${INBOX}
     forms:
       contact:
         name: Contact form
@@ -160,13 +166,22 @@ async function freePort(wanted: number): Promise<number> {
   }
 }
 
-function banner({ url, mx, dns, folder }: { url: string; mx: string; dns: string; folder: string }): string {
+interface Banner {
+  readonly url: string;
+  readonly mx: string;
+  readonly dns: string;
+  readonly inbound: number;
+  readonly folder: string;
+}
+
+function banner({ url, mx, dns, inbound, folder }: Banner): string {
   return `
   Postern is running, with a small mail world round it.
 
     Demo form     ${url}
     Outbox        ${url}outbox
     Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
+    Mail in       127.0.0.1:${inbound}   (hello@${DEMO} is forwarded)
     Mail server   ${mx}   (catches everything)
     DNS server    ${dns}
     Data          ${folder}   (config/projects/demo.yml is yours to edit)

@@ -1,6 +1,5 @@
 /** What the listener needs, put together: who is mail for, is there room, and what happens to a whole message. */
 import { isServed } from '../access/tenants.ts';
-import type { Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { FreeSpace } from '../store/free-space.ts';
@@ -10,27 +9,28 @@ import { decideRecipient, type Decision, type Directory } from './recipients.ts'
 import { createRecorder } from './record.ts';
 import type { SmtpDoor } from './session-parts.ts';
 
-export interface DoorParts
-  extends
-    Pick<Directory, 'status' | 'openReturnPath' | 'openSrs' | 'openReply'>,
-    Pick<AcceptParts, 'judge' | 'received' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'wake'> {
+export interface DoorParts extends Pick<
+  AcceptParts,
+  'judge' | 'received' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'wake'
+> {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly snapshot: () => Snapshot;
+  /** As of now. */
+  readonly directory: () => Directory;
   readonly freeSpace: FreeSpace;
 }
 
 export function createSmtpDoor(parts: DoorParts): SmtpDoor {
-  const { store, clock, log, snapshot, freeSpace } = parts;
+  const { store, clock, log, directory, freeSpace } = parts;
   const record = createRecorder({ store, clock, log });
 
   function limits() {
-    return snapshot().server.limits;
+    return directory().snapshot.server.limits;
   }
 
   async function decide(address: string, sender: string): Promise<Decision> {
-    const decision = decideRecipient(address, sender, { ...parts, snapshot: snapshot() });
+    const decision = decideRecipient(address, sender, directory());
     if (decision.kind === 'refuse' || (await isServed(store, decision.tenant))) return decision;
     const { domain, tenant } = decision;
     const reply = '451 4.7.1 mail for this address is not taken just now';

@@ -84,6 +84,8 @@ export interface Published {
 }
 
 export interface Appliance {
+  /** Where it takes mail, on 127.0.0.1. */
+  readonly smtpPort: number;
   readonly folder: string;
   /** `http://127.0.0.1:PORT`, the same in every start. */
   readonly url: string;
@@ -119,6 +121,7 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
   const folder = await temporaryFolder();
   const dns = options.dns ?? (await startWorldDns());
   const port = await quietPort();
+  const smtpPort = await quietPort();
   const url = `http://127.0.0.1:${port}`;
   const file = join(folder, 'server.yml');
   const socket = join(folder, 'admin.sock');
@@ -127,6 +130,7 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
       hostname: HOSTNAME,
       operator: 'ops@inbox.test',
       http: { listen: [`127.0.0.1:${port}`] },
+      smtp: { listen: [`127.0.0.1:${smtpPort}`] },
       admin_socket: socket,
     },
     database: { url: `sqlite:${join(folder, 'postern.db')}` },
@@ -144,6 +148,7 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
   return {
     folder,
     url,
+    smtpPort,
     formUrl: url + FORM,
     database,
     dns,

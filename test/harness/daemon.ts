@@ -72,6 +72,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
       hostname: 'mail.postern.test',
       operator: 'ops@inbox.test',
       http: { listen: ['127.0.0.1:0'] },
+      smtp: { listen: ['127.0.0.1:0'] },
       admin_socket: join(folder, 'admin.sock'),
       ...server['server'],
     },

@@ -11,7 +11,9 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath, returnPath } from '../../src/mail/bounce.ts';
 import { createSmtpDoor, type DoorParts } from '../../src/smtp/door.ts';
-import { createListener, type Certificate, type SmtpListener } from '../../src/smtp/listener.ts';
+import type { Certificate } from '../../src/smtp/certificate.ts';
+import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
+import type { Directory } from '../../src/smtp/recipients.ts';
 import type { Deadlines } from '../../src/smtp/session-parts.ts';
 import { rawPieces } from '../../src/store/inbound.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -34,6 +36,7 @@ export interface DoorSettings {
   readonly clock?: Clock;
   readonly store?: Store;
   readonly host?: string;
+  readonly directory?: Partial<Directory>;
   readonly parts?: Partial<DoorParts>;
 }
 
@@ -77,12 +80,15 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
     store,
     clock,
     log: silentLog,
-    snapshot: () => snapshot,
+    directory: () => ({
+      snapshot,
+      status: (domain) => status[domain] ?? 'verified',
+      openReturnPath: (address) => openReturnPath(address, RETURN_SECRET),
+      openSrs: () => undefined,
+      openReply: () => undefined,
+      ...settings.directory,
+    }),
     freeSpace: { below: () => false },
-    status: (domain) => status[domain] ?? 'verified',
-    openReturnPath: (address) => openReturnPath(address, RETURN_SECRET),
-    openSrs: () => undefined,
-    openReply: () => undefined,
     judge: () => Promise.resolve({ headers: '', verdicts: '{}' }),
     received: ({ helo, ip }) => `Received: from ${helo} (${ip})\r\n`,
     takeBounce: () => Promise.resolve({ rows: [] }),

@@ -198,17 +198,12 @@ describe('no trick makes it relay', () => {
 });
 
 test('a suspended tenant’s mail waits at its sender', async () => {
-  const door = await startSmtpDoor({
-    parts: {
-      snapshot: () => {
-        const snapshot = doorSnapshot({ forwarding });
-        const [domain] = snapshot.domains.values();
-        if (domain === undefined) throw new Error('no domain');
-        const project = { ...domain.project, tenant: 'ten_other' };
-        return { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
-      },
-    },
-  });
+  const snapshot = doorSnapshot({ forwarding });
+  const [domain] = snapshot.domains.values();
+  if (domain === undefined) throw new Error('no domain');
+  const project = { ...domain.project, tenant: 'ten_other' };
+  const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
+  const door = await startSmtpDoor({ directory: { snapshot: theirs } });
   const tenant = { id: 'ten_other', name: 'Other', email: 'o@inbox.test', plan: 'free', requests_per_hour: null };
   await door.store.write([insertTenant({ ...tenant, suspended: 1, confirmed_at: 1, created_at: 1 })]);
   const client = await door.client();

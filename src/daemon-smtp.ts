@@ -1,0 +1,151 @@
+/** The SMTP door, composed: what the daemon starts beside HTTP where its roles say so. */
+import { createSecretKey } from 'node:crypto';
+import type { Domains } from './access/domains.ts';
+import type { Limits } from './access/limits.ts';
+import type { ServerConfig } from './config/schema.ts';
+import type { Snapshot } from './config/snapshot.ts';
+import { mailauthResolver } from './dns/mailauth.ts';
+import type { Resolver } from './dns/resolver.ts';
+import { parseListenAddress } from './http/listen.ts';
+import type { Clock } from './lib/clock.ts';
+import type { Log } from './lib/log.ts';
+import { authenticate } from './mail/authenticate.ts';
+import { openReturnPath } from './mail/bounce.ts';
+import { receivedLine } from './mail/received.ts';
+import { openSrs } from './mail/srs.ts';
+import { dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
+import { createBounceReading } from './smtp/bounce-reading.ts';
+import { createBounces } from './smtp/bounces.ts';
+import { readCertificate, renewCertificate } from './smtp/certificate.ts';
+import { createSmtpDoor } from './smtp/door.ts';
+import type { Judge } from './smtp/interfaces.ts';
+import { createListener, type ListenPlace } from './smtp/listener.ts';
+import type { Directory } from './smtp/recipients.ts';
+import { createReportReader } from './smtp/report-reader.ts';
+import type { SmtpDoor } from './smtp/session-parts.ts';
+import { openSrsKeys, type SrsKeys } from './smtp/srs-keys.ts';
+import { sweepInbound } from './smtp/sweep.ts';
+import type { FreeSpace } from './store/free-space.ts';
+import { obtainSecret } from './store/secrets.ts';
+import type { Store } from './store/store.ts';
+
+export interface InboundParts {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  readonly snapshot: () => Snapshot;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly resolver: Resolver;
+  readonly domains: Pick<Domains, 'status'>;
+  readonly freeSpace: FreeSpace;
+  readonly limits: Pick<Limits, 'take'>;
+  /** There is mail to send. */
+  readonly wake: () => void;
+}
+
+export interface Inbound {
+  readonly addresses: readonly ListenPlace[];
+  /** What it does by the clock. */
+  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
+  /** Takes no more connections, lets transactions end for `graceMs`. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
+const JUDGING_MS = 10_000;
+
+/** Listens, where this daemon has the role. Throws UserError where it cannot. */
+export async function openInbound(parts: InboundParts): Promise<Inbound> {
+  const { server, snapshot, store, clock, log } = parts;
+  const sweep = sweepInbound({ store, clock, keep: () => snapshot().server.retention.events });
+  if (!server.server.roles.includes('smtp')) return { addresses: [], jobs: {}, close: () => Promise.resolve() };
+  const certificate =
+    server.tls.mode === 'files' && server.tls.files ? await readCertificate(server.tls.files) : undefined;
+  const srs = await openSrsKeys({ store, clock });
+  const listener = createListener({
+    clock,
+    log,
+    certificate,
+    settings() {
+      const { server, limits, inbound } = snapshot().server;
+      return {
+        hostname: server.hostname,
+        message: limits.message,
+        limits: limits.smtp,
+        proxies: inbound.proxy_protocol,
+      };
+    },
+    door: createDoor(parts, await openDirectory(parts, srs)),
+  });
+  const addresses = await listener.listen(server.server.smtp.listen.map(parseListenAddress));
+  const renew =
+    certificate &&
+    renewCertificate(certificate, { log, files: () => snapshot().server.tls.files, renew: listener.renew });
+  const reader = createReportReader({ clock, log });
+  const bounces = createBounceReading({ ...parts, config: () => snapshot().server, reader });
+  return {
+    addresses,
+    jobs: { inbound: sweep, bounces, srs: srs.renew, ...(renew === undefined ? {} : { certificate: renew }) },
+    async close(graceMs) {
+      await listener.close(graceMs);
+      await reader.close();
+    },
+  };
+}
+
+async function openDirectory(
+  { snapshot, store, clock, domains }: InboundParts,
+  srs: SrsKeys,
+): Promise<() => Directory> {
+  const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
+  return () => {
+    const { hostname } = snapshot().server.server;
+    return {
+      snapshot: snapshot(),
+      status: (domain) => domains.status(domain),
+      openReturnPath: (address) => openReturnPath(address, secret),
+      openSrs: (address) => openSrs(address, { secrets: srs.secrets(), hostname, now: clock.now() }),
+      openReply: () => undefined,
+    };
+  };
+}
+
+function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
+  const { snapshot, store, clock, resolver } = parts;
+
+  function hostname(): string {
+    return snapshot().server.server.hostname;
+  }
+
+  function ttl(): number {
+    return snapshot().server.delivery.expire.default;
+  }
+
+  return createSmtpDoor({
+    ...parts,
+    ...createBounces({ store, directory, ttl }),
+    directory,
+    takeReply: () => Promise.reject(new Error('no reply address is given out')),
+    judge: judgeWith({ hostname, clock, resolver }),
+    received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
+    ttl,
+  });
+}
+
+interface JudgeParts {
+  readonly hostname: () => string;
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+}
+
+/** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
+function judgeWith({ hostname, clock, resolver }: JudgeParts): Judge {
+  const ask = mailauthResolver(resolver);
+  return async (mail) => {
+    const { ip, helo, sender } = mail;
+    const where = { ip, helo, sender, mta: hostname(), ask, clock, timeoutMs: JUDGING_MS, trusted: [] };
+    const { verdicts, headers } = await authenticate(mail.pieces(), where);
+    return { headers, verdicts: writeVerdicts(verdicts), refusal: dmarcRefusal(verdicts, 'enforce') };
+  };
+}
