@@ -4,7 +4,6 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { AuthFault, Authenticator } from '../access/authenticate.ts';
-import { decide, type Need } from '../access/decide.ts';
 import type { Principal } from '../access/principal.ts';
 import { refuse, type Refusal } from './errors.ts';
 import { header, type Exchange } from './exchange.ts';
@@ -53,19 +52,6 @@ export async function principalOf(
       );
     }
   }
-}
-
-/** The same where nobody may not: a missing key is refused, and so is what the principal may not do. */
-export async function admit(
-  exchange: Exchange,
-  authenticator: Authenticator,
-  need: Omit<Need, 'ip'>,
-): Promise<Principal | Refusal> {
-  const principal = await principalOf(exchange, authenticator);
-  if (principal === undefined) return refuseMissingKey();
-  if ('kind' in principal) return principal;
-  const denial = decide(principal, { ...need, ip: exchange.ip });
-  return denial === undefined ? principal : refuse(denial);
 }
 
 /** The refusal where a key is needed and none is shown. */

@@ -56,7 +56,7 @@ export const emailShown = z.object({
 export function shownSummary({ message, email, status }: SentMessage): z.input<typeof emailSummary> {
   return {
     id: message.id,
-    message_id: messageIdOf(message.id, message.domain),
+    message_id: email.message_id ?? messageIdOf(message.id, message.domain),
     environment: message.environment,
     status,
     from: formatMailbox(email.from),

@@ -11,12 +11,14 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
+import { parseFormId } from './form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
 import { formSettings, formShape, refuseForm, shownForm } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
+import { mayTouchForm } from './submission-shapes.ts';
 
 export interface FormsParts {
   readonly store: Store;
@@ -139,6 +141,8 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
       summary: 'Shows a form; slashes of its id may be written as they are.',
       answer: wholeForm,
       async handle(call) {
+        const id = parseFormId(call.params.id)?.id;
+        if (id !== undefined && !mayTouchForm(call.principal, id)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
         const form = await knownForm(call.params.id, asking(call));
         return form === undefined || form.kind === 'instant' ? unknown(call.params.id) : answer(form, call.exchange);
       },

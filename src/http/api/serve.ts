@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Authenticator } from '../../access/authenticate.ts';
+import { decide } from '../../access/decide.ts';
 import type { Claim, Idempotency } from '../../access/idempotency.ts';
 import type { Verdict } from '../../access/limits.ts';
 import type { Principal } from '../../access/principal.ts';
@@ -12,11 +13,11 @@ import { errorFields } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { UnmetError } from '../../store/store.ts';
 import { formatAnswer, parseAnswer, type Answer } from '../answer.ts';
-import { admit } from '../auth.ts';
+import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson } from '../body.ts';
 import { decoderOf, parameterOf } from '../charset.ts';
 import { bodyTooLarge, collect, discardRest } from '../collect.ts';
-import { refuse, unavailable, type Refusal } from '../errors.ts';
+import { refuse, statusOf, unavailable, type Refusal } from '../errors.ts';
 import { header, tighter, type Exchange } from '../exchange.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { malformed, unknownCharset } from '../parsed.ts';
@@ -47,8 +48,13 @@ export function createServe(parts: ServeParts): Serve {
   const room = new Room();
 
   return async (route, exchange, params) => {
-    const principal = await asker(route, exchange);
+    const principal = route.permission === 'none' ? undefined : await principalOf(exchange, authenticator);
     if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
+    const denied = deny(route, principal, exchange);
+    if (denied !== undefined) {
+      if (principal !== undefined) used(principal, statusOf(denied));
+      return refusedApi(route, denied, exchange);
+    }
     const outcome = await attempt({ route, exchange, params, principal }).catch((error: unknown) => {
       if (principal !== undefined) used(principal, 500);
       throw error;
@@ -57,12 +63,6 @@ export function createServe(parts: ServeParts): Serve {
     if (principal !== undefined) used(principal, answer.status);
     return answer;
   };
-
-  async function asker(route: Route, exchange: Exchange): Promise<Principal | Refusal | undefined> {
-    const { permission, domains } = route;
-    if (permission === 'none') return undefined;
-    return admit(exchange, authenticator, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed' });
-  }
 
   async function attempt(asked: Asked): Promise<Outcome> {
     const { exchange, principal } = asked;
@@ -131,6 +131,13 @@ export function createServe(parts: ServeParts): Serve {
       stored: (answer) => (claim === undefined ? [] : [idempotency.answer(claim, stored(answer))]),
     });
   }
+}
+
+function deny({ permission, domains }: Route, principal: Principal | undefined, { ip }: Exchange): Refusal | undefined {
+  if (permission === 'none') return undefined;
+  if (principal === undefined) return refuseMissingKey();
+  const denial = decide(principal, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed', ip });
+  return denial && refuse(denial);
 }
 
 interface Asked {

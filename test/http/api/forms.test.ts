@@ -116,8 +116,8 @@ describe('GET /forms', () => {
       forms: [{ id: 'example.com/contact' }, { id: 'example.com/jobs' }],
     });
     expect((await narrow('GET', '/forms/example.com/jobs')).status).toBe(200);
-    expect((await narrow('GET', '/forms/pending.example/contact')).status).toBe(404);
-    expect((await narrow('GET', '/forms/c/site/contact')).status).toBe(404);
+    expect((await narrow('GET', '/forms/pending.example/contact')).status).toBe(403);
+    expect((await narrow('GET', '/forms/c/site/contact')).status).toBe(403);
     expect((await narrow('POST', '/forms', NEW)).status).toBe(403);
   });
 

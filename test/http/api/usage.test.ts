@@ -95,9 +95,9 @@ describe('GET /admin/usage', () => {
     expect(all).toMatchObject({
       from: '2025-12-03T00:00:00.000Z',
       to: '2026-01-02T00:00:00.000Z',
-      totals: { requests: 2, errors: 0, rate_limited: 0, submissions: 2, spam: 0, delivered: 1 },
+      totals: { requests: 3, errors: 1, rate_limited: 0, submissions: 2, spam: 0, delivered: 1 },
       tenants: [
-        { tenant: one.tenant, name: 'One', plan: 'pro', requests: 2, submissions: 1, delivered: 1, bounced: 0 },
+        { tenant: one.tenant, name: 'One', plan: 'pro', requests: 3, submissions: 1, delivered: 1, bounced: 0 },
         { tenant: OPERATOR, submissions: 1, requests: 0 },
       ],
     });
