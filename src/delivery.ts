@@ -19,7 +19,6 @@ import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
 import { createDsnSource } from './smtp/dsn-source.ts';
 import { reportFailure } from './smtp/dsn.ts';
-import { dress } from './smtp/forward-dress.ts';
 import { createForwardSource } from './smtp/forward-source.ts';
 import { openSrsKeys } from './smtp/srs-keys.ts';
 import { obtainSecret } from './store/secrets.ts';
@@ -100,7 +99,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
   const transactional = createTransactionalSource({ store, desk });
   const system = createSystemSource(desk);
   const srs = await openSrsKeys({ store, clock });
-  const forwards = createForwardSource({ store, desk, srs, dress });
+  const forwards = createForwardSource({ store, desk, srs, config });
   const reports = createDsnSource(desk);
   return {
     prepare(message, kept) {

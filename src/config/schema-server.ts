@@ -113,6 +113,16 @@ const inbound = z.strictObject({
     .array(is.network)
     .default([])
     .describe('Peers whose connections begin with a PROXY header (version 1), which says who the client is.'),
+  from_rewrite: z
+    .enum(['auto', 'never'])
+    .default('auto')
+    .describe('auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.'),
+  arc: z
+    .strictObject({
+      seal: z.boolean().default(true).describe('Seal what is forwarded with what was found when it came (ARC).'),
+    })
+    .prefault({})
+    .describe('The chain of those who have passed a message on.'),
 });
 
 const webhooks = z.strictObject({

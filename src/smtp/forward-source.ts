@@ -4,41 +4,22 @@
  */
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { returnPath } from '../mail/bounce.ts';
-import type { Desk } from '../mail/finish.ts';
 import { forwardSender } from '../mail/srs.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
-import { findInbound, type InboundRow } from '../store/inbound.ts';
-import type { Store } from '../store/store.ts';
-import type { MessageRow } from '../store/tables.ts';
-import { readForward, type ForwardSource } from './forward-shapes.ts';
-import { openRaw, type ReadFrom } from './raw-message.ts';
+import { findInbound } from '../store/inbound.ts';
+import { dress, type DressParts, type Forward } from './forward-dress.ts';
+import { readForward } from './forward-shapes.ts';
+import { openRaw } from './raw-message.ts';
 import type { SrsKeys } from './srs-keys.ts';
 
-/** What is to be forwarded. */
-export interface Forward {
-  readonly message: MessageRow;
-  readonly source: ForwardSource;
-  readonly inbound: InboundRow;
-  readonly read: ReadFrom;
-}
-
-/** What stands before the message as it is sent on, and where what came in goes on. */
-export interface Dressed {
-  /** One character a byte. */
-  readonly lines: string;
-  /** So many bytes of what came in are in `lines` already, edited. */
-  readonly from: number;
-}
-
-export interface ForwardParts {
-  readonly store: Store;
-  readonly desk: Desk;
+export interface ForwardParts extends DressParts {
   readonly srs: SrsKeys;
-  readonly dress: (forward: Forward) => Promise<Dressed>;
 }
 
 /** The source of messages of the kind `forward`. */
-export function createForwardSource({ store, desk, srs, dress }: ForwardParts): Source {
+export function createForwardSource(parts: ForwardParts): Source {
+  const { store, desk, srs } = parts;
+
   async function senderOf({ message, source }: Forward): Promise<string> {
     await srs.renew();
     const keys = { secrets: srs.secrets(), hostname: desk.hostname(), now: desk.now() };
@@ -47,7 +28,7 @@ export function createForwardSource({ store, desk, srs, dress }: ForwardParts): 
 
   async function prepareFirst(forward: Forward): Promise<Prepared> {
     const { inbound, read } = forward;
-    const { lines, from } = await dress(forward);
+    const { lines, from } = await dress(forward, parts);
     const prefix = Buffer.from(lines, 'latin1');
     return {
       kind: 'streamed',

@@ -2,6 +2,7 @@
 import { createSecretKey } from 'node:crypto';
 import { createKeyring } from '../../src/access/keyring.ts';
 import { adoptHostKey } from '../../src/access/host-key.ts';
+import type { ServerConfig } from '../../src/config/schema.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { writeVerdicts, type Verdicts } from '../../src/mail/verdicts.ts';
@@ -9,7 +10,6 @@ import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Source } from '../../src/queue/interfaces.ts';
 import { createDsnSource } from '../../src/smtp/dsn-source.ts';
 import { reportFailure } from '../../src/smtp/dsn.ts';
-import { dress } from '../../src/smtp/forward-dress.ts';
 import type { ForwardSource } from '../../src/smtp/forward-shapes.ts';
 import { createForwardSource } from '../../src/smtp/forward-source.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
@@ -84,13 +84,13 @@ export async function take(store: Store, now: number, taken: Partial<Taken> = {}
 }
 
 /** The sources of forwards and of reports on this store. */
-export async function sourcesOf(store: Store, clock: TestClock) {
+export async function sourcesOf(store: Store, clock: TestClock, config: ServerConfig = configOf({})) {
   const hostname = () => HOSTNAME;
   await adoptHostKey({ store, clock, log: silentLog }, HOSTNAME);
   const secret = createSecretKey(Buffer.alloc(32, 9));
   const desk = { keysOf: createKeyring({ store, clock, hostname }), secret, hostname, now: () => clock.now() };
   const srs = await openSrsKeys({ store, clock });
-  const forwards = createForwardSource({ store, desk, srs, dress });
+  const forwards = createForwardSource({ store, desk, srs, config: () => config });
   const reports = createDsnSource(desk);
   const source: Source = {
     prepare: (message, kept) => (message.kind === 'dsn' ? reports.prepare(message) : forwards.prepare(message, kept)),
@@ -109,7 +109,7 @@ export async function openForwardWorld(script: PeerScript = {}, delivery: object
   const clock = testClock();
   const peer = await startSmtpPeer({ script });
   const config = configOf({ port: peer.port, delivery });
-  const { source } = await sourcesOf(store, clock);
+  const { source } = await sourcesOf(store, clock, config);
   const queue = await startQueue({
     store,
     clock,
