@@ -12,8 +12,8 @@ export default defineConfig({
           name: 'unit',
           include: ['test/**/*.test.ts'],
           exclude: ['test/peers/**', 'test/browser/**'],
-          testTimeout: 20_000,
-          hookTimeout: 20_000,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
         },
       },
       {

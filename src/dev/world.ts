@@ -181,6 +181,7 @@ function banner({ url, mx, dns, inbound, folder }: Banner): string {
     Demo form     ${url}
     Outbox        ${url}outbox
     Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
+    API           ${url}docs   (no key: curl --unix-socket ${join(folder, 'admin.sock')} http://localhost/auth/status)
     Mail in       127.0.0.1:${inbound}   (hello@${DEMO} is forwarded)
     Mail server   ${mx}   (catches everything)
     DNS server    ${dns}
