@@ -40,7 +40,8 @@ export function afterEnd(tail: string, bytes: Buffer): number | undefined {
   return at === -1 ? undefined : at + END.length;
 }
 
-function parseFields(block: string): HeaderField[] {
+/** The fields of a header block. Throws on a line that verifiers would not agree about. */
+export function parseFields(block: string): HeaderField[] {
   const lines = block.split(CRLF);
   if (lines.at(-1) === '') lines.pop();
   const fields: { name: string; lines: string[] }[] = [];
