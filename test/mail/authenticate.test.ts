@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { sealMessage } from 'mailauth/lib/arc/index.js';
 import { authenticate, type Circumstances } from '../../src/mail/authenticate.ts';
@@ -390,4 +391,67 @@ test.each([
   const verdicts = await found(isSigned ? signed : mail, { ...SPF, ...published, 'TXT _dmarc.example.com': policy });
   expect(verdicts.dmarc.result).toBe('pass');
   expect(needsFromRewrite(verdicts)).toBe(rewritten);
+});
+
+test('whatever a message holds, it is judged, in two fields of ASCII', async () => {
+  const piece = fc.constantFrom(
+    ...['From: ', 'DKIM-Signature: ', 'ARC-Seal: ', 'ARC-Message-Signature: ', 'ARC-Authentication-Results: '],
+    ...[
+      'Content-Type: ',
+      'Return-Path: ',
+      'Received: ',
+      '\r\n',
+      '\r\n ',
+      '\r\n',
+      'i=1; ',
+      'a=rsa-sha256; ',
+      'd=example.com; ',
+    ],
+    ...[
+      's=rsa; ',
+      'h=from; ',
+      'b=',
+      'bh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=; ',
+      'l=-1; ',
+      't=99999999999999999999; ',
+      'cv=pass; ',
+    ],
+    ...[
+      '<',
+      '>',
+      '"',
+      '(',
+      ')',
+      '\\',
+      '@',
+      ',',
+      ';',
+      ':',
+      '=',
+      '__proto__',
+      '\u0000',
+      '\n',
+      '\r',
+      '\xff',
+      '=?utf-8?q?=?=',
+      ' ',
+      'a@b.c',
+    ],
+  );
+  const text = fc.array(piece, { maxLength: 60 }).map((parts) => parts.join(''));
+  const word = fc.string({ unit: 'binary', maxLength: 30 });
+  await fc.assert(
+    fc.asyncProperty(text, word, word, async (text, helo, sender) => {
+      const { verdicts, headers } = await judge(
+        Buffer.from(text, 'latin1'),
+        { ...REJECT, ...published },
+        { helo, sender },
+      );
+      expect(readVerdicts(writeVerdicts(verdicts))).toEqual(verdicts);
+      expect(fieldsOf(headers).map(({ name }) => name)).toEqual(['received-spf', 'authentication-results']);
+      expect(headers).toMatch(/^[\r\n\t -~]*\r\n$/);
+      expect(headers.split('\r\n').every((line) => line.length <= 998)).toBe(true);
+    }),
+    { numRuns: 1500 },
+  );
 });
