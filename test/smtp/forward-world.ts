@@ -46,6 +46,8 @@ export interface Taken {
   readonly raw: string | Uint8Array;
   readonly sender: string;
   readonly original: string;
+  /** Whose address that is. */
+  readonly domain: string;
   readonly targets: readonly string[];
   readonly verdicts: Verdicts;
   readonly inbound: Partial<InboundRow>;
@@ -54,10 +56,11 @@ export interface Taken {
 /** Writes down a message as the door does, and answers the id of its forward. */
 export async function take(store: Store, now: number, taken: Partial<Taken> = {}): Promise<string> {
   const { sender = 'ana@author.test', original = 'sales@example.com', targets = ['you@inbox.test'] } = taken;
+  const { domain = 'example.com' } = taken;
   const raw = Buffer.from(taken.raw ?? MAIL);
   const id = newId('inb', now);
   const source: ForwardSource = { inbound: id, original, sender };
-  const message = { tenant: TENANT, kind: 'forward', submission: null, domain: 'example.com', source } as const;
+  const message = { tenant: TENANT, kind: 'forward', submission: null, domain, source } as const;
   const forward = enqueue({ ...message, recipients: targets, ttl: 5 * 86_400_000 }, now);
   const row: InboundRow = {
     id,
