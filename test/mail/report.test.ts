@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { deliveryReport } from '../../src/mail/dsn.ts';
 import { MOST_REPORT_BYTES, readReport, type Report } from '../../src/mail/report.ts';
@@ -122,6 +123,51 @@ describe('what is no bounce', () => {
     ['no header at all', '\r\nHello', 'unknown'],
     ['a mail system without a status', 'From: postmaster@example.org\r\n\r\nHello ana@example.org', 'unknown'],
   ])('%s', (_, text, kind) => expect(read(text).kind).toBe(kind));
+});
+
+test('whatever is changed in a report, it is read as one of the kinds, in words that fit a line', () => {
+  const pieces = [
+    '\r\n',
+    '\r\n\r\n',
+    '--',
+    '\0',
+    '\n',
+    ';',
+    ': ',
+    '"',
+    '=\r\n',
+    '550 5.7.1 ',
+    '\xff',
+    'ana@example.org',
+  ];
+  const edit = fc.record({
+    at: fc.nat(3000),
+    drop: fc.nat(400),
+    put: fc.oneof(fc.constantFrom(...pieces), fc.string({ unit: 'binary', maxLength: 20 })),
+  });
+  const original = fc.constantFrom(
+    POSTFIX,
+    EXIM,
+    EXIM_IN_WORDS,
+    QMAIL,
+    GLOBAL,
+    VACATION,
+    complaint('abuse', 'a@b.test'),
+  );
+  fc.assert(
+    fc.property(original, fc.array(edit, { maxLength: 8 }), (text, edits) => {
+      const changed = edits.reduce((all, { at, drop, put }) => all.slice(0, at) + put + all.slice(at + drop), text);
+      const report = read(changed);
+      expect(['bounce', 'complaint', 'automatic', 'unknown']).toContain(report.kind);
+      if (report.kind !== 'bounce') return;
+      for (const { address, original: named, action, status, diagnostic, remote } of report.recipients) {
+        expect(action).toMatch(/^[a-z]*$/);
+        expect(status).toMatch(/^(?:[245]\.\d{1,3}\.\d{1,3})?$/);
+        for (const words of [address, named, diagnostic, remote]) expect(words).toMatch(/^\P{Cc}{0,500}$/u);
+      }
+    }),
+    { numRuns: 2000 },
+  );
 });
 
 describe('hostile input takes linear time', () => {
