@@ -1,6 +1,6 @@
 /** The trace of a message that we took (RFC 5321 §4.4): whatever a client says of itself, it is one field. */
 import { isIPv6 } from 'node:net';
-import { needsSmtpUtf8, parseAddress, parseDomain } from '../lib/addresses.ts';
+import { needsSmtpUtf8, parseDomain } from '../lib/addresses.ts';
 
 export interface Arrival {
   readonly ip: string;
@@ -14,25 +14,26 @@ export interface Arrival {
   readonly hostname: string;
   /** Of the message, in our records. */
   readonly id: string;
-  /** Whom it is for, where that is one address: of several each would learn of the others. Left out where it is not ASCII. */
-  readonly recipient?: string | undefined;
+  /** Whom it is for; told where that is one address alone, in ASCII: of several each would learn of the others. */
+  readonly recipients: readonly { readonly original: string }[];
   /** Milliseconds. */
   readonly at: number;
 }
 
 /** The `Received:` field, with its CRLF. */
 export function receivedLine(arrival: Arrival): string {
-  const { ip, helo, protocol, tls, hostname, id, recipient, at } = arrival;
+  const { ip, helo, protocol, tls, hostname, id, recipients, at } = arrival;
   const literal = isIPv6(ip) ? `[IPv6:${ip}]` : `[${ip}]`;
   const name = parseDomain(helo);
   // Neither a domain nor this client's address: what it said stands in the comment alone.
   const from = name ?? literal;
   const said = name === undefined && helo !== literal ? ` helo=${printable(helo)}` : '';
-  const address = recipient === undefined || needsSmtpUtf8(recipient) ? undefined : parseAddress(recipient)?.address;
+  const [recipient, ...others] = recipients;
+  const isTold = recipient !== undefined && others.length === 0 && !needsSmtpUtf8(recipient.original);
   const lines = [
     `Received: from ${from} (${literal}${said})`,
     `by ${hostname} with ${protocol}${tls === null ? '' : ` (${printable(tls)})`} id ${id}`,
-    ...(address === undefined ? [] : [`for <${address}>`]),
+    ...(isTold ? [`for <${recipient.original}>`] : []),
   ];
   // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
   return `${lines.join('\r\n ')};\r\n ${new Date(at).toUTCString().replace('GMT', '+0000')}\r\n`;

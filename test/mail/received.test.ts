@@ -10,7 +10,7 @@ const arrival = {
   tls: 'TLSv1.3',
   hostname: 'mail.example.net',
   id: 'inb_01',
-  recipient: 'jane@example.org',
+  recipients: [{ original: 'jane@example.org' }],
   at: Date.UTC(2026, 10, 21, 10, 35),
 };
 
@@ -27,7 +27,14 @@ test('a Received line says who brought it, how, to whom and when', () => {
 });
 
 test('it names nobody where there are several recipients, and no TLS where there was none', () => {
-  expect(receivedLine({ ...arrival, recipient: undefined, tls: null, protocol: 'ESMTP' })).toBe(
+  expect(
+    receivedLine({
+      ...arrival,
+      recipients: [...arrival.recipients, { original: 'bob@example.org' }],
+      tls: null,
+      protocol: 'ESMTP',
+    }),
+  ).toBe(
     'Received: from client.example.com ([192.0.2.1])\r\n by mail.example.net with ESMTP id inb_01;\r\n Sat, 21 Nov 2026 10:35:00 +0000\r\n',
   );
 });
