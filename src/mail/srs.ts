@@ -11,6 +11,8 @@ import { parseAddress } from '../lib/addresses.ts';
 
 const DAY_MS = 24 * 60 * 60e3;
 const VALID_DAYS = 21;
+/** How long a bounce to what was forwarded is passed on. */
+export const SRS_VALID_MS = VALID_DAYS * DAY_MS;
 /** TT holds 10 bits, as everybody's does. */
 const DAYS = 1024;
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';

@@ -6,6 +6,7 @@
 import { decideRecipient, type Directory } from './recipients.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { MOST_REPORT_BYTES } from '../mail/report.ts';
+import { SRS_VALID_MS } from '../mail/srs.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { insertBounce } from '../store/bounces.ts';
 import { findMessage } from '../store/messages.ts';
@@ -53,8 +54,11 @@ export function createBounces({ store, directory, ttl }: BounceParts): Bounces {
     async takeBounce(mail, { message: id, original }) {
       const message = await findMessage(store, id);
       if (message === undefined) return NOTHING;
-      // Of a sender whose address has no SRS form.
-      if (message.kind === 'forward') return passOn(mail, original, readForward(message.source).sender);
+      // Of a sender whose address has no SRS form; it holds no longer than one.
+      if (message.kind === 'forward') {
+        const isOver = mail.at - message.created_at > SRS_VALID_MS;
+        return isOver ? NOTHING : passOn(mail, original, readForward(message.source).sender);
+      }
       const head = await headOf(mail);
       return {
         rows: [insertBounce({ inbound: mail.id, message: id, head, tries: 0, due: mail.at, created_at: mail.at })],

@@ -353,6 +353,10 @@ describe('a bounce of what was forwarded', () => {
     await world.comes(returnPathOf(id), POSTFIX);
     expect((await forwards(world)).map(({ to }) => to)).toContainEqual(['author@sender.test']);
     expect([await world.states(id), await world.unread()]).toEqual([['ana@example.org delivered'], 0]);
+    const before = (await forwards(world)).length;
+    world.clock.advance(22 * 86_400_000);
+    expect(await world.comes(returnPathOf(id), POSTFIX)).toMatch(/^250/);
+    expect(await forwards(world)).toHaveLength(before);
   });
 
   test('of a bounce ends', async () => {
