@@ -23,6 +23,7 @@ import type { Snapshot } from './config/snapshot.ts';
 import type { Reload } from './config/source.ts';
 import { openConfig, readServer, startWatching } from './configuration.ts';
 import { openInbound } from './daemon-smtp.ts';
+import { openSubmission } from './daemon-submission.ts';
 import { startDelivery } from './delivery.ts';
 import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
 import { refusesMail } from './dns/refuses-mail.ts';
@@ -65,7 +66,7 @@ export interface DaemonParts {
 
 export interface Daemon {
   readonly addresses: HttpAddresses | undefined;
-  /** Where mail is taken. */
+  /** Where mail is taken, port 25 first. */
   readonly smtp: readonly ListenAddress[];
   readonly domains: Domains;
   readonly store: Store;
@@ -212,6 +213,9 @@ async function compose(
   ending.push(async () => {
     await Promise.all([http.close(GRACE_MS), inbound.close(GRACE_MS)]);
   });
+  const account = { authenticator, takeAccount: accounts.take, used: usage.used };
+  const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
+  ending.push(() => submission.close(GRACE_MS));
   if (server.server.roles.includes('delivery')) {
     const stop = webhooks.start();
     ending.push(() => stop(GRACE_MS));
@@ -242,11 +246,12 @@ async function compose(
         tokens: () => sweepTokens({ store, clock }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...inbound.jobs,
+        ...submission.jobs,
       },
     }),
   );
 
-  const { addresses: smtp } = inbound;
+  const smtp = [...inbound.addresses, ...submission.addresses];
   const { hostname } = server.server;
   log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp, socket: addresses?.socket });
   return { addresses, smtp, domains, store, snapshot, reload: config.reload };

@@ -21,6 +21,7 @@ import { createDsnSource } from './smtp/dsn-source.ts';
 import { reportFailure } from './smtp/dsn.ts';
 import { createForwardSource } from './smtp/forward-source.ts';
 import { openSrsKeys } from './smtp/srs-keys.ts';
+import { createSubmittedSource } from './smtp/submitted-source.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
 import { createTransactionalSource } from './transactional/source.ts';
@@ -96,7 +97,8 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
   };
   const revisionOf = createRevisions({ store, secrets: machineSecrets(env) });
   const forms = createFormSource({ store, log, config, revisionOf, desk });
-  const transactional = createTransactionalSource({ store, desk });
+  const submitted = createSubmittedSource({ store, desk });
+  const transactional = createTransactionalSource({ store, desk, submitted });
   const system = createSystemSource(desk);
   const srs = await openSrsKeys({ store, clock });
   const forwards = createForwardSource({ store, desk, srs, config });
@@ -110,7 +112,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
         case 'system':
           return system.prepare(message);
         case 'transactional':
-          return transactional.prepare(message);
+          return transactional.prepare(message, kept);
         case 'forward':
           return forwards.prepare(message, kept);
         case 'dsn':

@@ -38,6 +38,19 @@ const server = z.strictObject({
         .array(is.listenAddress)
         .default(['[::]:25'])
         .meta({ description: 'Addresses and ports on which mail is taken; none when empty.', restart: true }),
+      submission: z
+        .strictObject({
+          listen: z
+            .array(is.listenAddress)
+            .default(['[::]:587'])
+            .meta({ description: 'Addresses and ports; port 465 speaks TLS from the first byte on.', restart: true }),
+          enabled: z
+            .boolean()
+            .default(false)
+            .meta({ description: 'Whether there is such a door; it needs the certificate of tls.', restart: true }),
+        })
+        .prefault({})
+        .describe('Programs that have an API key send mail here.'),
     })
     .prefault({})
     .describe('The SMTP side.'),
@@ -113,6 +126,10 @@ const inbound = z.strictObject({
     .array(is.network)
     .default([])
     .describe('Peers whose connections begin with a PROXY header (version 1), which says who the client is.'),
+  dmarc: z
+    .enum(['enforce', 'record'])
+    .default('enforce')
+    .describe('enforce: mail is refused where its author’s domain wants that (p=reject). record: it is only noted.'),
   from_rewrite: z
     .enum(['auto', 'never'])
     .default('auto')
@@ -120,6 +137,10 @@ const inbound = z.strictObject({
   arc: z
     .strictObject({
       seal: z.boolean().default(true).describe('Seal what is forwarded with what was found when it came (ARC).'),
+      trusted: z
+        .array(is.domainName)
+        .default([])
+        .describe('Domains whose seals are believed: what passed DMARC there passes here.'),
     })
     .prefault({})
     .describe('The chain of those who have passed a message on.'),
@@ -248,5 +269,9 @@ export const serverSchema = z
     retention: retention.prefault({}).describe('How long things are kept.'),
     plans: plans.prefault({}).describe('What tenants may use, and what it costs.'),
     log: log.prefault({}).describe('What is written to standard output.'),
+  })
+  .refine(({ server, tls }) => !server.smtp.submission.enabled || tls.mode !== 'off', {
+    path: ['server', 'smtp', 'submission', 'enabled'],
+    message: 'expected false while tls.mode is off, because keys are not taken in clear text',
   })
   .meta({ title: 'Postern: server.yml', description: 'The appliance: who listens where, database, delivery.' });

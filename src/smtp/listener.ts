@@ -1,24 +1,31 @@
 /**
  * The SMTP listener (port 25): who may come in, and how it ends. The dialogue is in session.ts. It never asks who a client
- * is by its name, offers STARTTLS only with a certificate of the operator's, and offers neither AUTH nor CHUNKING.
+ * is by its name, offers STARTTLS only with a certificate of the operator's, never AUTH in clear text, and no
+ * CHUNKING.
  */
 import type { AddressInfo, Socket } from 'node:net';
-import { SMTPServer } from 'smtp-server';
+import {
+  SMTPServer,
+  type SMTPServerAuthentication,
+  type SMTPServerAuthenticationResponse,
+  type SMTPServerSession,
+} from 'smtp-server';
 import type { SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Clock } from '../lib/clock.ts';
 import { UserError, errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { Certificate } from './certificate.ts';
 import { createDoorLimits, type Limits } from './door-limits.ts';
-import type { Deadlines, SessionParts, SmtpDoor } from './session-parts.ts';
+import {
+  Visitor,
+  type Credentials,
+  type Deadlines,
+  type Login,
+  type SessionParts,
+  type SmtpDoor,
+} from './session-parts.ts';
 import { Session } from './session.ts';
-
-export interface Certificate {
-  /** PEM, its chain included. */
-  readonly cert: string;
-  /** PEM. */
-  readonly key: string;
-}
 
 export interface ListenerSettings {
   /** Our name in the greeting and to EHLO. */
@@ -38,6 +45,10 @@ export interface ListenerOptions {
   /** Undefined: STARTTLS is not offered. */
   readonly certificate: Certificate | undefined;
   readonly door: SmtpDoor;
+  /** Offers AUTH, within TLS alone. */
+  readonly login?: Login;
+  /** Speaks TLS from the first byte on. */
+  readonly secure?: boolean;
   readonly deadlines?: { readonly usual: Deadlines; readonly crowded: Deadlines };
 }
 
@@ -96,7 +107,7 @@ export function createListener(options: ListenerOptions): SmtpListener {
     async listen(places) {
       const bound: ListenPlace[] = [];
       for (const place of places) {
-        const server = new Door({ parts, settings, certificate });
+        const server = new Door({ ...options, parts, certificate });
         bound.push(await bind(server, place));
         server.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
         servers.push(server);
@@ -120,17 +131,18 @@ export function createListener(options: ListenerOptions): SmtpListener {
   };
 }
 
-interface DoorOptions {
+interface DoorOptions extends Pick<ListenerOptions, 'settings' | 'certificate' | 'login' | 'secure'> {
   readonly parts: SessionParts;
-  readonly settings: () => ListenerSettings;
-  readonly certificate: Certificate | undefined;
 }
+
+const NEVER = ['WIZ', 'SHELL', 'KILL', 'XCLIENT', 'XFORWARD'];
 
 class Door extends SMTPServer {
   readonly #parts: SessionParts;
+  readonly #login: Login | undefined;
   readonly #settings: () => ListenerSettings;
 
-  constructor({ parts, settings, certificate }: DoorOptions) {
+  constructor({ parts, settings, certificate, login, secure = false }: DoorOptions) {
     const { hostname, message } = settings();
     super({
       ...certificate,
@@ -140,7 +152,9 @@ class Door extends SMTPServer {
       logger: false,
       noDelay: true,
       hideENHANCEDSTATUSCODES: false,
-      disabledCommands: ['AUTH', 'WIZ', 'SHELL', 'KILL', 'XCLIENT', 'XFORWARD', ...(certificate ? [] : ['STARTTLS'])],
+      secure,
+      authMethods: ['PLAIN', 'LOGIN'],
+      disabledCommands: [...NEVER, ...(login ? [] : ['AUTH']), ...(certificate ? [] : ['STARTTLS'])],
       disableReverseLookup: true,
       heloResponse: '%s',
       // Of silence alone; the deadlines are ours.
@@ -148,6 +162,27 @@ class Door extends SMTPServer {
     });
     this.#parts = parts;
     this.#settings = settings;
+    this.#login = login;
+  }
+
+  override onAuth(
+    { username: user = '', password }: SMTPServerAuthentication,
+    { remoteAddress: ip, hostNameAppearsAs: helo }: SMTPServerSession,
+    done: (error: null, response: SMTPServerAuthenticationResponse) => void,
+  ): void {
+    const answered = this.#letIn({ user, password: password ?? '', ip, helo: helo || '' });
+    void answered.then(done.bind(undefined, null));
+  }
+
+  /** Never rejects. */
+  async #letIn(credentials: Credentials): Promise<SMTPServerAuthenticationResponse> {
+    try {
+      const entry = (await this.#login?.(credentials)) ?? { reply: '535 5.7.8 nobody logs in here' };
+      return 'reply' in entry ? answerOf(entry.reply) : { user: new Visitor(entry) };
+    } catch (error) {
+      this.#parts.log.error('submission.login_failed', errorFields(error));
+      return answerOf('454 4.7.0 try again later');
+    }
   }
 
   override connect(socket: Socket, options?: SMTPConnectionOptions | null): void {
@@ -193,6 +228,10 @@ class Door extends SMTPServer {
   cut(): void {
     for (const connection of this.connections) connection._socket.destroy();
   }
+}
+
+function answerOf(reply: string): SMTPServerAuthenticationResponse {
+  return { responseCode: Number(reply.slice(0, 3)), message: reply.slice(4) };
 }
 
 function bind(server: Door, { host, port }: ListenPlace): Promise<ListenPlace> {

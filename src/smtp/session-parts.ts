@@ -27,10 +27,31 @@ export interface Deadlines {
   readonly connection: number;
 }
 
+/** Who asks to be let in. */
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+  readonly ip: string;
+  readonly helo: string;
+}
+
+/** The door behind which this client is known, or why it is not let in. */
+export type Login = (credentials: Credentials) => Promise<SmtpDoor | Refusal>;
+
+/** A client that was let in; smtp-server keeps it as the session's user. */
+export class Visitor {
+  readonly door: SmtpDoor;
+
+  constructor(door: SmtpDoor) {
+    this.door = door;
+  }
+}
+
 export interface SessionParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: DoorLimits;
   readonly deadlines: () => Deadlines;
+  /** Until the client has logged in, where it can. */
   readonly smtp: SmtpDoor;
 }

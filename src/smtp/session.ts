@@ -12,7 +12,7 @@ import { readSender } from './sender.ts';
 import { parsePath } from './path.ts';
 import { Reception } from './receive.ts';
 import type { Accepted } from './recipients.ts';
-import type { SessionParts } from './session-parts.ts';
+import { Visitor, type SessionParts, type SmtpDoor } from './session-parts.ts';
 import { Wire } from './wire.ts';
 
 type Done = () => void;
@@ -64,6 +64,16 @@ export class Session extends SMTPConnection {
 
   get #wire(): Wire | undefined {
     return this._parser instanceof Wire ? this._parser : undefined;
+  }
+
+  get #smtp(): SmtpDoor {
+    const user: unknown = this.session.user;
+    return user instanceof Visitor ? user.door : this.#parts.smtp;
+  }
+
+  /** AUTH is not to be heard of in clear text: a client that offers its key there has lost it, whatever we say. */
+  override _isSupported(command: string): boolean {
+    return super._isSupported(command) && (command !== 'AUTH' || this.secure);
   }
 
   override _createParser(): SMTPStream {
@@ -134,7 +144,7 @@ export class Session extends SMTPConnection {
 
   override handler_MAIL(command: Buffer, callback: Done): void {
     const parsed = parsePath('MAIL FROM', command.toString());
-    const { smtp } = this.#parts;
+    const smtp = this.#smtp;
     if (parsed === undefined) return this.#say('501 5.5.4 Syntax: MAIL FROM:<address>', callback);
     if (this._rejectInvalidParams(parsed, ['BODY', 'SIZE'], callback)) return undefined;
     if (this.#transaction !== undefined) return this.#say('503 5.5.1 Nested MAIL command', callback);
@@ -159,7 +169,7 @@ export class Session extends SMTPConnection {
     { sender, callback }: { readonly sender: string; readonly callback: Done },
   ): void {
     const { ip, helo } = this.#client();
-    this.#parts.smtp.record([{ ip, helo, sender, recipient: '', tenant: null, domain: null, reply, reason }]);
+    this.#smtp.record([{ ip, helo, sender, recipient: '', tenant: null, domain: null, reply, reason }]);
     this.#say(reply, callback);
   }
 
@@ -177,7 +187,8 @@ export class Session extends SMTPConnection {
 
   /** The reply to RCPT. Never rejects. */
   async #recipient(address: string, { sender, accepted }: Transaction): Promise<string> {
-    const { smtp, log } = this.#parts;
+    const smtp = this.#smtp;
+    const { log } = this.#parts;
     try {
       const decision = await smtp.decide(address, sender);
       if (decision.kind === 'refuse') {
@@ -207,7 +218,7 @@ export class Session extends SMTPConnection {
       smtpUtf8: this.session.envelope.smtpUtf8 === true,
       recipients: [...transaction.accepted.values()],
     };
-    const reception = new Reception(this.#parts.smtp.receive, envelope, {
+    const reception = new Reception(this.#smtp.receive, envelope, {
       reply: (reply) => {
         this.#reception = undefined;
         this.#idleCommands = 0;

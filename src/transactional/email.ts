@@ -54,6 +54,10 @@ const kept = z.object({
   attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
   tags: z.array(z.object({ name: z.string(), value: z.string() })),
   send_at: z.int().optional(),
+  /** Of mail that came as it is to be sent (SMTP submission): where its bytes are (`inb_…`). */
+  raw: z.string().optional(),
+  /** The Message-ID that it came with. */
+  message_id: z.string().optional(),
 });
 
 /** `source` of a message of the kind `transactional`: rendered already, so that a template that fails is told at once. */
@@ -63,7 +67,7 @@ export function readEmail(json: string): KeptEmail {
   return kept.parse(JSON.parse(json));
 }
 
-/** The same for every try, and after a restart. `id` is the message's. */
+/** The Message-ID header: the same for every try, and after a restart. `id` is the message's. */
 export function messageIdOf(id: string, domain: string): string {
   return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
 }

@@ -101,7 +101,8 @@ function recipientsFault(email: NewEmail, { principal, snapshot }: Asker): Fault
   return given === undefined ? undefined : faultAt(`headers.${given}`, 'cannot stand beside unsubscribe');
 }
 
-function isSandbox({ address }: Mailbox): boolean {
+/** Whether mail for it plays a part instead of leaving, which is for test keys. */
+export function isSandbox({ address }: Mailbox): boolean {
   return parseAddress(address)?.domain === SANDBOX_DOMAIN;
 }
 

@@ -20,11 +20,16 @@ export async function senderOf(
   const from = asked.from ?? parseMailbox(asked.project?.config.settings.from ?? '');
   if (from === undefined) return usualSender(principal, store);
   const domain = parseAddress(from.address)?.domain ?? '';
+  return (await sendingFault(domain, principal, store)) ?? { from, domain };
+}
+
+/** Why the principal may not send as this domain, or nothing. */
+export async function sendingFault(domain: string, principal: Principal, store: Store): Promise<Fault | undefined> {
   if (!mayTouch(principal, domain)) {
     return fault('AUTH_DOMAIN_NOT_ALLOWED', `The API key may not send as ${domain}.`);
   }
   const status = await domainStatus(store, principal.tenant.id, domain);
-  if (status === 'verified' || status === 'degraded') return { from, domain };
+  if (status === 'verified' || status === 'degraded') return undefined;
   return fault(
     'DOMAIN_NOT_VERIFIED',
     status === undefined

@@ -8,8 +8,15 @@ import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { messageIdOf, readEmail, type KeptEmail } from './email.ts';
 
+export interface TransactionalSourceOptions {
+  readonly store: Store;
+  readonly desk: Desk;
+  /** Of mail that came as it is to be sent. */
+  readonly submitted: Source;
+}
+
 /** The source of messages of the kind `transactional`. */
-export function createTransactionalSource({ store, desk }: { store: Store; desk: Desk }): Source {
+export function createTransactionalSource({ store, desk, submitted }: TransactionalSourceOptions): Source {
   async function attachmentsOf(id: string, email: KeptEmail): Promise<Attachment[]> {
     return Promise.all(
       email.attachments.map(async ({ filename, content_type: contentType, size }, position) => {
@@ -22,7 +29,7 @@ export function createTransactionalSource({ store, desk }: { store: Store; desk:
   }
 
   return {
-    async prepare(message) {
+    async prepare(message, kept) {
       const { id, domain, tenant } = message;
       if ((await domainStatus(store, tenant, domain)) === 'failed') {
         throw new Error(
@@ -30,6 +37,7 @@ export function createTransactionalSource({ store, desk }: { store: Store; desk:
         );
       }
       const email = readEmail(message.source);
+      if (email.raw !== undefined) return submitted.prepare(message, kept);
       const mail = mailOf(message, email, await attachmentsOf(id, email));
       return finishMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, desk);
     },

@@ -78,6 +78,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     },
     database: { url: await freshDatabase(), ...server['database'] },
     dns: { servers: [dns.address], ...server['dns'] },
+    tls: { ...server['tls'] },
     webhooks: { ...server['webhooks'] },
     delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
     limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },

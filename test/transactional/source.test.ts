@@ -7,6 +7,7 @@ import { dropAttachments, keepAttachments } from '../../src/store/attachments.ts
 import { insertDomain, updateDomain } from '../../src/store/domains.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import type { KeptEmail } from '../../src/transactional/email.ts';
+import { createSubmittedSource } from '../../src/smtp/submitted-source.ts';
 import { createTransactionalSource } from '../../src/transactional/source.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -32,15 +33,13 @@ async function openSource(email: Partial<KeptEmail> = {}) {
   ]);
   const { privateKey } = await generateDkimKey('ed25519');
   const key = { selector: 's', algorithm: 'ed25519' as const, key: createPrivateKey(privateKey) };
-  const source = createTransactionalSource({
-    store,
-    desk: {
-      keysOf: (domain) => Promise.resolve([{ ...key, domain }]),
-      secret: createSecretKey(Buffer.alloc(32, 9)),
-      hostname: () => 'mail.example.net',
-      now: () => NOW,
-    },
-  });
+  const desk = {
+    keysOf: (domain: string) => Promise.resolve([{ ...key, domain }]),
+    secret: createSecretKey(Buffer.alloc(32, 9)),
+    hostname: () => 'mail.example.net',
+    now: () => NOW,
+  };
+  const source = createTransactionalSource({ store, desk, submitted: createSubmittedSource({ store, desk }) });
   const { id, rows, dues } = enqueue(
     {
       tenant: 'ten_a',

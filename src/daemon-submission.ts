@@ -1,0 +1,80 @@
+/** The submission ports, composed: what the daemon starts beside port 25 where it is told to. */
+import type { Authenticator } from './access/authenticate.ts';
+import type { Snapshot } from './config/snapshot.ts';
+import type { ServerConfig } from './config/schema.ts';
+import { parseListenAddress } from './http/listen.ts';
+import type { Clock } from './lib/clock.ts';
+import type { Log } from './lib/log.ts';
+import { readCertificate, renewCertificate } from './smtp/certificate.ts';
+import { createListener, type ListenPlace, type SmtpListener } from './smtp/listener.ts';
+import { createSubmission, type SubmissionParts } from './smtp/submission.ts';
+import type { FreeSpace } from './store/free-space.ts';
+import type { Store } from './store/store.ts';
+import { createSubmissions } from './transactional/submitted.ts';
+
+export interface OpenSubmission extends Pick<SubmissionParts, 'takeAccount' | 'used' | 'wake'> {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  readonly snapshot: () => Snapshot;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly freeSpace: FreeSpace;
+  readonly authenticator: Authenticator;
+}
+
+export interface OpenedSubmission {
+  readonly addresses: readonly ListenPlace[];
+  /** What it does by the clock. */
+  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
+  /** Takes no more connections, lets transactions end for `graceMs`. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** RFC 8314 §3.3 */
+const IMPLICIT_TLS = 465;
+
+/** Listens, where this daemon has the role and is told to. Throws UserError where it cannot. */
+export async function openSubmission(parts: OpenSubmission): Promise<OpenedSubmission> {
+  const { server, snapshot, clock, log } = parts;
+  const { listen, enabled } = server.server.smtp.submission;
+  const { files } = server.tls;
+  if (!enabled || files === null || !server.server.roles.includes('smtp')) {
+    return { addresses: [], jobs: {}, close: () => Promise.resolve() };
+  }
+  const certificate = await readCertificate(files);
+  const submission = createSubmission({ ...parts, submissions: createSubmissions(parts.store) });
+  const listeners: SmtpListener[] = [];
+  const addresses: ListenPlace[] = [];
+
+  async function close(graceMs: number): Promise<void> {
+    await Promise.all(listeners.map((listener) => listener.close(graceMs)));
+  }
+
+  function settings() {
+    const { server, limits, inbound } = snapshot().server;
+    const { proxy_protocol: proxies } = inbound;
+    return { hostname: server.hostname, message: limits.message, limits: limits.smtp, proxies };
+  }
+
+  try {
+    for (const secure of [false, true]) {
+      const places = listen.map(parseListenAddress).filter(({ port }) => (port === IMPLICIT_TLS) === secure);
+      if (places.length === 0) continue;
+      const listener = createListener({ ...submission, clock, log, certificate, secure, settings });
+      listeners.push(listener);
+      addresses.push(...(await listener.listen(places)));
+    }
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
+  const renew = renewCertificate(certificate, {
+    log,
+    files: () => snapshot().server.tls.files,
+    renew: (renewed) => {
+      for (const listener of listeners) listener.renew(renewed);
+    },
+  });
+  return { addresses, jobs: { submissionCertificate: renew }, close };
+}

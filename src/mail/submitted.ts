@@ -1,0 +1,73 @@
+/**
+ * The header of a message that a program submitted (RFC 6409): what it says, read strictly where it matters, and what is
+ * missing from it. But for that its bytes stay as they came. Text is Latin-1, one character a byte.
+ */
+import { parseMailbox, type Mailbox } from '../lib/addresses.ts';
+import { decodeWords } from './encoded-words.ts';
+import { fieldsOf, valueOf, type Field } from './header-block.ts';
+
+export interface Submitted {
+  /** The one author. */
+  readonly from: Mailbox;
+  readonly subject: string;
+  /** The Message-ID field as it stands; undefined where there is none. */
+  readonly messageId: string | undefined;
+  /** Addresses in these fields, in lower case. */
+  readonly to: ReadonlySet<string>;
+  readonly cc: ReadonlySet<string>;
+}
+
+/** Fields that may stand in a header once (RFC 5322 §3.6): of two of them different readers believe different ones. */
+const ONCE = ['from', 'sender', 'reply-to', 'to', 'cc', 'message-id', 'in-reply-to', 'references', 'subject', 'date'];
+/** Whom a blind copy goes to is nobody's business, and how it came to us neither. */
+const DROPPED = new Set(['bcc', 'resent-bcc', 'return-path']);
+const FIELD = /^[!-9;-~]+:/;
+const ADDRESS = /[^\s<>,;:"()[\]\\]+@[^\s<>,;:"()[\]\\]+/g;
+const LONGEST_SUBJECT = 998;
+
+/** What the header says, or in words why nobody could rely on it. */
+export function readSubmitted(header: string): Submitted | { readonly fault: string } {
+  const fields = fieldsOf(header);
+  if (!fields.every(({ text }) => FIELD.test(text))) return { fault: 'a line of the header is no field' };
+  const twice = ONCE.find((name) => fields.filter((field) => field.name === name).length > 1);
+  if (twice !== undefined) return { fault: `the header has several fields ${twice}` };
+  const author = textOf(fields, 'from');
+  if (author === undefined) return { fault: 'the header has no field From' };
+  const from = parseMailbox(decodeWords(withoutComment(author)));
+  if (from === undefined) return { fault: 'the field From is not one address, such as Shop <shop@example.com>' };
+  return {
+    from,
+    subject: decodeWords(textOf(fields, 'subject') ?? '').slice(0, LONGEST_SUBJECT),
+    messageId: textOf(fields, 'message-id'),
+    to: addressesOf(textOf(fields, 'to')),
+    cc: addressesOf(textOf(fields, 'cc')),
+  };
+}
+
+/** The header with Date and Message-ID, and without blind copies. */
+export function completeHeader(
+  header: string,
+  { date, messageId }: { readonly date: number; readonly messageId: string },
+): string {
+  const fields = fieldsOf(header).filter(({ name }) => !DROPPED.has(name));
+  const names = new Set(fields.map(({ name }) => name));
+  // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
+  const added = names.has('date') ? '' : `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n`;
+  const named = names.has('message-id') ? '' : `Message-ID: ${messageId}\r\n`;
+  return added + named + fields.map(({ text }) => text).join('');
+}
+
+/** Unfolded, as UTF-8 where it is. */
+function textOf(fields: readonly Field[], name: string): string | undefined {
+  const field = fields.find((each) => each.name === name);
+  return field && Buffer.from(valueOf(field).replaceAll('\r\n', ''), 'latin1').toString().trim();
+}
+
+/** `ann@example.com (Ann)`, as programs of old have it. */
+function withoutComment(text: string): string {
+  return text.includes('<') ? text : text.replace(/\([^()]*\)$/, '');
+}
+
+function addressesOf(text = ''): Set<string> {
+  return new Set((text.match(ADDRESS) ?? []).map((address) => address.toLowerCase()));
+}

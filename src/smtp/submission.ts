@@ -1,0 +1,255 @@
+/**
+ * The submission ports (RFC 6409): a program that has an API key sends mail of its tenant's domains through the appliance,
+ * over TLS alone. What it hands in enters the same queue as `/email/send`, and 250 is said after the same commit.
+ */
+import type { Authenticator } from '../access/authenticate.ts';
+import type { Verdict } from '../access/limits.ts';
+import type { Principal } from '../access/principal.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
+import type { Log } from '../lib/log.ts';
+import { splitHeader } from '../mail/header-block.ts';
+import { readSubmitted, type Submitted } from '../mail/submitted.ts';
+import { noteDue } from '../store/destinations.ts';
+import type { FreeSpace } from '../store/free-space.ts';
+import { insertInbound, insertInboundLog } from '../store/inbound.ts';
+import type { Statement } from '../store/statement.ts';
+import type { Store } from '../store/store.ts';
+import { storeRefusal } from './accept.ts';
+import type { Refusal } from './header-check.ts';
+import type { Incoming } from './interfaces.ts';
+import type { Pieces } from './pieces.ts';
+import type { Decision } from './recipients.ts';
+import type { Recorder } from './record.ts';
+import type { Login, SmtpDoor } from './session-parts.ts';
+import { createAdmission } from './submission-keys.ts';
+
+/** A mail as it would be sent. */
+export interface SubmittedMail extends Submitted {
+  /** Where its bytes are (`inb_…`). */
+  readonly raw: string;
+  readonly from: Mailbox;
+  /** Of the envelope. */
+  readonly recipients: readonly string[];
+}
+
+/** The rules of mail that programs send, and the way into the queue. */
+export interface Submissions {
+  /** In words why mail of the principal cannot be from this address, or nothing. */
+  objectToSender(address: string, principal: Principal): Promise<string | undefined>;
+  objectToRecipient(address: string, principal: Principal): string | undefined;
+  /** What sending it would commit, or the fault in words. */
+  plan(
+    mail: SubmittedMail,
+    asker: { readonly principal: Principal; readonly snapshot: Snapshot; readonly now: number },
+  ): Promise<
+    | {
+        readonly id: string;
+        readonly rows: readonly Statement[];
+        readonly dues: readonly { readonly name: string; readonly due: number }[];
+      }
+    | { readonly fault: string }
+  >;
+}
+
+export interface SubmissionParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly snapshot: () => Snapshot;
+  readonly freeSpace: FreeSpace;
+  readonly authenticator: Pick<Authenticator, 'byKey'>;
+  /** Counts a mail against the account and its key. */
+  readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
+  /** Counts what became of it, as an HTTP status. */
+  readonly used: (principal: Principal, status: number) => void;
+  readonly submissions: Submissions;
+  /** There is mail to send. */
+  readonly wake: () => void;
+}
+
+export interface Submission {
+  /** What a client finds that has not shown a key: nothing. */
+  readonly door: SmtpDoor;
+  readonly login: Login;
+}
+
+const USER = 'apikey';
+/** For how long the bytes of a message are kept at least, ms. */
+const KEPT = 7 * 86_400_000;
+
+const NOT_YET: Refusal = {
+  reply: '530 5.7.0 STARTTLS first where this is clear text, then AUTH with an API key',
+  reason: 'auth_required',
+};
+
+export function createSubmission(parts: SubmissionParts): Submission {
+  const { store, clock, log, submissions, snapshot } = parts;
+  const admit = createAdmission(parts.authenticator);
+
+  function recorder(tenant: string | null): Recorder {
+    return (said) => {
+      const at = clock.now();
+      const unit = said.map(({ ip, helo, sender, recipient, domain, reply, reason }) => {
+        log.info('submission.refused', { ip, tenant, sender, recipient, reply, reason });
+        const outcome = reply.startsWith('4') ? 'deferred' : 'rejected';
+        const told = { ip, tenant, domain, helo, sender, recipient, outcome, reply, reason, inbound: null } as const;
+        return insertInboundLog({ ...told, id: newId('inl', at), created_at: at });
+      });
+      store.write(unit).catch((error: unknown) => log.error('submission.not_recorded', errorFields(error)));
+    };
+  }
+
+  async function decideFor(principal: Principal, address: string, sender: string): Promise<Decision> {
+    const { id: tenant } = principal.tenant;
+    const parsed = parseAddress(address);
+    const domain = parseAddress(sender)?.domain ?? null;
+    if (parsed === undefined) {
+      const reply = '553 5.1.3 the recipient is no address that mail could go to';
+      return { kind: 'refuse', reply, reason: 'invalid_recipient', domain, tenant };
+    }
+    const wrongSender = await submissions.objectToSender(sender, principal);
+    if (wrongSender !== undefined) {
+      return { kind: 'refuse', reply: `550 5.7.1 ${wrongSender}`, reason: 'sender_not_allowed', domain, tenant };
+    }
+    const wrong = submissions.objectToRecipient(parsed.address, principal);
+    if (wrong !== undefined) {
+      return { kind: 'refuse', reply: `550 5.7.1 ${wrong}`, reason: 'recipient_not_allowed', domain, tenant };
+    }
+    const { address: original } = parsed;
+    return { kind: 'forward', original, domain: domain ?? '', tenant, targets: [original] };
+  }
+
+  /** The reply to a whole message. Never rejects. */
+  async function accept(key: string, mail: Incoming, pieces: Pieces): Promise<string> {
+    let principal: Principal | Refusal | undefined;
+    try {
+      principal = await admit(key, mail.ip);
+      const done = 'reply' in principal ? principal : await take(principal, mail, pieces);
+      if (typeof done === 'string') {
+        parts.wake();
+        return done;
+      }
+      return await refuse(principal, { mail, pieces, refusal: done });
+    } catch (error) {
+      log.error('submission.not_taken', { inbound: mail.id, ...errorFields(error) });
+      return refuse(principal, { mail, pieces, refusal: storeRefusal(error) });
+    }
+  }
+
+  async function take(principal: Principal, mail: Incoming, pieces: Pieces): Promise<string | Refusal> {
+    const verdict = await parts.takeAccount(principal);
+    if (verdict?.allowed === false) {
+      return { reply: '451 4.7.1 this account has sent as much as it may for now', reason: 'rate_limited' };
+    }
+    const { header } = await splitHeader(mail.pieces());
+    const read = readSubmitted(header);
+    if ('fault' in read) return { reply: `550 5.6.0 ${read.fault}`, reason: 'invalid_header' };
+    const recipients = mail.recipients.map(({ original }) => original);
+    const asker = { principal, snapshot: snapshot(), now: clock.now() };
+    const plan = await submissions.plan({ ...read, raw: mail.id, recipients }, asker);
+    if ('fault' in plan) return { reply: `550 5.7.1 ${plan.fault}`, reason: 'sender_not_allowed' };
+    await store.write([
+      insertInbound({
+        id: mail.id,
+        sender: mail.sender,
+        recipients: JSON.stringify(recipients),
+        ip: mail.ip,
+        helo: mail.helo,
+        tls: mail.tls,
+        size: mail.size,
+        encoding: mail.encoding,
+        trace: '',
+        verdicts: '{}',
+        messages: JSON.stringify([plan.id]),
+        raw_due: mail.at + KEPT,
+        created_at: mail.at,
+      }),
+      ...pieces.last(),
+      ...plan.rows,
+      ...plan.dues.map((due) => noteDue(due)),
+    ]);
+    parts.used(principal, 200);
+    log.info('submission.accepted', { message: plan.id, tenant: principal.tenant.id, ip: mail.ip, size: mail.size });
+    return `250 2.0.0 queued as ${plan.id}`;
+  }
+
+  interface Refused {
+    readonly mail: Incoming;
+    readonly pieces: Pieces;
+    readonly refusal: Refusal;
+  }
+
+  async function refuse(
+    principal: Principal | Refusal | undefined,
+    { mail, pieces, refusal }: Refused,
+  ): Promise<string> {
+    const known = principal !== undefined && 'tenant' in principal ? principal : undefined;
+    const { ip, helo, sender } = mail;
+    const tenant = known?.tenant.id ?? null;
+    const whole = { ip, helo, sender, tenant, ...refusal };
+    recorder(tenant)(mail.recipients.map(({ original: recipient, domain }) => ({ ...whole, recipient, domain })));
+    if (known !== undefined) parts.used(known, refusal.reply.startsWith('4') ? 429 : 400);
+    const unit = pieces.dropped();
+    if (unit.length > 0) {
+      // What cannot be dropped now is swept later.
+      await store.write(unit).catch((error: unknown) => log.warn('submission.not_dropped', errorFields(error)));
+    }
+    return refusal.reply;
+  }
+
+  function limits(): Snapshot['server']['limits'] {
+    return snapshot().server.limits;
+  }
+
+  function doorOf(key: string, principal: Principal): SmtpDoor {
+    const record = recorder(principal.tenant.id);
+    return {
+      decide: (address, sender) => decideFor(principal, address, sender),
+      record,
+      receive: {
+        store,
+        clock,
+        log,
+        record,
+        accept: (mail, pieces) => accept(key, mail, pieces),
+        limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
+      },
+      outage: () =>
+        parts.freeSpace.below(limits().free_disk)
+          ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
+          : undefined,
+      mostRecipients: () => limits().recipients,
+    };
+  }
+
+  const record = recorder(null);
+  return {
+    door: {
+      decide: () => Promise.resolve({ kind: 'refuse', ...NOT_YET, domain: null, tenant: null }),
+      record,
+      receive: {
+        store,
+        clock,
+        log,
+        record,
+        accept: () => Promise.resolve(NOT_YET.reply),
+        limits: () => ({ message: 0, hops: 0 }),
+      },
+      outage: () => NOT_YET,
+      mostRecipients: () => 0,
+    },
+    async login({ user, password, ip, helo }) {
+      const principal =
+        user === USER
+          ? await admit(password, ip)
+          : { reply: `535 5.7.8 the user name is ${USER}, and the password an API key`, reason: 'auth_invalid' };
+      if (!('reply' in principal)) return doorOf(password, principal);
+      record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
+      return principal;
+    },
+  };
+}

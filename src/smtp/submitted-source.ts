@@ -1,0 +1,57 @@
+/** Where the bytes of submitted mail come from: as they came, with the header completed, signed for the author's domain. */
+import { z } from 'zod';
+import { returnPath } from '../mail/bounce.ts';
+import { hashBody } from '../mail/dkim-body.ts';
+import { parseFields } from '../mail/dkim-header.ts';
+import { signFields } from '../mail/dkim.ts';
+import type { Desk } from '../mail/finish.ts';
+import { splitHeader } from '../mail/header-block.ts';
+import { completeHeader } from '../mail/submitted.ts';
+import type { Prepared, Source } from '../queue/interfaces.ts';
+import { findInbound, type InboundRow } from '../store/inbound.ts';
+import type { Store } from '../store/store.ts';
+import type { MessageRow } from '../store/tables.ts';
+import { openRaw, type ReadFrom } from './raw-message.ts';
+
+const source = z.object({ raw: z.string() });
+
+interface Waiting {
+  readonly message: MessageRow;
+  readonly inbound: InboundRow;
+  readonly read: ReadFrom;
+}
+
+/** The source of messages whose `source` names where their bytes are. */
+export function createSubmittedSource({ store, desk }: { readonly store: Store; readonly desk: Desk }): Source {
+  async function prepareFirst({ message, inbound, read }: Waiting): Promise<Prepared> {
+    const { id, domain, tenant, created_at: date } = message;
+    const keys = await desk.keysOf(domain, tenant);
+    if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+    const { header: given } = await splitHeader(read(0));
+    const header = completeHeader(given, { date, messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>` });
+    // A message may end with its header.
+    const from = Math.min(given.length + '\r\n'.length, inbound.size);
+    const hashed = { fields: parseFields(header), bodyHash: await hashBody(read(from)) };
+    const prefix = Buffer.from(`${await signFields(hashed, keys, desk.now())}${header}\r\n`, 'latin1');
+    return {
+      kind: 'streamed',
+      sender: returnPath(id, { secret: desk.secret, hostname: desk.hostname() }),
+      size: prefix.length + inbound.size - from,
+      encoding: inbound.encoding,
+      prefix,
+      pieces: () => read(from),
+    };
+  }
+
+  return {
+    async prepare(message, kept) {
+      const inbound = await findInbound(store, source.parse(JSON.parse(message.source)).raw);
+      if (inbound === undefined) return { kind: 'unrenderable', reason: 'what was submitted is not kept any more' };
+      const read = await openRaw(store, inbound);
+      if (kept === undefined) return prepareFirst({ message, inbound, read });
+      const { sender, size, encoding } = message;
+      const from = inbound.size - (size - kept.length);
+      return { kind: 'streamed', sender: sender ?? '', size, encoding, prefix: kept, pieces: () => read(from) };
+    },
+  };
+}

@@ -1,0 +1,58 @@
+/** A program hands in mail with its key, and it arrives, signed: the whole daemon. */
+import nodemailer from 'nodemailer';
+import { expect, test } from 'vitest';
+import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
+import { startTestWorld } from '../harness/daemon.ts';
+import { testKey } from '../harness/keys.ts';
+
+test('what a program submits leaves signed for its domain, and the API shows it', async () => {
+  const files = selfSignedCertificate(['mail.postern.test'], systemClock.now());
+  const world = await startTestWorld({
+    server: {
+      server: { smtp: { listen: [], submission: { listen: ['127.0.0.1:0'], enabled: true } } },
+      tls: { mode: 'files', files },
+    },
+  });
+  const key = await testKey(world.daemon.store, { tenant: OPERATOR });
+  const transport = nodemailer.createTransport({
+    host: '127.0.0.1',
+    port: world.daemon.smtp[0]?.port ?? 0,
+    requireTLS: true,
+    tls: { rejectUnauthorized: false },
+    auth: { user: 'apikey', pass: key.value },
+  });
+  const sent = await transport.sendMail({
+    from: 'Shop <shop@example.test>',
+    to: 'ana@inbox.test',
+    bcc: 'bob@inbox.test',
+    subject: 'Grüße',
+    text: 'Hello',
+    attachments: [{ filename: 'large.bin', content: Buffer.alloc(600_000, 'x') }],
+  });
+  const mails = await world.caught(1);
+  const [mail] = mails.list();
+  if (mail === undefined) throw new Error('nothing arrived');
+  expect(mail.verdicts).toMatchObject({ dkim: [{ result: 'pass', domain: 'example.test' }] });
+  expect(mail.envelope.from).toMatch(/^b\+.*@mail\.postern\.test$/);
+  expect([...mail.envelope.to].sort()).toEqual(['ana@inbox.test', 'bob@inbox.test']);
+  const source = (await mails.source(mail)).toString('latin1');
+  expect(source).not.toContain('bob@inbox.test');
+  expect(source).toContain(`Message-ID: ${sent.messageId}\r\n`);
+  const id = sent.response.split(' ').at(-1);
+  const shown = await fetch(`${world.url}/email/${id}`, { headers: key.headers });
+  expect(await shown.json()).toMatchObject({
+    id,
+    message_id: sent.messageId,
+    status: 'delivered',
+    subject: 'Grüße',
+    to: ['ana@inbox.test'],
+    bcc: ['bob@inbox.test'],
+  });
+});
+
+test('there is no such door unless told', async () => {
+  const world = await startTestWorld();
+  expect(world.daemon.smtp).toHaveLength(1);
+});
