@@ -1,5 +1,6 @@
 /** The rows that say what a report means, as queue/outcome has them for what was said in the dialogue. */
 import type { ServerConfig } from '../config/schema.ts';
+import type { ReportedRecipient } from '../mail/report.ts';
 import { systemMail } from '../queue/system-mail.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import { bounceDelivery } from '../store/deliveries.ts';
@@ -9,7 +10,6 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import { findSuppression, suppress } from '../store/suppressions.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
-import type { ReportedRecipient } from '../mail/report.ts';
 import { replyOf, type Fault, type Tied } from './bounce-meaning.ts';
 
 /** A delivery that came back after all. */

@@ -3,7 +3,6 @@
  * the null sender that it has; what was ours is kept in the unit that takes it, to be read. Nothing answers it, whatever
  * it is, so that no two servers talk to each other.
  */
-import { decideRecipient, type Directory } from './recipients.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { MOST_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/srs.ts';
@@ -14,6 +13,7 @@ import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import { readForward, type ForwardSource } from './forward-shapes.ts';
 import type { Handled, Incoming, Intake } from './interfaces.ts';
+import { decideRecipient, type Directory } from './recipients.ts';
 
 export interface BounceParts {
   readonly store: Store;
