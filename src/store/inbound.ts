@@ -12,7 +12,7 @@ import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts
 export type { InboundLogRow, InboundRow } from './tables-inbound.ts';
 
 /** The largest piece: what is held in memory of a large message. */
-export const RAW_PIECE_BYTES = 256 * 1024;
+export const RAW_PIECE_BYTES = 128 * 1024;
 
 /** The statement that makes a message of the pieces written before. */
 export const insertInbound = define<InboundRow>()((db, value) =>
