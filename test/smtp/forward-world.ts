@@ -57,7 +57,8 @@ export interface Taken {
 export async function take(store: Store, now: number, taken: Partial<Taken> = {}): Promise<string> {
   const { sender = 'ana@author.test', original = 'sales@example.com', targets = ['you@inbox.test'] } = taken;
   const { domain = 'example.com' } = taken;
-  const raw = Buffer.from(taken.raw ?? MAIL);
+  const { raw: given = MAIL } = taken;
+  const raw = typeof given === 'string' ? Buffer.from(given) : given;
   const id = newId('inb', now);
   const source: ForwardSource = { inbound: id, original, sender };
   const message = { tenant: TENANT, kind: 'forward', submission: null, domain, source } as const;
