@@ -4,11 +4,15 @@ import { defineConfig } from 'vitest/config';
  * `unit` needs npm alone. `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
  * `browser` need Debian packages and fail with the install command without them.
  */
+/** What is waited for comes at once on a machine that does nothing else. */
+const expect = { poll: { timeout: 10_000 } };
+
 export default defineConfig({
   test: {
     projects: [
       {
         test: {
+          expect,
           name: 'unit',
           include: ['test/**/*.test.ts'],
           exclude: ['test/peers/**', 'test/browser/**'],
@@ -18,6 +22,7 @@ export default defineConfig({
       },
       {
         test: {
+          expect,
           name: 'peers',
           include: ['test/peers/**/*.test.ts'],
           testTimeout: 180_000,
@@ -27,6 +32,7 @@ export default defineConfig({
       },
       {
         test: {
+          expect,
           name: 'peers-postgres',
           include: [
             'test/{store,access,queue,events,forms}/**/*.test.ts',
@@ -41,6 +47,7 @@ export default defineConfig({
       },
       {
         test: {
+          expect,
           name: 'browser',
           include: ['test/browser/**/*.test.ts'],
           testTimeout: 60_000,
