@@ -127,25 +127,27 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
     ...createBounces({ store, directory, ttl }),
     directory,
     takeReply: () => Promise.reject(new Error('no reply address is given out')),
-    judge: judgeWith({ hostname, clock, resolver }),
+    judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
     received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
     ttl,
   });
 }
 
 interface JudgeParts {
-  readonly hostname: () => string;
+  readonly config: () => ServerConfig;
   readonly clock: Clock;
   readonly resolver: Resolver;
 }
 
 /** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
-function judgeWith({ hostname, clock, resolver }: JudgeParts): Judge {
+function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
   const ask = mailauthResolver(resolver);
   return async (mail) => {
     const { ip, helo, sender } = mail;
-    const where = { ip, helo, sender, mta: hostname(), ask, clock, timeoutMs: JUDGING_MS, trusted: [] };
+    const { server, inbound } = config();
+    const { trusted } = inbound.arc;
+    const where = { ip, helo, sender, mta: server.hostname, ask, clock, timeoutMs: JUDGING_MS, trusted };
     const { verdicts, headers } = await authenticate(mail.pieces(), where);
-    return { headers, verdicts: writeVerdicts(verdicts), refusal: dmarcRefusal(verdicts, 'enforce') };
+    return { headers, verdicts: writeVerdicts(verdicts), refusal: dmarcRefusal(verdicts, inbound.dmarc) };
   };
 }
