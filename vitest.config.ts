@@ -1,12 +1,12 @@
 import { defineConfig } from 'vitest/config';
 
+/** What is waited for comes at once on a machine that does nothing else. */
+const expect = { poll: { timeout: 10_000 } };
+
 /**
  * `unit` needs npm alone. `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
  * `browser` need Debian packages and fail with the install command without them.
  */
-/** What is waited for comes at once on a machine that does nothing else. */
-const expect = { poll: { timeout: 10_000 } };
-
 export default defineConfig({
   test: {
     projects: [
