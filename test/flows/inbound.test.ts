@@ -24,6 +24,7 @@ async function start(server: Record<string, Record<string, unknown>> = {}) {
       { name: 'sender.test', type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
       { name: '_dmarc.strict.test', type: 'TXT', value: 'v=DMARC1; p=reject' },
       { name: 'strict.test', type: 'TXT', value: 'v=spf1 -all' },
+      { name: '_dmarc.example.test', type: 'TXT', value: 'v=DMARC1; p=reject' },
     ],
   });
   const port = world.daemon.smtp[0]?.port ?? 0;
@@ -69,6 +70,19 @@ describe('forwarding', () => {
     const forged = { from: 'boss@strict.test', to: 'info@example.test', subject: 'x', text: 'pay' };
     await expect(transport.sendMail(forged)).rejects.toThrow('550 5.7.1');
     expect(await daemon.store.read.selectFrom('messages').select('id').execute()).toEqual([]);
+  });
+
+  test('or only noted, and its author then named by us', async () => {
+    const { transport, caught } = await start({ inbound: { dmarc: 'record' } });
+    await transport.sendMail({ from: 'Boss <boss@strict.test>', to: 'info@example.test', subject: 'x', text: 'pay' });
+    const mails = await caught(1);
+    const [mail] = mails.list();
+    if (mail === undefined) throw new Error('nothing arrived');
+    const source = (await mails.source(mail)).toString('latin1');
+    expect(source).toMatch(/^From: "Boss via example\.test" <forwarded@example\.test>\r$/m);
+    expect(source).toMatch(/^Reply-To: Boss <boss@strict\.test>\r$/m);
+    expect(source).toMatch(/^ARC-Authentication-Results: i=1; mail\.postern\.test;(?:.|\r\n )*dmarc=fail/m);
+    expect(mail.verdicts).toMatchObject({ dmarc: { result: 'pass', domain: 'example.test' } });
   });
 });
 

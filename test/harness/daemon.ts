@@ -81,6 +81,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     tls: { ...server['tls'] },
     webhooks: { ...server['webhooks'] },
     delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
+    inbound: { ...server['inbound'] },
     limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },
     log: { level: 'silent', ...server['log'] },
   });
