@@ -86,7 +86,10 @@ export class Reception implements Sink {
   end(): void {
     if (this.#state !== 'open') return;
     this.#state = 'ended';
-    void this.#finish();
+    this.#finish().catch((error: unknown) => {
+      this.#parts.log.error('inbound.not_taken', { inbound: this.#id, ...errorFields(error) });
+      this.#answer.reply(storeRefusal(error).reply);
+    });
   }
 
   /** The client is gone, or was too slow: nothing of it stays. */
