@@ -64,11 +64,17 @@ async function taken({ daemon }: TestWorld): Promise<number> {
 test('two daemons that forward to each other', async () => {
   const [a, b] = [await freePort(), await freePort()];
   const one = await start({
-    ...{ hostname: 'mail.a.test', port: a, domain: 'a.test', forwarding: { '*@a.test': 'x@b.test' } },
+    hostname: 'mail.a.test',
+    port: a,
+    domain: 'a.test',
+    forwarding: { '*@a.test': 'x@b.test' },
     routes: { 'b.test': `127.0.0.1:${b}`, 'mail.b.test': `127.0.0.1:${b}` },
   });
   const other = await start({
-    ...{ hostname: 'mail.b.test', port: b, domain: 'b.test', forwarding: { '*@b.test': 'x@a.test' } },
+    hostname: 'mail.b.test',
+    port: b,
+    domain: 'b.test',
+    forwarding: { '*@b.test': 'x@a.test' },
     routes: { 'a.test': `127.0.0.1:${a}`, 'mail.a.test': `127.0.0.1:${a}` },
   });
   const client = await SmtpClient.open(a);
@@ -88,7 +94,10 @@ test('two daemons that forward to each other', async () => {
 test('a bounce that no one takes ends, whoever it is to', async () => {
   const port = await freePort();
   const world = await start({
-    ...{ hostname: 'mail.a.test', port, domain: 'a.test', forwarding: { '*@a.test': 'gone@refusing.test' } },
+    hostname: 'mail.a.test',
+    port,
+    domain: 'a.test',
+    forwarding: { '*@a.test': 'gone@refusing.test' },
     routes: { 'refusing.test': `127.0.0.1:${port}` },
   });
   const client = await SmtpClient.open(port);
