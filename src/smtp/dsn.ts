@@ -4,7 +4,6 @@
  * (backscatter); and never for reports and other automatic mail, so that no two machines answer each other.
  */
 import type { ServerConfig } from '../config/schema.ts';
-import { parseAddress } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
@@ -31,7 +30,6 @@ export async function reportFailure(failure: Failure, { store, config }: ReportP
   const inbound = await findInbound(store, id);
   if (sender === '') return untold('null_sender');
   if (inbound === undefined || !readVerdicts(inbound.verdicts).vouched) return untold('not_vouched');
-  if (parseAddress(sender) === undefined) return untold('no_address');
   const { header } = await splitHeader(rawPieces(store, id));
   if (isAutomatic(fieldsOf(header))) return untold('automatic');
   const { server, delivery } = config();
