@@ -19,11 +19,15 @@ import { allDomains, dkimKeysOf } from '../../src/store/domains.ts';
 import { endWithUs, freePort, until } from '../../test/harness/child.ts';
 
 export const DOMAIN = 'forms.test';
+/** Its mail is forwarded. */
+export const FORWARDED = `info@${DOMAIN}`;
 const HOSTNAME = 'mail.postern.test';
 const UNLIMITED = 1_000_000_000;
 
 export interface Daemon {
   readonly port: number;
+  /** Where it takes mail, if it does; that for `FORWARDED` goes to office@owner.test. */
+  readonly smtpPort: number;
   /** Where the form is posted to. */
   readonly formUrl: string;
   /** A header with an API key of the operator's tenant, which has no account limit. */
@@ -34,13 +38,16 @@ export interface Daemon {
 export interface DaemonOptions {
   /** All mail of the form goes to this port of 127.0.0.1; without it nothing is delivered. */
   readonly deliverTo?: number;
+  /** Whether it takes mail. */
+  readonly takesMail?: boolean;
 }
 
 /** A daemon with one verified domain and one form, ready for posts. */
-export async function startPostern({ deliverTo }: DaemonOptions = {}): Promise<Daemon> {
+export async function startPostern({ deliverTo, takesMail = false }: DaemonOptions = {}): Promise<Daemon> {
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const dns = await startDnsServer({ records: [] });
-  const place = { folder, port: await freePort(), dns: dns.address, deliverTo };
+  const ports = { port: await freePort(), smtpPort: await freePort() };
+  const place = { folder, ...ports, dns: dns.address, deliverTo, takesMail };
   await writeProject(folder);
   let stop: () => Promise<void>;
   try {
@@ -57,7 +64,7 @@ export async function startPostern({ deliverTo }: DaemonOptions = {}): Promise<D
     throw error;
   }
   const formUrl = `http://127.0.0.1:${place.port}/${DOMAIN}/contact`;
-  const daemon = { port: place.port, formUrl, authorization: () => makeKey(join(folder, 'admin.sock')), close };
+  const daemon = { ...ports, formUrl, authorization: () => makeKey(join(folder, 'admin.sock')), close };
   await until('the domain is verified', async () => (await post(formUrl)) === 200, 60_000).catch(
     async (error: unknown) => {
       await close();
@@ -76,18 +83,21 @@ export async function startPostern({ deliverTo }: DaemonOptions = {}): Promise<D
 interface Place {
   readonly folder: string;
   readonly port: number;
+  readonly smtpPort: number;
   readonly dns: string;
   readonly deliverTo: number | undefined;
+  readonly takesMail: boolean;
 }
 
-async function writeServer({ folder, port, dns, deliverTo }: Place, recheck: string): Promise<void> {
+async function writeServer({ folder, port, smtpPort, dns, deliverTo, takesMail }: Place, recheck: string): Promise<void> {
   const config = {
     server: {
       hostname: HOSTNAME,
       operator: 'ops@postern.test',
       http: { listen: [`127.0.0.1:${port}`] },
       admin_socket: join(folder, 'admin.sock'),
-      roles: deliverTo === undefined ? ['http'] : ['http', 'delivery'],
+      smtp: { listen: [`127.0.0.1:${smtpPort}`] },
+      roles: ['http', ...(takesMail ? ['smtp'] : []), ...(deliverTo === undefined ? [] : ['delivery'])],
     },
     database: { url: `sqlite:${join(folder, 'data/postern.db')}` },
     dns: { servers: [dns], recheck },
@@ -95,14 +105,15 @@ async function writeServer({ folder, port, dns, deliverTo }: Place, recheck: str
       allow_private_networks: true,
       routes: deliverTo === undefined ? {} : { 'owner.test': `127.0.0.1:${deliverTo}` },
     },
-    limits: { requests_per_minute_per_address: UNLIMITED },
+    limits: { requests_per_minute_per_address: UNLIMITED, smtp: { per_address: 500 } },
   };
   await writeFile(join(folder, 'server.yml'), stringify(config));
 }
 
 async function writeProject(folder: string): Promise<void> {
   const form = { name: 'Contact', to: 'office@owner.test', rateLimit: UNLIMITED, uploads: {} };
-  const project = { project: { name: 'Bench', slug: 'bench' }, domains: { [DOMAIN]: { forms: { contact: form } } } };
+  const domain = { forwarding: { [FORWARDED]: 'office@owner.test' }, forms: { contact: form } };
+  const project = { project: { name: 'Bench', slug: 'bench' }, domains: { [DOMAIN]: domain } };
   await mkdir(join(folder, 'projects'));
   await writeFile(join(folder, 'projects/bench.yml'), stringify(project));
 }

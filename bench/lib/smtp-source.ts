@@ -11,11 +11,17 @@ export interface SourceOptions {
   readonly sessions: number;
   /** Of the message, header included; or `messageFile`, sent as it is. */
   readonly messageFile: string;
+  /** office@owner.test unless told. */
+  readonly to?: string;
+  /** Many messages on each connection; one unless told. */
+  readonly keepOpen?: boolean;
 }
 
-/** Sends the message `count` times from forms@forms.test to office@owner.test; answers once all were accepted. */
-export async function sendBySmtp({ port, count, sessions, messageFile }: SourceOptions): Promise<void> {
+/** Sends the message `count` times from forms@forms.test; answers once all were accepted. */
+export async function sendBySmtp(options: SourceOptions): Promise<void> {
+  const { port, count, sessions, messageFile, to = 'office@owner.test', keepOpen = false } = options;
   needPackage('/usr/sbin/smtp-source', 'postfix');
-  const envelope = ['-f', 'forms@forms.test', '-t', 'office@owner.test', '-F', messageFile];
-  await run('/usr/sbin/smtp-source', ['-s', `${sessions}`, '-m', `${count}`, ...envelope, `127.0.0.1:${port}`]);
+  const envelope = ['-f', 'forms@forms.test', '-t', to, '-F', messageFile];
+  const connections = ['-s', `${sessions}`, ...(keepOpen ? ['-d'] : [])];
+  await run('/usr/sbin/smtp-source', [...connections, '-m', `${count}`, ...envelope, `127.0.0.1:${port}`]);
 }
