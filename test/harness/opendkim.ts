@@ -1,4 +1,5 @@
-/** OpenDKIM as a milter that signs what Postfix hands it: a process of its own on a free port of 127.0.0.1. */
+/** OpenDKIM, which shares no code with us: as a milter that signs what Postfix hands it, and as a verifier. */
+import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -56,6 +57,31 @@ export async function startOpendkim(options: OpendkimOptions): Promise<Opendkim>
 
   async function close(): Promise<void> {
     await child.stop('SIGKILL'); // it keeps nothing, and a milter takes five seconds to notice SIGTERM
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Whether OpenDKIM finds each message's signature whole. It ends with the first one that is not: the rest are `false` too.
+ * Records are TXT, by name.
+ */
+export async function verifyWithOpendkim(
+  messages: readonly Uint8Array[],
+  records: readonly { readonly name: string; readonly value: string }[],
+): Promise<boolean[]> {
+  needPackage('/usr/sbin/opendkim', 'opendkim');
+  const folder = await mkdtemp(join(tmpdir(), 'postern-opendkim-'));
+  try {
+    await writeFile(join(folder, 'records'), records.map(({ name, value }) => `${name} ${value}\n`).join(''));
+    await writeFile(join(folder, 'opendkim.conf'), `Mode v\nTestDNSData file:${join(folder, 'records')}\n`);
+    const files = messages.map((_, i) => `${i}.eml`);
+    for (const [i, message] of messages.entries()) await writeFile(join(folder, `${i}.eml`), message);
+    const said = await new Promise<string>((resolve) => {
+      const args = ['-x', 'opendkim.conf', '-b', 'v', '-t', files.join(',')];
+      execFile('/usr/sbin/opendkim', args, { cwd: folder }, (_, stdout, stderr) => resolve(stderr + stdout));
+    });
+    return files.map((file) => new RegExp(`^opendkim: ${file}: verification .*succeeded$`, 'm').test(said));
+  } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
