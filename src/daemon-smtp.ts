@@ -2,16 +2,19 @@
 import { createSecretKey } from 'node:crypto';
 import type { Domains } from './access/domains.ts';
 import type { Limits } from './access/limits.ts';
+import type { RevisionOf } from './access/revisions.ts';
 import type { ServerConfig } from './config/schema.ts';
 import type { Snapshot } from './config/snapshot.ts';
 import { mailauthResolver } from './dns/mailauth.ts';
 import type { Resolver } from './dns/resolver.ts';
+import { createConversations } from './forms/relay.ts';
 import { parseListenAddress } from './http/listen.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
 import { authenticate } from './mail/authenticate.ts';
 import { openReturnPath } from './mail/bounce.ts';
 import { receivedLine } from './mail/received.ts';
+import { openReplyAddress } from './mail/relay.ts';
 import { openSrs } from './mail/srs.ts';
 import { dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
 import { createBounceReading } from './smtp/bounce-reading.ts';
@@ -22,6 +25,7 @@ import type { Judge } from './smtp/interfaces.ts';
 import { createListener, type ListenPlace } from './smtp/listener.ts';
 import type { Directory } from './smtp/recipients.ts';
 import { createReportReader } from './smtp/report-reader.ts';
+import { createReplyRelay } from './smtp/reply-relay.ts';
 import type { SmtpDoor } from './smtp/session-parts.ts';
 import { openSrsKeys, type SrsKeys } from './smtp/srs-keys.ts';
 import { sweepInbound } from './smtp/sweep.ts';
@@ -40,6 +44,7 @@ export interface InboundParts {
   readonly domains: Pick<Domains, 'status'>;
   readonly freeSpace: FreeSpace;
   readonly limits: Pick<Limits, 'take'>;
+  readonly revisionOf: RevisionOf;
   /** There is mail to send. */
   readonly wake: () => void;
 }
@@ -106,7 +111,7 @@ async function openDirectory(
       status: (domain) => domains.status(domain),
       openReturnPath: (address) => openReturnPath(address, secret),
       openSrs: (address) => openSrs(address, { secrets: srs.secrets(), hostname, now: clock.now() }),
-      openReply: () => undefined,
+      openReply: (address) => openReplyAddress(address, secret),
     };
   };
 }
@@ -118,6 +123,10 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
     return snapshot().server.server.hostname;
   }
 
+  function config(): ServerConfig {
+    return snapshot().server;
+  }
+
   function ttl(): number {
     return snapshot().server.delivery.expire.default;
   }
@@ -126,7 +135,7 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
     ...parts,
     ...createBounces({ store, directory, ttl }),
     directory,
-    takeReply: () => Promise.reject(new Error('no reply address is given out')),
+    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
     judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
     received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
     ttl,

@@ -170,6 +170,7 @@ async function compose(
   await webhooks.adopt();
 
   const freeSpace = watchFreeSpace(databaseFile(server), { clock, log });
+  const revisionOf = createRevisions({ store, secrets: reading.secrets });
   const metrics = createMetrics({ store, clock, log, version: version() });
   ending.push(() => metrics.close());
   await metrics.listen(server.server.metrics.listen);
@@ -201,7 +202,7 @@ async function compose(
     version: version(),
     queueProblem: delivery.problem,
     wake,
-    revisionOf: createRevisions({ store, secrets: reading.secrets }),
+    revisionOf,
     takeOver,
     reader,
     webhooks,
@@ -209,7 +210,7 @@ async function compose(
   });
   const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
   const around = { server, snapshot, store, clock, log, resolver };
-  const inbound = await openInbound({ ...around, domains, freeSpace, limits, wake });
+  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
   ending.push(async () => {
     await Promise.all([http.close(GRACE_MS), inbound.close(GRACE_MS)]);
   });

@@ -20,8 +20,9 @@ import { createWorker } from './queue/worker.ts';
 import { createDsnSource } from './smtp/dsn-source.ts';
 import { reportFailure } from './smtp/dsn.ts';
 import { createForwardSource } from './smtp/forward-source.ts';
+import { createReplySource } from './smtp/reply-relay.ts';
 import { openSrsKeys } from './smtp/srs-keys.ts';
-import { createSubmittedSource } from './smtp/submitted-source.ts';
+import { createSubmittedSource } from './smtp/edited-source.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
 import { createTransactionalSource } from './transactional/source.ts';
@@ -103,6 +104,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
   const srs = await openSrsKeys({ store, clock });
   const forwards = createForwardSource({ store, desk, srs, config });
   const reports = createDsnSource(desk);
+  const replies = createReplySource({ store, desk });
   return {
     prepare(message, kept) {
       switch (message.kind) {
@@ -115,6 +117,8 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts): 
           return transactional.prepare(message, kept);
         case 'forward':
           return forwards.prepare(message, kept);
+        case 'reply':
+          return replies.prepare(message, kept);
         case 'dsn':
           return reports.prepare(message);
       }

@@ -173,6 +173,17 @@ interface FormOf {
 }
 
 function formWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
+  return [...relayWarnings({ name, domain, id, form }), ...recipientWarnings({ name, domain, id, form, owner })];
+}
+
+/** Where nothing is forwarded, this server hardly is the domain's MX. */
+function relayWarnings({ name, domain, id, form }: Omit<FormOf, 'owner'>): Finding[] {
+  if (form.reply_relay !== true || Object.keys(domain.forwarding).length > 0) return [];
+  const message = `answers come back only where the MX of ${name} is this server, and ${name} forwards no mail`;
+  return [{ path: ['domains', name, 'forms', id, 'reply_relay'], message }];
+}
+
+function recipientWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
   if (form.to !== undefined || typeof routeOf(domain.forwarding, name, id) === 'object') return [];
   const why = `neither "to" nor forwarding of ${id}@${name}`;
   return [noRecipient(['domains', name, 'forms', id], why, owner)];

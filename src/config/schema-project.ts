@@ -65,6 +65,10 @@ export const formSchema = z.strictObject({
   template: z.string().default('default').describe('Name of a template of type form.'),
   replies: z.boolean().default(true).describe('Reply-To is the submitter’s email.'),
   replyTo: is.address.optional().describe('Reply-To where replies is false or no email was given.'),
+  reply_relay: z
+    .boolean()
+    .optional()
+    .describe('Answers go through an address of this domain, which hides the owner’s; its MX must be this server.'),
   acknowledgment: acknowledgment.optional().describe('Mail that thanks the submitter.'),
   spam_protection: spamProtection.prefault({}).describe('What keeps spam away.'),
   rateLimit: is.count.optional().describe('Submissions per hour and IP address.'),
@@ -116,7 +120,7 @@ export const collectionSchema = z.strictObject({
       is.identifier,
       formSchema
         // Their mail is from the server's host name.
-        .omit({ to: true, from: true })
+        .omit({ to: true, from: true, reply_relay: true })
         .extend({ email: is.addresses.optional().describe('Who gets the notifications; else the owner.') }),
     )
     .default({})

@@ -20,6 +20,8 @@ export interface FormMail {
   readonly files: readonly FileRow[];
   readonly form: { readonly key: string; readonly name: string; readonly config: FormConfig };
   readonly templates: TemplateSet;
+  /** The address that answers go through to the visitor; undefined where they go straight. */
+  readonly relay: string | undefined;
   readonly log: Log;
 }
 

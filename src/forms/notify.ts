@@ -35,13 +35,13 @@ export function notification(mail: FormMail, to: readonly string[], attachments:
 }
 
 /**
- * The visitor, while `replies` is true, else the form's `replyTo`. An address that would need SMTPUTF8 is left out: many
+ * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address that would need SMTPUTF8 is left out: many
  * servers would refuse the whole mail.
  */
-function answersGoTo({ form, fields, control }: FormMail): string | undefined {
+function answersGoTo({ form, fields, control, relay }: FormMail): string | undefined {
   const { replies, replyTo } = form.config;
   const visitor = replies ? (replyToOf(control) ?? emailOf(fields, form.config)) : undefined;
-  return visitor === undefined || needsSmtpUtf8(visitor) ? replyTo : visitor;
+  return visitor === undefined || needsSmtpUtf8(visitor) ? replyTo : (relay ?? visitor);
 }
 
 /** `_replyto` is no data, but where it is all that is known of the visitor and no header has it, it must be seen. */

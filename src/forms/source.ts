@@ -8,6 +8,7 @@ import { formSchema } from '../config/schema-project.ts';
 import type { Log } from '../lib/log.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { finishMail, type Desk } from '../mail/finish.ts';
+import { replyAddress } from '../mail/relay.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
 import { filesOf, readFile } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
@@ -55,6 +56,10 @@ export function createFormSource(options: FormSourceOptions): Source {
       files: submission.has_files === 1 ? await filesOf(store, submission.id) : [],
       form: { key, name: form.name ?? key, config: form },
       templates: revision?.templates ?? (builtin ??= compileTemplates({})),
+      relay:
+        form.reply_relay === true
+          ? replyAddress({ message: message.id, to: 'visitor' }, message.domain, desk.secret)
+          : undefined,
       log,
     };
   }
@@ -114,14 +119,14 @@ export function createFormSource(options: FormSourceOptions): Source {
   return { prepare };
 }
 
-interface Known {
+export interface Known {
   readonly revision: Revision | undefined;
   readonly store: Store;
   readonly server: ServerConfig;
 }
 
 /** The form as the revision that accepted the submission has it; one that the API made, as it is now. */
-async function formOf(
+export async function formOf(
   { form, domain, revision: id }: SubmissionToMail,
   key: string,
   { revision, store, server }: Known,

@@ -65,6 +65,7 @@ const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
   acknowledgment: true,
   transactional: true,
   forward: true,
+  reply: true,
   dsn: true,
 };
 

@@ -48,6 +48,8 @@ export function createAccept(parts: AcceptParts): Accept {
     const judgement = await parts.judge(mail);
     if (judgement.refusal !== undefined) return refuse(mail, pieces, judgement.refusal);
     const handled = await Promise.all(mail.recipients.map((recipient) => handle(mail, recipient, judgement)));
+    const refused = handled.find(({ refusal }) => refusal !== undefined)?.refusal;
+    if (refused !== undefined) return refuse(mail, pieces, refused);
     const messages = handled.flatMap((each) => each.messages ?? []);
     const needed = messages.length > 0;
     const reply = `250 2.0.0 taken as ${mail.id}`;

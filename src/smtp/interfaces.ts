@@ -48,6 +48,8 @@ export interface Handled {
   readonly dues?: readonly { readonly name: string; readonly due: number }[];
   /** The messages (`msg_…`) that read the pieces of this one until they are sent. */
   readonly messages?: readonly string[];
+  /** It is not to be taken after all, for anybody; `550 5.1.1 …`. */
+  readonly refusal?: { readonly reply: string; readonly reason: string };
 }
 
 /** Takes the message for one recipient of its kind. Where it rejects the client hears 451, and keeps the mail. */

@@ -6,6 +6,7 @@
 import { routeOf } from '../config/forwarding.ts';
 import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
+import type { ReplyTicket } from '../mail/relay.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { DomainStatus } from '../store/tables.ts';
 
@@ -20,13 +21,6 @@ export interface Directory {
   openSrs(address: string): string | undefined;
   /** What the reply address stands for; undefined where we did not make it. */
   openReply(address: Address): ReplyTicket | undefined;
-}
-
-/** Whose conversation a reply address continues. */
-export interface ReplyTicket {
-  readonly tenant: string;
-  /** As the one who made it knows it. */
-  readonly token: string;
 }
 
 interface Ours {

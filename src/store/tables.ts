@@ -164,7 +164,7 @@ export interface FormCounterRow {
   created_at: number;
 }
 
-export type MessageKind = 'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'dsn' | 'system';
+export type MessageKind = 'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'reply' | 'dsn' | 'system';
 
 export interface MessageRow {
   id: string;

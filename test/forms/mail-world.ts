@@ -133,6 +133,7 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
     control,
     files: [],
     form: { key: form.key, name: form.name, config: form.config },
+    relay: undefined,
     templates: compileTemplates(templates, { timezone: settings.timezone }),
     log: silentLog,
   };

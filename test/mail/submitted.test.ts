@@ -7,7 +7,7 @@ test.each([
   ['=?UTF-8?B?R3LDvMOfZQ==?=', 'Grüße'],
   ['=?iso-8859-1?q?caf=E9_au?= =?iso-8859-1?q?_lait?=', 'café au lait'],
   ['a =?utf-8?Q?b?= c', 'a b c'],
-  ['=?x-none?Q?a?=', '=?x-none?Q?a?='],
+  ['=?klingon?Q?a?=', '=?klingon?Q?a?='],
   ['=?utf-8?Q?not closed', '=?utf-8?Q?not closed'],
 ])('%s reads %s', (text, shown) => {
   expect(decodeWords(text)).toBe(shown);

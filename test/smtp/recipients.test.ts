@@ -35,7 +35,7 @@ function decide(address: string, given: Partial<Directory> & { sender?: string }
     status: (domain) => status[domain] ?? 'verified',
     openReturnPath: (text) => openReturnPath(text, RETURN_SECRET),
     openSrs: (text) => (text.startsWith('SRS0=good') ? 'author@sender.test' : undefined),
-    openReply: ({ local }) => (local === 'reply+good' ? { tenant: 'ten_operator', token: 'good' } : undefined),
+    openReply: ({ local }) => (local === 'reply+good' ? { message: 'msg_good', to: 'visitor' } : undefined),
     ...directory,
   });
 }
@@ -52,7 +52,7 @@ function words(decision: Decision): string {
     case 'srs':
       return `back to ${decision.sender}`;
     case 'reply':
-      return `reply ${decision.ticket.token}`;
+      return `reply ${decision.ticket.message.slice('msg_'.length)}`;
     case 'discard':
       return 'discard';
   }

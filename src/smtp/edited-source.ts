@@ -1,4 +1,8 @@
-/** Where the bytes of submitted mail come from: as they came, with the header completed, signed for the author's domain. */
+/**
+ * Where the bytes of mail come from that goes out in the name of a domain of ours: its body as it came, its header edited,
+ * signed with the domain's keys; streamed, whatever its size.
+ */
+import { isAscii } from 'node:buffer';
 import { z } from 'zod';
 import { returnPath } from '../mail/bounce.ts';
 import { hashBody } from '../mail/dkim-body.ts';
@@ -21,14 +25,30 @@ interface Waiting {
   readonly read: ReadFrom;
 }
 
+export interface EditedSourceParts {
+  readonly store: Store;
+  readonly desk: Desk;
+  /** The header as it is sent, one character a byte, each line with its CRLF. */
+  readonly edit: (header: string, message: MessageRow) => string;
+}
+
+/** The source of mail that programs submitted. */
+export function createSubmittedSource(parts: Omit<EditedSourceParts, 'edit'>): Source {
+  return createEditedSource({
+    ...parts,
+    edit: (header, { id, domain, created_at: date }) =>
+      completeHeader(header, { date, messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>` }),
+  });
+}
+
 /** The source of messages whose `source` names where their bytes are. */
-export function createSubmittedSource({ store, desk }: { readonly store: Store; readonly desk: Desk }): Source {
+export function createEditedSource({ store, desk, edit }: EditedSourceParts): Source {
   async function prepareFirst({ message, inbound, read }: Waiting): Promise<Prepared> {
-    const { id, domain, tenant, created_at: date } = message;
+    const { id, domain, tenant } = message;
     const keys = await desk.keysOf(domain, tenant);
     if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
     const { header: given } = await splitHeader(read(0));
-    const header = completeHeader(given, { date, messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>` });
+    const header = edit(given, message);
     // A message may end with its header.
     const from = Math.min(given.length + '\r\n'.length, inbound.size);
     const hashed = { fields: parseFields(header), bodyHash: await hashBody(read(from)) };
@@ -37,7 +57,8 @@ export function createSubmittedSource({ store, desk }: { readonly store: Store; 
       kind: 'streamed',
       sender: returnPath(id, { secret: desk.secret, hostname: desk.hostname() }),
       size: prefix.length + inbound.size - from,
-      encoding: inbound.encoding,
+      // An address in a line of ours may need more of the way than what came in.
+      encoding: isAscii(prefix) ? inbound.encoding : inbound.encoding === '7bit' ? 'smtputf8' : inbound.encoding,
       prefix,
       pieces: () => read(from),
     };
@@ -46,7 +67,7 @@ export function createSubmittedSource({ store, desk }: { readonly store: Store; 
   return {
     async prepare(message, kept) {
       const inbound = await findInbound(store, source.parse(JSON.parse(message.source)).raw);
-      if (inbound === undefined) return { kind: 'unrenderable', reason: 'what was submitted is not kept any more' };
+      if (inbound === undefined) return { kind: 'unrenderable', reason: 'what came in is not kept any more' };
       const read = await openRaw(store, inbound);
       if (kept === undefined) return prepareFirst({ message, inbound, read });
       const { sender, size, encoding } = message;

@@ -1,0 +1,66 @@
+/**
+ * Conversations through addresses of ours: whoever answers a form's notification writes to an address of the form's
+ * domain, the visitor sees that domain and not the owner, and the visitor's answer comes back the same way. An address
+ * names the notification and whom mail to it is for, under a signature, so that nobody can make one.
+ */
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import type { Address } from '../lib/addresses.ts';
+import { fieldsOf } from './header-block.ts';
+import { mailboxHeader, type Mailbox } from './header-text.ts';
+
+/** What a reply address says. */
+export interface ReplyTicket {
+  /** The notification (`msg_…`). */
+  readonly message: string;
+  /** Whom mail to it goes to. */
+  readonly to: 'visitor' | 'owner';
+}
+
+const PREFIX = 'msg_';
+/** `reply+`, a letter, the 26 characters of the message id, 16 of its signature: 49 of the 64 octets of a local part. */
+const LOCAL = /^reply\+([vo])([0-9a-z]{26})([a-z2-7]{16})$/;
+const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/** `reply+<token>@<domain>` */
+export function replyAddress({ message, to }: ReplyTicket, domain: string, secret: KeyObject): string {
+  const token = to.charAt(0) + message.slice(PREFIX.length);
+  return `reply+${token}${signature(token, domain, secret)}@${domain}`;
+}
+
+/** What the address says, in whatever case it comes back; undefined where we did not make it. */
+export function openReplyAddress({ local, domain }: Address, secret: KeyObject): ReplyTicket | undefined {
+  const [, letter, id, given] = LOCAL.exec(local.toLowerCase()) ?? [];
+  if (letter === undefined || id === undefined || given === undefined) return undefined;
+  const expected = signature(letter + id, domain, secret);
+  if (!timingSafeEqual(Buffer.from(given), Buffer.from(expected))) return undefined;
+  return { message: PREFIX + id, to: letter === 'v' ? 'visitor' : 'owner' };
+}
+
+function signature(token: string, domain: string, secret: KeyObject): string {
+  const mac = createHmac('sha256', secret).update(`reply:${domain}:${token}`).digest();
+  let text = '';
+  for (let bit = 0; bit < 80; bit += 5) text += BASE32.charAt((mac.readUInt16BE(bit >> 3) >> (11 - (bit & 7))) & 31);
+  return text;
+}
+
+/** What a message is about, what it answers and how it is to be read. All else may tell who wrote it, and from where. */
+const KEPT = new Set(['subject', 'date', 'in-reply-to', 'references', 'mime-version']);
+
+export interface Relayed {
+  readonly from: Mailbox;
+  readonly to: readonly Mailbox[];
+  /** With its angle brackets: the one that it came with names a host of the writer's. */
+  readonly messageId: string;
+  /** Where it has none, ms. */
+  readonly date: number;
+}
+
+/** The header of a message as it is passed on; Latin-1, one character a byte. */
+export function relayHeader(header: string, { from, to, messageId, date }: Relayed): string {
+  const kept = fieldsOf(header).filter(({ name }) => KEPT.has(name) || name.startsWith('content-'));
+  const ours = mailboxHeader('From', [from]) + mailboxHeader('To', to) + `Message-ID: ${messageId}\r\n`;
+  const dated = kept.some(({ name }) => name === 'date');
+  // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
+  const at = dated ? '' : `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n`;
+  return Buffer.from(ours).toString('latin1') + at + kept.map(({ text }) => text).join('');
+}

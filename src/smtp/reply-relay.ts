@@ -1,0 +1,129 @@
+/** Takes answers to reply addresses, and passes them on under the form's name (mail/relay.ts). */
+import { z } from 'zod';
+import type { Limits } from '../access/limits.ts';
+import type { Clock } from '../lib/clock.ts';
+import { parseMailbox } from '../lib/addresses.ts';
+import type { Log } from '../lib/log.ts';
+import { isAutomatic } from '../mail/automatic.ts';
+import { decodeWords } from '../mail/encoded-words.ts';
+import type { Desk } from '../mail/finish.ts';
+import { fieldsOf, splitHeader, valueOf, type Field } from '../mail/header-block.ts';
+import { relayHeader, replyAddress, type ReplyTicket } from '../mail/relay.ts';
+import { enqueue } from '../queue/enqueue.ts';
+import type { Source } from '../queue/interfaces.ts';
+import { domainStatus } from '../store/domains.ts';
+import type { Store } from '../store/store.ts';
+import { createEditedSource } from './edited-source.ts';
+import type { Handled, Incoming, Intake } from './interfaces.ts';
+
+/** Who talks to whom about a submission. */
+export interface Conversation {
+  readonly tenant: string;
+  readonly domain: string;
+  readonly submission: string;
+  readonly environment: 'live' | 'test';
+  /** The form's. */
+  readonly name: string;
+  readonly visitor: string;
+  /** At least one. */
+  readonly owners: readonly string[];
+}
+
+export interface ReplyRelayParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: Pick<Limits, 'take'>;
+  /** The conversation that the notification began; undefined where it is forgotten. */
+  readonly conversationOf: (notification: string) => Promise<Conversation | undefined>;
+  /** How long an answer is tried, ms. */
+  readonly ttl: () => number;
+}
+
+const source = z.object({
+  raw: z.string(),
+  notification: z.string(),
+  to: z.enum(['visitor', 'owner']),
+  /** Of the sender, as it is shown. */
+  name: z.string(),
+  recipients: z.array(z.string()),
+});
+
+/** Two machines that answer each other without saying so end here. */
+const MOST = { count: 30, windowMs: 3_600_000 };
+
+export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: ReplyRelayParts): Intake<'reply'> {
+  return async (mail, { ticket, tenant, domain }) => {
+    const conversation = await conversationOf(ticket.message);
+    if (conversation?.domain !== domain || conversation.tenant !== tenant) {
+      return refused(
+        '550 5.1.1 this conversation is over: what it was about is not kept any more',
+        'conversation_over',
+      );
+    }
+    const { header } = await splitHeader(mail.pieces());
+    const fields = fieldsOf(header);
+    if (mail.sender === '' || isAutomatic(fields)) {
+      log.info('reply.automatic', { ip: mail.ip, sender: mail.sender, submission: conversation.submission });
+      return { rows: [] };
+    }
+    const room = await limits.take(`reply:${conversation.submission}`, MOST);
+    if (!room.allowed) return refused('451 4.7.1 too many answers in this conversation for now', 'rate_limited');
+    return pass(mail, { ticket, conversation, fields });
+  };
+
+  function pass(
+    { id: raw }: Incoming,
+    { ticket, conversation, fields }: { ticket: ReplyTicket; conversation: Conversation; fields: readonly Field[] },
+  ): Handled {
+    const { tenant, domain, submission, environment, name, visitor, owners } = conversation;
+    const { message: notification, to } = ticket;
+    const recipients = to === 'visitor' ? [visitor] : owners;
+    const shown = to === 'visitor' ? name : `${nameOf(fields) ?? visitor} via ${name}`;
+    const data: z.output<typeof source> = { raw, notification, to, name: shown, recipients: [...recipients] };
+    const message = { tenant, kind: 'reply', submission, domain, source: data, recipients, ttl: ttl() } as const;
+    const { id, rows, dues } = enqueue({ ...message, environment }, clock.now());
+    return { rows, dues, messages: [id] };
+  }
+}
+
+function refused(reply: string, reason: string): Handled {
+  return { rows: [], refusal: { reply, reason } };
+}
+
+/** What the writer calls himself. */
+function nameOf(fields: readonly Field[]): string | undefined {
+  const author = fields.find(({ name }) => name === 'from');
+  const text = author === undefined ? '' : Buffer.from(valueOf(author), 'latin1').toString();
+  const { name } = parseMailbox(text.replaceAll('\r\n', '')) ?? {};
+  return name === undefined ? undefined : decodeWords(name);
+}
+
+/** The source of messages of the kind `reply`. */
+export function createReplySource({ store, desk }: { readonly store: Store; readonly desk: Desk }): Source {
+  const edited = createEditedSource({
+    store,
+    desk,
+    edit(header, { id, domain, created_at: date, source: json }) {
+      const { notification, to, name, recipients } = source.parse(JSON.parse(json));
+      // Its answer goes the other way.
+      const back = { message: notification, to: to === 'visitor' ? 'owner' : 'visitor' } as const;
+      return relayHeader(header, {
+        from: { name, address: replyAddress(back, domain, desk.secret) },
+        to: recipients.map((address) => ({ address })),
+        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+        date,
+      });
+    },
+  });
+  return {
+    async prepare(message, kept) {
+      const { domain, tenant } = message;
+      if ((await domainStatus(store, tenant, domain)) === 'failed') {
+        throw new Error(
+          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`,
+        );
+      }
+      return edited.prepare(message, kept);
+    },
+  };
+}
