@@ -5,6 +5,7 @@ import type { Log } from '../lib/log.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import type { Store } from '../store/store.ts';
 import { createAccept, type AcceptParts } from './accept.ts';
+import { judgeInTurn } from './judge-in-turn.ts';
 import { decideRecipient, type Decision, type Directory } from './recipients.ts';
 import { createRecorder } from './record.ts';
 import type { SmtpDoor } from './session-parts.ts';
@@ -45,7 +46,7 @@ export function createSmtpDoor(parts: DoorParts): SmtpDoor {
       clock,
       log,
       record,
-      accept: createAccept({ ...parts, record }),
+      accept: createAccept({ ...parts, judge: judgeInTurn(parts.judge), record }),
       limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
     },
     outage: () =>
