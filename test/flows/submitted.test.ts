@@ -52,6 +52,38 @@ test('what a program submits leaves signed for its domain, and the API shows it'
   });
 });
 
+test('what a test key submits is captured, and its bytes are shown', async () => {
+  const files = selfSignedCertificate(['mail.postern.test'], systemClock.now());
+  const world = await startTestWorld({
+    server: {
+      server: { smtp: { listen: [], submission: { listen: ['127.0.0.1:0'], enabled: true } } },
+      tls: { mode: 'files', files },
+    },
+  });
+  const key = await testKey(world.daemon.store, { tenant: OPERATOR, environment: 'test' });
+  const transport = nodemailer.createTransport({
+    host: '127.0.0.1',
+    port: world.daemon.smtp[0]?.port ?? 0,
+    tls: { rejectUnauthorized: false },
+    auth: { user: 'apikey', pass: key.value },
+  });
+  const mail = { from: 'shop@example.test', to: 'ana@inbox.test', subject: 'x', text: 'Hello' };
+  const { response } = await transport.sendMail(mail);
+  const path = `${world.url}/email/${response.split(' ').at(-1)}`;
+  const status = async () => {
+    const shown = (await (await fetch(path, { headers: key.headers })).json()) as { status: string };
+    return shown.status;
+  };
+  await expect.poll(status, { timeout: 10_000 }).toBe('captured');
+  const { source, size } = (await (await fetch(`${path}/source`, { headers: key.headers })).json()) as {
+    source: string;
+    size: number;
+  };
+  expect(source).toHaveLength(size);
+  expect(source).toMatch(/^DKIM-Signature: [^]*\r\nFrom: shop@example\.test\r\n[^]*\r\n\r\nHello\r\n$/);
+  expect(world.mx.mails.list()).toEqual([]);
+});
+
 test('there is no such door unless told', async () => {
   const world = await startTestWorld();
   expect(world.daemon.smtp).toHaveLength(1);

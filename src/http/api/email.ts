@@ -1,8 +1,8 @@
 /** Mail that programs send: accepted as a whole or not at all, and shown with all that became of it. */
 import { z } from 'zod';
-import { bodyChunk, countTransactional, selectTransactional } from '../../store/messages.ts';
-import type { Store } from '../../store/store.ts';
+import { countTransactional, selectTransactional } from '../../store/messages.ts';
 import type { NewEmail } from '../../transactional/email.ts';
+import { finishedBytes } from '../../transactional/finished.ts';
 import type { Planned } from '../../transactional/send.ts';
 import { sentInFull, sentMessages } from '../../transactional/sent.ts';
 import { json } from '../answer.ts';
@@ -123,8 +123,10 @@ export function emailRoutes(parts: EmailParts): Route[] {
       async handle({ principal, params: { id } }) {
         const message = await findOwn(id, principal, store);
         if (!isMessage(message)) return message;
-        if (message.body !== 'stored') return refuse('NOT_FOUND', { message: 'The finished mail is not kept.' });
-        return json({ id, size: message.size, source: await readSource(store, id) });
+        const bytes = await finishedBytes(store, message);
+        if (bytes === undefined) return refuse('NOT_FOUND', { message: 'The finished mail is not kept.' });
+        // Ours are ASCII, but for addresses that are UTF-8 themselves; what programs submit may be anything.
+        return json({ id, size: message.size, source: bytes.toString() });
       },
     }),
     defineRoute({
@@ -147,14 +149,4 @@ export function emailRoutes(parts: EmailParts): Route[] {
 
 function acceptedOf({ id, messageId }: Planned, email: NewEmail | undefined): z.input<typeof accepted> {
   return { id, status: 'queued', to: email?.to.map(({ address }) => address) ?? [], message_id: messageId };
-}
-
-/** Ours are ASCII, but for addresses that are UTF-8 themselves. */
-async function readSource(store: Store, id: string): Promise<string> {
-  const pieces: Uint8Array[] = [];
-  for (;;) {
-    const piece = await bodyChunk(store, id, pieces.length);
-    if (piece === undefined) return Buffer.concat(pieces).toString();
-    pieces.push(piece);
-  }
 }
