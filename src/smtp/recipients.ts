@@ -108,7 +108,7 @@ function atDomain(address: Address, directory: Directory): Decision {
   if (typeof route === 'object') return follow(address, ours, directory);
   // RFC 5321 §4.5.1, RFC 2142: somebody must be there.
   if (local === 'postmaster' || local === 'abuse') {
-    return { kind: 'forward', targets: [ownerOf(domain, snapshot)], ...ours };
+    return toPerson(ownerOf(domain, snapshot), ours, directory);
   }
   if (route === 'discard') return { kind: 'discard', ...ours };
   return unknown(ours, route === 'reject' ? 'rejected' : 'unknown_recipient');
@@ -149,9 +149,16 @@ function ownerOf({ project }: Domain, { server }: Snapshot): string {
   return project.config.project.owner ?? project.contact ?? server.server.operator;
 }
 
-function toOperator(original: string, { snapshot }: Directory): Accepted {
-  const { hostname: domain, operator } = snapshot.server.server;
-  return { kind: 'forward', original, domain, tenant: OPERATOR, targets: [operator] };
+function toOperator(original: string, directory: Directory): Accepted {
+  const { hostname: domain, operator } = directory.snapshot.server.server;
+  return toPerson(operator, { original, domain, tenant: OPERATOR }, directory);
+}
+
+/** Whoever is responsible may well live at a domain that is forwarded here. */
+function toPerson(address: string, ours: Ours, directory: Directory): Accepted {
+  const start = parseAddress(address);
+  const decision = start && follow(start, ours, directory);
+  return decision?.kind === 'forward' ? decision : { kind: 'forward', targets: [address], ...ours };
 }
 
 function relayDenied(ours?: Ours): Refused {
