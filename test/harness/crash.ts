@@ -2,10 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
-import { openAppliance, type Appliance } from './binary.ts';
+import { openAppliance, PROJECT, type Appliance } from './binary.ts';
 import { startCatcher, type Catcher } from './catcher.ts';
 import { until } from './child.ts';
-import { startLoad, type Kind, type Tally } from './load.ts';
+import { startLoad, type Kind, type Load, type Tally } from './load.ts';
+import { REFUSALS, startSmtpLoad, type MailKind } from './smtp-load.ts';
 
 const CONNECTIONS = 8;
 /** Of the kills, in a hundred: before the daemon is ready. */
@@ -13,17 +14,51 @@ const EARLY = 25;
 /** From which spans the moments are taken, ms: since the launch (a start takes about that long), or since it is ready. */
 const MOMENTS = { launched: 1000, ready: 500 };
 
+const INFO = 'info@forms.test';
+
+export interface Crashes {
+  readonly crashes: number;
+  readonly seed: number;
+}
+
+/** What goes on while it is killed. */
+interface Traffic {
+  begin(appliance: Appliance): Load;
+  /** With what the refusable of it is refused. */
+  readonly refusals: readonly number[];
+}
+
 /**
  * kill -9 at `crashes` moments that `seed` chooses, while visitors send forms all the time. Then every submission that was
  * answered with 200 has arrived, none that was refused has, and what came twice is what the RFC allows: the one message
  * that was in flight on each connection when the daemon died, the same to the letter of its id.
  */
-export async function expectToSurvive({ crashes, seed }: { crashes: number; seed: number }): Promise<void> {
+export function expectToSurvive(crashes: Crashes): Promise<void> {
+  return survive(crashes, {
+    begin: ({ formUrl }) => startLoad({ url: formUrl, connections: CONNECTIONS, kind: kindOf }),
+    refusals: [400, 413],
+  });
+}
+
+/** The same while mail comes in that is forwarded, and 250 is the promise. */
+export function expectMailToSurvive(crashes: Crashes): Promise<void> {
+  return survive(crashes, {
+    begin: ({ smtpPort: port }) =>
+      startSmtpLoad({ port, connections: CONNECTIONS, to: INFO, nobody: 'nobody@forms.test', kind: mailKindOf }),
+    refusals: REFUSALS,
+  });
+}
+
+async function survive({ crashes, seed }: Crashes, { begin, refusals }: Traffic): Promise<void> {
   const catcher = await startCatcher();
-  const appliance = await openAppliance({ deliverTo: catcher.port });
+  const appliance = await openAppliance({
+    deliverTo: catcher.port,
+    server: { limits: { requests_per_minute_per_address: 1_000_000_000, smtp: { errors: 1_000_000_000 } } },
+  });
+  await appliance.writeProject(withForwarding());
   await (await appliance.startVerified()).end('SIGKILL');
   const random = randomFrom(seed);
-  const load = startLoad({ url: appliance.formUrl, connections: CONNECTIONS, kind: kindOf });
+  const load = begin(appliance);
   for (let i = 0; i < crashes; i++) {
     const run = await appliance.launch();
     const since = random() * 100 < EARLY ? 'launched' : 'ready';
@@ -33,12 +68,27 @@ export async function expectToSurvive({ crashes, seed }: { crashes: number; seed
   }
   await load.stop();
   await drain(appliance, { catcher, load });
-  expect(loss(catcher, load), `seed ${seed}`).toEqual({ lost: [], refusedYetSent: [], otherRefusals: [] });
+  const nothing = { lost: [], refusedYetSent: [], otherRefusals: [] };
+  expect(loss(catcher, { ...load, refusals }), `seed ${seed}`).toEqual(nothing);
   expect(doubles(catcher), `seed ${seed}`).toEqual({ tooMany: [], changed: [] });
   expect(integrityOf(appliance)).toBe('ok');
   // Else the test has shown nothing.
   expect(load.accepted.size).toBeGreaterThan(crashes);
   expect(load.refused.size).toBeGreaterThan(0);
+}
+
+/** One address takes mail, and passes it on. */
+function withForwarding(): object {
+  const domains = Object.entries(PROJECT.domains).map(([name, domain]) => {
+    return [name, { ...domain, forwarding: { [INFO]: 'ana@inbox.test' } }];
+  });
+  return { ...PROJECT, domains: Object.fromEntries(domains) as object };
+}
+
+function mailKindOf(n: number): MailKind {
+  if (n % 20 === 7) return 'large';
+  if (n % 40 === 17) return 'to nobody';
+  return n % 40 === 27 ? 'with a bare newline' : 'plain';
 }
 
 function kindOf(n: number): Kind {
@@ -56,12 +106,12 @@ async function drain(appliance: Appliance, { catcher, load }: { catcher: Catcher
   expect(await run.end('SIGTERM')).toBe(0);
 }
 
-function loss(catcher: Catcher, { accepted, refused }: Tally) {
+function loss(catcher: Catcher, { accepted, refused, refusals }: Tally & Pick<Traffic, 'refusals'>) {
   const arrived = new Set(catcher.mails.map(({ reference }) => reference));
   return {
     lost: [...accepted].filter((reference) => !arrived.has(reference)),
     refusedYetSent: [...refused.keys()].filter((reference) => arrived.has(reference)),
-    otherRefusals: [...refused].filter(([, status]) => status !== 400 && status !== 413),
+    otherRefusals: [...refused].filter(([, status]) => !refusals.includes(status)),
   };
 }
 
