@@ -1,4 +1,5 @@
 /** Forms of every kind in one shape: those of domains and collections, and those that the API made by themselves. */
+import { parseAddress } from '../lib/addresses.ts';
 import { routeOf } from './forwarding.ts';
 import { freeze, freezeMap } from './freeze.ts';
 import type { CollectionConfig, DomainConfig, FormConfig, ProjectConfig, ServerConfig } from './schema.ts';
@@ -90,12 +91,23 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
   return freezeMap(forms.map((form) => [form.key, form]));
 }
 
+/**
+ * The form's `to`, else what forwarding says of its key, else the owner. An address of the domain itself is followed to
+ * where forwarding leads: its mail would only come back to this host, which no message may.
+ */
 function recipients(key: string, form: FormConfig, { name, config, project, server }: DomainPlace): readonly string[] {
-  if (form.to !== undefined) return form.to;
   const route = routeOf(config.forwarding, name, key);
-  return typeof route === 'object'
-    ? route
-    : [project.config.project.owner ?? project.contact ?? server.server.operator];
+  const owner = project.config.project.owner ?? project.contact ?? server.server.operator;
+  const named = form.to ?? (typeof route === 'object' ? route : [owner]);
+  return [...new Set(named.flatMap((address) => followed(address, config.forwarding)))];
+}
+
+/** Where the mail of an address goes within one map of forwarding; loops in it were refused when it was read. */
+function followed(address: string, forwarding: DomainConfig['forwarding']): readonly string[] {
+  const { local = '', domain = '' } = parseAddress(address) ?? {};
+  const route = routeOf(forwarding, domain, local);
+  if (typeof route !== 'object' || route.includes(address)) return [address];
+  return route.flatMap((target) => followed(target, forwarding));
 }
 
 export interface NewCollection extends Pick<Collection, 'name' | 'tenant' | 'project' | 'config'> {

@@ -40,7 +40,7 @@ describe('server.yml', () => {
     const config = server(SERVER);
     expect(config.server).toMatchObject({ hostname: 'mail.example.net', operator: 'ops@example.net', watch: true });
     expect(config.delivery.retry.slice(0, 3)).toEqual([300_000, 600_000, 1_200_000]);
-    expect(config.delivery.expire).toEqual({ default: 432_000_000, acknowledgment: 86_400_000 });
+    expect(config.delivery.expire).toEqual({ default: 432_000_000, acknowledgment: 86_400_000, dsn: 172_800_000 });
     expect(config.limits).toMatchObject({ field: 65_536, message: 26_214_400 });
   });
 

@@ -29,6 +29,15 @@ domains: { example.com: { forwarding: ${forwarding}, forms: { ${id}: ${keys} } }
 describe('the recipients of a form', () => {
   test.each([
     ['its own', 'contact', { keys: '{ to: a@x.org }', forwarding: '{ contact@example.com: b@x.org }' }, ['a@x.org']],
+    [
+      'where its own domain forwards it to',
+      'contact',
+      {
+        keys: '{ to: a@example.com }',
+        forwarding: '{ a@example.com: [b@example.com, c@x.org], b@example.com: d@x.org }',
+      },
+      ['d@x.org', 'c@x.org'],
+    ],
     ['a list', 'contact', { keys: '{ to: [a@x.org, b@x.org] }' }, ['a@x.org', 'b@x.org']],
     [
       'those of its address',
