@@ -89,7 +89,10 @@ interface Place {
   readonly takesMail: boolean;
 }
 
-async function writeServer({ folder, port, smtpPort, dns, deliverTo, takesMail }: Place, recheck: string): Promise<void> {
+async function writeServer(
+  { folder, port, smtpPort, dns, deliverTo, takesMail }: Place,
+  recheck: string,
+): Promise<void> {
   const config = {
     server: {
       hostname: HOSTNAME,
