@@ -209,14 +209,17 @@ async function compose(
     ...(extra === undefined ? {} : { extra }),
   });
   const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
+  // Together: what each of them has in progress may take as long.
+  const doors: { close(graceMs: number): Promise<void> }[] = [http];
+  ending.push(async () => {
+    await Promise.all(doors.map((door) => door.close(GRACE_MS)));
+  });
   const around = { server, snapshot, store, clock, log, resolver };
   const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
-  ending.push(async () => {
-    await Promise.all([http.close(GRACE_MS), inbound.close(GRACE_MS)]);
-  });
+  doors.push(inbound);
   const account = { authenticator, takeAccount: accounts.take, used: usage.used };
   const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
-  ending.push(() => submission.close(GRACE_MS));
+  doors.push(submission);
   if (server.server.roles.includes('delivery')) {
     const stop = webhooks.start();
     ending.push(() => stop(GRACE_MS));

@@ -108,7 +108,13 @@ export function createListener(options: ListenerOptions): SmtpListener {
       const bound: ListenPlace[] = [];
       for (const place of places) {
         const server = new Door({ ...options, parts, certificate });
-        bound.push(await bind(server, place));
+        bound.push(
+          await bind(server, place).catch(async (error: unknown) => {
+            // Where one is taken none listens.
+            await Promise.all(servers.map((other) => other.shut()));
+            throw error;
+          }),
+        );
         server.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
         servers.push(server);
       }

@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { freePort } from '../harness/child.ts';
 import { HOSTNAME, SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
 
 const MINUTE = 60_000;
@@ -257,6 +258,14 @@ describe('the PROXY protocol', () => {
     silent.write('EHLO client.test\r\n');
     expect(await silent.reply()).toBe('closed');
   });
+});
+
+test('an address that is taken is an error that names it, and leaves nothing listening', async () => {
+  const door = await startSmtpDoor();
+  const free = await freePort();
+  const places = [free, door.port].map((port) => ({ host: '127.0.0.1', port }));
+  await expect(door.listener.listen(places)).rejects.toThrow(`cannot listen for mail on 127.0.0.1:${door.port}`);
+  await expect(SmtpClient.raw(free)).rejects.toThrow('ECONNREFUSED');
 });
 
 describe('a stop', () => {
