@@ -23,7 +23,9 @@ export function parsePath(verb: string, line: string): PathCommand | undefined {
   const parameters = rest.slice(end + 1);
   if (parameters !== '' && !parameters.startsWith(' ')) return undefined;
   const address = rest.slice(1, end).replace(ROUTE, '');
-  const { args, duplicate } = readParameters(parameters);
+  const read = readParameters(parameters);
+  if (read === undefined) return undefined;
+  const { args, duplicate } = read;
   if (Object.values(args).some((value) => typeof value === 'string' && CONTROL.test(value))) return undefined;
   return {
     address,
@@ -46,13 +48,19 @@ function pathEnd(rest: string): number | undefined {
   return undefined;
 }
 
-function readParameters(text: string): { args: Record<string, string | true>; duplicate: string | undefined } {
+interface Parameters {
+  readonly args: Record<string, string | true>;
+  readonly duplicate: string | undefined;
+}
+
+/** Undefined where something stands there that is none, such as a second path. */
+function readParameters(text: string): Parameters | undefined {
   const args: Record<string, string | true> = {};
   let duplicate: string | undefined;
-  for (const parameter of text.split(' ')) {
+  for (const parameter of text.split(' ').filter((each) => each !== '')) {
     const [name = '', ...value] = parameter.split('=');
     const key = name.toUpperCase();
-    if (!/^[A-Z0-9][A-Z0-9-]*$/.test(key)) continue;
+    if (!/^[A-Z0-9][A-Z0-9-]*$/.test(key)) return undefined;
     if (Object.hasOwn(args, key)) duplicate = key;
     args[key] = value.length === 0 ? true : decodeXtext(value.join('='));
   }
