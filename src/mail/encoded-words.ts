@@ -7,7 +7,7 @@ const BETWEEN = /^[ \t\r\n]*$/;
 /** Latin-1 text of a header, one character a byte, as its reader sees it. What cannot be decoded stays as it is. */
 export function decodeWords(text: string): string {
   let decoded = '';
-  let pending: { charset: string; bytes: Buffer[] } | undefined;
+  let pending: Pending | undefined;
   let at = 0;
   for (const [word, charset = '', encoding = '', content = ''] of text.matchAll(WORD)) {
     const start = text.indexOf(word, at);
@@ -19,18 +19,27 @@ export function decodeWords(text: string): string {
     }
     if (!joins) decoded += decodeRaw(gap);
     // A character may be cut in two by the words' end, against the rules.
-    pending ??= { charset: charset.toLowerCase(), bytes: [] };
+    pending ??= { charset: charset.toLowerCase(), bytes: [], written: '' };
+    pending.written += joins && pending.written !== '' ? gap + word : word;
     pending.bytes.push(encoding.toLowerCase() === 'b' ? Buffer.from(content, 'base64') : fromQ(content));
     at = start + word.length;
   }
   return decoded + (pending === undefined ? '' : decodeBytes(pending)) + decodeRaw(text.slice(at));
 }
 
-function decodeBytes({ charset, bytes }: { charset: string; bytes: readonly Buffer[] }): string {
+/** Words of one character set that are read together. */
+interface Pending {
+  readonly charset: string;
+  readonly bytes: Buffer[];
+  /** As they stand. */
+  written: string;
+}
+
+function decodeBytes({ charset, bytes, written }: Pending): string {
   try {
     return new TextDecoder(charset).decode(Buffer.concat(bytes));
   } catch {
-    return decodeRaw(Buffer.concat(bytes).toString('latin1'));
+    return decodeRaw(written);
   }
 }
 

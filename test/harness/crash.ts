@@ -66,15 +66,17 @@ async function survive({ crashes, seed }: Crashes, { begin, refusals }: Traffic)
     await sleep(random() * MOMENTS[since]); // the moment is the point
     expect(await run.end('SIGKILL'), `run ${i} of seed ${seed} ended by itself: ${run.output()}`).toBe(null);
   }
+  // However busy the machine is, something was promised before the last one.
+  const last = await appliance.launch();
+  await last.ready();
+  await until('enough was accepted', () => load.accepted.size > crashes && load.refused.size > 0);
+  await last.end('SIGKILL');
   await load.stop();
   await drain(appliance, { catcher, load });
   const nothing = { lost: [], refusedYetSent: [], otherRefusals: [] };
   expect(loss(catcher, { ...load, refusals }), `seed ${seed}`).toEqual(nothing);
   expect(doubles(catcher), `seed ${seed}`).toEqual({ tooMany: [], changed: [] });
   expect(integrityOf(appliance)).toBe('ok');
-  // Else the test has shown nothing.
-  expect(load.accepted.size).toBeGreaterThan(crashes);
-  expect(load.refused.size).toBeGreaterThan(0);
 }
 
 /** One address takes mail, and passes it on. */
