@@ -2,24 +2,13 @@
 import type { RevisionOf } from '../access/revisions.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import type { Conversation } from '../mail/relay.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import { submissionToMail } from '../store/submissions.ts';
 import { emailOf, replyToOf } from './fields.ts';
 import { formOf } from './source.ts';
 import { readControl, readFields, readNotificationSource } from './stored.ts';
-
-export interface Conversation {
-  readonly tenant: string;
-  readonly domain: string;
-  readonly submission: string;
-  readonly environment: 'live' | 'test';
-  /** The form's. */
-  readonly name: string;
-  readonly visitor: string;
-  /** At least one. */
-  readonly owners: readonly string[];
-}
 
 export interface ConversationsOptions {
   readonly store: Store;

@@ -8,6 +8,19 @@ import type { Address } from '../lib/addresses.ts';
 import { fieldsOf } from './header-block.ts';
 import { mailboxHeader, type Mailbox } from './header-text.ts';
 
+/** Who talks to whom about a submission. */
+export interface Conversation {
+  readonly tenant: string;
+  readonly domain: string;
+  readonly submission: string;
+  readonly environment: 'live' | 'test';
+  /** The form's. */
+  readonly name: string;
+  readonly visitor: string;
+  /** At least one. */
+  readonly owners: readonly string[];
+}
+
 /** What a reply address says. */
 export interface ReplyTicket {
   /** The notification (`msg_…`). */

@@ -8,26 +8,13 @@ import { isAutomatic } from '../mail/automatic.ts';
 import { decodeWords } from '../mail/encoded-words.ts';
 import type { Desk } from '../mail/finish.ts';
 import { fieldsOf, splitHeader, valueOf, type Field } from '../mail/header-block.ts';
-import { relayHeader, replyAddress, type ReplyTicket } from '../mail/relay.ts';
+import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import type { Source } from '../queue/interfaces.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import { createEditedSource } from './edited-source.ts';
 import type { Handled, Incoming, Intake } from './interfaces.ts';
-
-/** Who talks to whom about a submission. */
-export interface Conversation {
-  readonly tenant: string;
-  readonly domain: string;
-  readonly submission: string;
-  readonly environment: 'live' | 'test';
-  /** The form's. */
-  readonly name: string;
-  readonly visitor: string;
-  /** At least one. */
-  readonly owners: readonly string[];
-}
 
 export interface ReplyRelayParts {
   readonly clock: Clock;

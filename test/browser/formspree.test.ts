@@ -2,30 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { startSite, useBrowser } from '../harness/browser.ts';
-import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
-import { testKey } from '../harness/keys.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { formWorld, type FormWorld } from '../harness/form-world.ts';
 
 const openBrowser = useBrowser();
 const SCRIPT = new URL('../../node_modules/@formspree/ajax/dist/global.js', import.meta.url);
-
-interface FormWorld extends TestWorld {
-  /** `frm_…` of a form made by the API; its mail goes to owner@inbox.test. */
-  readonly form: string;
-}
-
-async function formWorld(settings: object = {}): Promise<FormWorld> {
-  const world = await startTestWorld();
-  const { headers } = await testKey(world.daemon.store, { tenant: OPERATOR });
-  const response = await fetch(`${world.url}/api/forms`, {
-    method: 'POST',
-    headers: { ...headers, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ name: 'Contact', to: 'owner@inbox.test', subject: 'From the site', ...settings }),
-  });
-  expect(response.status).toBe(200);
-  const { id } = (await response.json()) as { id: string };
-  return { ...world, form: id };
-}
 
 describe('@formspree/ajax in Chromium, cross-origin', () => {
   async function open(world: FormWorld) {

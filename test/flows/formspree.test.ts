@@ -1,27 +1,7 @@
 /** The published client of Formspree, unchanged, pointed at this server. The one for pages is tried in test/browser. */
 import { createClient, isSubmissionError } from '@formspree/core';
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
-import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
-import { testKey } from '../harness/keys.ts';
-
-interface FormWorld extends TestWorld {
-  /** `frm_…` of a form made by the API; its mail goes to owner@inbox.test. */
-  readonly form: string;
-}
-
-async function formWorld(settings: object = {}): Promise<FormWorld> {
-  const world = await startTestWorld();
-  const { headers } = await testKey(world.daemon.store, { tenant: OPERATOR });
-  const response = await fetch(`${world.url}/api/forms`, {
-    method: 'POST',
-    headers: { ...headers, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ name: 'Contact', to: 'owner@inbox.test', subject: 'From the site', ...settings }),
-  });
-  expect(response.status).toBe(200);
-  const { id } = (await response.json()) as { id: string };
-  return { ...world, form: id };
-}
+import { formWorld } from '../harness/form-world.ts';
 
 describe('@formspree/core', () => {
   test('sends, and reads what is wrong with which field', async () => {
