@@ -16,6 +16,6 @@ process.once('message', (order: BundleOrder) => {
     'bundle' in order
       ? { read: readBundle(order.bundle, checkTemplates) }
       : { located: locateIn(order.yaml, order.findings) };
-  process.send?.(reply);
-  process.disconnect();
+  // Before all of it has gone out, the end of the connection would cut off what a pipe does not hold.
+  process.send?.(reply, undefined, undefined, () => process.disconnect());
 });

@@ -8,6 +8,7 @@ import { formatProblem } from './config/problem.ts';
 import type { ServerConfig } from './config/schema.ts';
 import { createConfigSource, type ConfigSource } from './config/source.ts';
 import { watchConfig } from './config/watch.ts';
+import { keepCertificate, readCertificate, type CertificateKeeper, type KeeperParts } from './lib/certificate.ts';
 import type { Clock } from './lib/clock.ts';
 import { UserError } from './lib/errors.ts';
 import type { Log } from './lib/log.ts';
@@ -52,6 +53,15 @@ export function openConfig({ file, server, reading, reader, store, clock, log }:
       standings: (names) => standingsOf(store, names),
     },
   });
+}
+
+/** The certificate of `tls`; undefined where there is none. Throws UserError where it cannot be used. */
+export async function openCertificate(
+  { tls }: ServerConfig,
+  parts: KeeperParts,
+): Promise<CertificateKeeper | undefined> {
+  if (tls.mode === 'off' || tls.files === null) return undefined;
+  return keepCertificate(await readCertificate(tls.files), parts);
 }
 
 export interface Watching {

@@ -1,5 +1,5 @@
 /** The SMTP door, composed: what the daemon starts beside HTTP where its roles say so. */
-import { createSecretKey } from 'node:crypto';
+import { createSecretKey, randomBytes } from 'node:crypto';
 import type { Domains } from './access/domains.ts';
 import type { Limits } from './access/limits.ts';
 import type { RevisionOf } from './access/revisions.ts';
@@ -8,27 +8,30 @@ import type { Snapshot } from './config/snapshot.ts';
 import { mailauthResolver } from './dns/mailauth.ts';
 import type { Resolver } from './dns/resolver.ts';
 import { createConversations } from './forms/relay.ts';
-import { parseListenAddress } from './http/listen.ts';
+import type { CertificateKeeper } from './lib/certificate.ts';
 import type { Clock } from './lib/clock.ts';
+import { parseListenAddress, type Bind, type ListenAddress } from './lib/listen.ts';
 import type { Log } from './lib/log.ts';
 import { authenticate } from './mail/authenticate.ts';
 import { openReturnPath } from './mail/bounce.ts';
+import { createMemory } from './mail/checks.ts';
 import { receivedLine } from './mail/received.ts';
 import { openReplyAddress } from './mail/relay.ts';
 import { openSrs } from './mail/srs.ts';
 import { dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
+import type { DoorPlace } from './queue/route.ts';
 import { createBounceReading } from './smtp/bounce-reading.ts';
 import { createBounces } from './smtp/bounces.ts';
-import { readCertificate, renewCertificate } from './smtp/certificate.ts';
 import { createSmtpDoor } from './smtp/door.ts';
 import type { Judge } from './smtp/interfaces.ts';
-import { createListener, type ListenPlace } from './smtp/listener.ts';
+import { createListener } from './smtp/listener.ts';
 import type { Directory } from './smtp/recipients.ts';
 import { createReportReader } from './smtp/report-reader.ts';
 import { createReplyRelay } from './smtp/reply-relay.ts';
 import type { SmtpDoor } from './smtp/session-parts.ts';
 import { openSrsKeys, type SrsKeys } from './smtp/srs-keys.ts';
 import { sweepInbound } from './smtp/sweep.ts';
+import type { SmtpTallies } from './smtp/tallies.ts';
 import type { FreeSpace } from './store/free-space.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
@@ -45,33 +48,42 @@ export interface InboundParts {
   readonly freeSpace: FreeSpace;
   readonly limits: Pick<Limits, 'take'>;
   readonly revisionOf: RevisionOf;
+  /** STARTTLS is not offered without one. */
+  readonly certificate: CertificateKeeper | undefined;
+  readonly bind: Bind;
+  readonly tallies: SmtpTallies;
   /** There is mail to send. */
   readonly wake: () => void;
 }
 
 export interface Inbound {
-  readonly addresses: readonly ListenPlace[];
+  readonly addresses: readonly ListenAddress[];
+  /** The first of them, as our own mail finds it. */
+  readonly door: DoorPlace | undefined;
   /** What it does by the clock. */
   readonly jobs: Readonly<Record<string, () => Promise<void>>>;
   /** Takes no more connections, lets transactions end for `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
 
+const CLOSED: Inbound = { addresses: [], door: undefined, jobs: {}, close: () => Promise.resolve() };
+
 /** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
 const JUDGING_MS = 10_000;
 
 /** Listens, where this daemon has the role. Throws UserError where it cannot. */
 export async function openInbound(parts: InboundParts): Promise<Inbound> {
-  const { server, snapshot, store, clock, log } = parts;
+  const { server, snapshot, store, clock, log, certificate, bind } = parts;
   const sweep = sweepInbound({ store, clock, keep: () => snapshot().server.retention.events });
-  if (!server.server.roles.includes('smtp')) return { addresses: [], jobs: {}, close: () => Promise.resolve() };
-  const certificate =
-    server.tls.mode === 'files' && server.tls.files ? await readCertificate(server.tls.files) : undefined;
+  if (!server.server.roles.includes('smtp')) return CLOSED;
   const srs = await openSrsKeys({ store, clock });
+  const mark = randomBytes(24).toString('base64url');
   const listener = createListener({
     clock,
     log,
     certificate,
+    bind,
+    tallies: parts.tallies,
     settings() {
       const { server, limits, inbound } = snapshot().server;
       return {
@@ -82,16 +94,16 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
       };
     },
     door: createDoor(parts, await openDirectory(parts, srs)),
+    mark,
   });
   const addresses = await listener.listen(server.server.smtp.listen.map(parseListenAddress));
-  const renew =
-    certificate &&
-    renewCertificate(certificate, { log, files: () => snapshot().server.tls.files, renew: listener.renew });
+  const [first] = addresses;
   const reader = createReportReader({ clock, log });
   const bounces = createBounceReading({ ...parts, config: () => snapshot().server, reader });
   return {
     addresses,
-    jobs: { inbound: sweep, bounces, srs: srs.renew, ...(renew === undefined ? {} : { certificate: renew }) },
+    door: first && { ...first, mark },
+    jobs: { inbound: sweep, bounces, srs: srs.renew },
     async close(graceMs) {
       await listener.close(graceMs);
       await reader.close();
@@ -99,8 +111,9 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
   };
 }
 
-async function openDirectory(
-  { snapshot, store, clock, domains }: InboundParts,
+/** What decides over recipients, as it is at each call. */
+export async function openDirectory(
+  { snapshot, store, clock, domains }: Pick<InboundParts, 'snapshot' | 'store' | 'clock' | 'domains'>,
   srs: SrsKeys,
 ): Promise<() => Directory> {
   const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
@@ -151,12 +164,23 @@ interface JudgeParts {
 /** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
 function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
   const ask = mailauthResolver(resolver);
+  const memory = createMemory();
   return async (mail) => {
-    const { ip, helo, sender } = mail;
+    const { ip, helo, sender, isOwn } = mail;
     const { server, inbound } = config();
-    const { trusted } = inbound.arc;
-    const where = { ip, helo, sender, mta: server.hostname, ask, clock, timeoutMs: JUDGING_MS, trusted };
-    const { verdicts, headers } = await authenticate(mail.pieces(), where);
-    return { headers, verdicts: writeVerdicts(verdicts), refusal: dmarcRefusal(verdicts, inbound.dmarc) };
+    const { verdicts, headers } = await authenticate(mail.pieces(), {
+      ip,
+      helo,
+      sender,
+      isOwn,
+      mta: server.hostname,
+      trusted: inbound.arc.trusted,
+      ask,
+      clock,
+      timeoutMs: JUDGING_MS,
+      memory,
+    });
+    const refusal = isOwn ? undefined : dmarcRefusal(verdicts, inbound.dmarc);
+    return { headers, verdicts: writeVerdicts(verdicts), refusal };
   };
 }

@@ -2,11 +2,12 @@
 import type { Authenticator } from './access/authenticate.ts';
 import type { Snapshot } from './config/snapshot.ts';
 import type { ServerConfig } from './config/schema.ts';
-import { parseListenAddress } from './http/listen.ts';
+import type { CertificateKeeper } from './lib/certificate.ts';
 import type { Clock } from './lib/clock.ts';
+import { parseListenAddress, type Bind, type ListenAddress } from './lib/listen.ts';
 import type { Log } from './lib/log.ts';
-import { readCertificate, renewCertificate } from './smtp/certificate.ts';
-import { createListener, type ListenPlace, type SmtpListener } from './smtp/listener.ts';
+import { createListener, type SmtpListener } from './smtp/listener.ts';
+import type { SmtpTallies } from './smtp/tallies.ts';
 import { createSubmission, type SubmissionParts } from './smtp/submission.ts';
 import type { FreeSpace } from './store/free-space.ts';
 import type { Store } from './store/store.ts';
@@ -21,12 +22,13 @@ export interface OpenSubmission extends Pick<SubmissionParts, 'takeAccount' | 'u
   readonly log: Log;
   readonly freeSpace: FreeSpace;
   readonly authenticator: Authenticator;
+  readonly certificate: CertificateKeeper | undefined;
+  readonly bind: Bind;
+  readonly tallies: SmtpTallies;
 }
 
 export interface OpenedSubmission {
-  readonly addresses: readonly ListenPlace[];
-  /** What it does by the clock. */
-  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
+  readonly addresses: readonly ListenAddress[];
   /** Takes no more connections, lets transactions end for `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
@@ -36,16 +38,14 @@ const IMPLICIT_TLS = 465;
 
 /** Listens, where this daemon has the role and is told to. Throws UserError where it cannot. */
 export async function openSubmission(parts: OpenSubmission): Promise<OpenedSubmission> {
-  const { server, snapshot, clock, log } = parts;
+  const { server, snapshot, clock, log, certificate, bind } = parts;
   const { listen, enabled } = server.server.smtp.submission;
-  const { files } = server.tls;
-  if (!enabled || files === null || !server.server.roles.includes('smtp')) {
-    return { addresses: [], jobs: {}, close: () => Promise.resolve() };
+  if (!enabled || certificate === undefined || !server.server.roles.includes('smtp')) {
+    return { addresses: [], close: () => Promise.resolve() };
   }
-  const certificate = await readCertificate(files);
   const submission = createSubmission({ ...parts, submissions: createSubmissions(parts.store) });
   const listeners: SmtpListener[] = [];
-  const addresses: ListenPlace[] = [];
+  const addresses: ListenAddress[] = [];
 
   async function close(graceMs: number): Promise<void> {
     await Promise.all(listeners.map((listener) => listener.close(graceMs)));
@@ -61,7 +61,16 @@ export async function openSubmission(parts: OpenSubmission): Promise<OpenedSubmi
     for (const secure of [false, true]) {
       const places = listen.map(parseListenAddress).filter(({ port }) => (port === IMPLICIT_TLS) === secure);
       if (places.length === 0) continue;
-      const listener = createListener({ ...submission, clock, log, certificate, secure, settings });
+      const listener = createListener({
+        ...submission,
+        clock,
+        log,
+        certificate,
+        bind,
+        tallies: parts.tallies,
+        secure,
+        settings,
+      });
       listeners.push(listener);
       addresses.push(...(await listener.listen(places)));
     }
@@ -69,12 +78,5 @@ export async function openSubmission(parts: OpenSubmission): Promise<OpenedSubmi
     await close(0);
     throw error;
   }
-  const renew = renewCertificate(certificate, {
-    log,
-    files: () => snapshot().server.tls.files,
-    renew: (renewed) => {
-      for (const listener of listeners) listener.renew(renewed);
-    },
-  });
-  return { addresses, jobs: { submissionCertificate: renew }, close };
+  return { addresses, close };
 }

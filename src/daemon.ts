@@ -2,12 +2,11 @@
  * The composition root: the only place that makes long-lived things and knows them all. It starts them in the order in
  * which they need each other and ends them in the opposite one; where a start fails, what had started is ended.
  */
-import { createSecretKey } from 'node:crypto';
 import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthenticator } from './access/authenticate.ts';
 import { createDomains, type Domains } from './access/domains.ts';
-import { adoptHostKey } from './access/host-key.ts';
+import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createLimits } from './access/limits.ts';
 import { createRevisions } from './access/revisions.ts';
@@ -18,16 +17,19 @@ import { createBundleReader } from './bundle-reader.ts';
 import { findServerFile } from './config/files.ts';
 import type { Reading } from './config/load.ts';
 import { machineSecrets } from './config/secrets.ts';
-import type { ServerConfig } from './config/schema.ts';
 import type { Snapshot } from './config/snapshot.ts';
 import type { Reload } from './config/source.ts';
-import { openConfig, readServer, startWatching } from './configuration.ts';
+import { openCertificate, openConfig, readServer, startWatching } from './configuration.ts';
+import { openDelivery } from './daemon-delivery.ts';
+import { openExplain } from './daemon-explain.ts';
+import { openMetrics } from './daemon-metrics.ts';
 import { openInbound } from './daemon-smtp.ts';
 import { openSubmission } from './daemon-submission.ts';
-import { startDelivery } from './delivery.ts';
-import { startDeliveryThread, type RemoteDelivery } from './delivery-remote.ts';
+import { openTransactional } from './daemon-transactional.ts';
+import { createPolicyFetch } from './dns/policy-fetch.ts';
 import { refusesMail } from './dns/refuses-mail.ts';
 import { createResolver, type Resolver } from './dns/resolver.ts';
+import { createDoctor } from './doctor/doctor.ts';
 import { createEventCounts } from './events/counts.ts';
 import { forgetOldEvents } from './events/forget.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
@@ -35,22 +37,23 @@ import { adoptForms } from './forms/adopt.ts';
 import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
+import { openBackups } from './store/backup.ts';
 import { watchFreeSpace } from './store/free-space.ts';
-import type { ListenAddress } from './http/listen.ts';
-import { createMetrics } from './http/metrics.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
 import { startJobs } from './jobs.ts';
 import { systemClock, type Clock } from './lib/clock.ts';
 import { errorFields } from './lib/errors.ts';
+import { inheritedSockets } from './lib/inherited.ts';
+import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
-import { createStore } from './store/database.ts';
+import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
 import { systemMail } from './queue/system-mail.ts';
+import { retentionJobs } from './retention.ts';
+import { createSmtpTallies } from './smtp/tallies.ts';
 import { saveOperator } from './store/revisions.ts';
-import { obtainSecret } from './store/secrets.ts';
 import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
-import { createTransactional } from './transactional/send.ts';
 import { version } from './version.ts';
 import { openWebhooks } from './webhooks.ts';
 
@@ -70,6 +73,11 @@ export interface Daemon {
   readonly smtp: readonly ListenAddress[];
   readonly domains: Domains;
   readonly store: Store;
+  readonly log: Log;
+  /** What keeps the queue from moving, in words; undefined while it moves. */
+  queueProblem(): string | undefined;
+  /** Whether only a new start would help. */
+  isStuck(): boolean;
   snapshot(): Snapshot;
   /** Reads the configuration again, as SIGHUP does. */
   reload(): Promise<Reload>;
@@ -100,8 +108,9 @@ async function compose(
   ending: (() => Promise<void>)[],
 ): Promise<Omit<Daemon, 'close'>> {
   const { clock = systemClock } = parts;
-  const reading: Reading = { secrets: machineSecrets(process.env), checkTemplates };
-  const file = await findServerFile(configFile, process.env);
+  const { env } = process;
+  const reading: Reading = { secrets: machineSecrets(env), checkTemplates };
+  const file = await findServerFile(configFile, env);
   const reader = createBundleReader(clock);
   const server = await readServer(file, reading);
   const log = parts.log ?? createLog(server.log);
@@ -111,6 +120,8 @@ async function compose(
   await saveOperator(store, server.server.operator, clock.now());
   const config = await openConfig({ file, server, reading, reader, store, clock, log });
   const snapshot = config.current;
+  const certificate = await openCertificate(server, { log, files: () => snapshot().server.tls.files });
+  const sockets = inheritedSockets(env, process.pid);
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
   const domains = createDomains({
@@ -120,6 +131,7 @@ async function compose(
     log,
     snapshot,
     letter: (letter) => systemMail(letter, snapshot().server.server.hostname, clock.now()),
+    fetchPolicy: createPolicyFetch({ resolver, userAgent: `Postern/${version()}` }),
     async onTransition() {
       wake();
       await takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
@@ -127,6 +139,7 @@ async function compose(
   });
   await domains.adopt();
   await adoptHostKey({ store, clock, log }, server.server.hostname);
+  const hostKeys = createHostKeys({ store, clock, log, resolver, snapshot });
   await adoptForms({ store, clock }, snapshot());
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
@@ -139,7 +152,8 @@ async function compose(
   const authenticator = createAuthenticator({ store, clock, log });
   ending.push(() => authenticator.saveUses());
 
-  const delivery = await openDelivery({ server, store, clock, log, resolver, config: () => snapshot().server, parts });
+  const now = { config: () => snapshot().server, env };
+  const delivery = await openDelivery({ server, store, clock, log, resolver, ...now, parts });
   ending.push(() => delivery.stop(GRACE_MS));
   const peers = joinPeers({ store, clock, log, hear });
   ending.push(() => peers.close());
@@ -169,9 +183,13 @@ async function compose(
   const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, ...here, wakeMail: wake });
   await webhooks.adopt();
 
-  const freeSpace = watchFreeSpace(databaseFile(server), { clock, log });
+  const path = databaseFile(server.database.url);
+  const freeSpace = watchFreeSpace(path, { clock, log });
+  const backups = await openBackups({ path, clock, log, reserve: () => snapshot().server.limits.free_disk });
+  ending.push(() => backups.drop());
   const revisionOf = createRevisions({ store, secrets: reading.secrets });
-  const metrics = createMetrics({ store, clock, log, version: version() });
+  const tallies = createSmtpTallies();
+  const metrics = openMetrics({ store, clock, log, certificate, tallies });
   ending.push(() => metrics.close());
   await metrics.listen(server.server.metrics.listen);
   const { extra } = parts;
@@ -179,6 +197,10 @@ async function compose(
     metrics,
     snapshot,
     domains,
+    hostKeys,
+    backups,
+    doctor: createDoctor({ store, clock, resolver, snapshot, queueProblem: delivery.problem, databaseFile: path }),
+    ...(await openExplain({ store, clock, snapshot, resolver, random, domains, revisionOf })),
     store,
     limits,
     files,
@@ -206,6 +228,8 @@ async function compose(
     takeOver,
     reader,
     webhooks,
+    certificate,
+    bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
   const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
@@ -214,9 +238,10 @@ async function compose(
   ending.push(async () => {
     await Promise.all(doors.map((door) => door.close(GRACE_MS)));
   });
-  const around = { server, snapshot, store, clock, log, resolver };
+  const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
   const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
   doors.push(inbound);
+  delivery.openDoor(inbound.door);
   const account = { authenticator, takeAccount: accounts.take, used: usage.used };
   const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
   doors.push(submission);
@@ -225,22 +250,31 @@ async function compose(
     ending.push(() => stop(GRACE_MS));
   }
 
+  async function reload(): Promise<Reload> {
+    const answer = await config.reload();
+    await certificate?.look();
+    return answer;
+  }
+
   config.onChange((next) => {
     delivery.configure(next.server);
     log.adjust(next.server.log);
-    domains.adopt().catch((error: unknown) => log.error('domains.adopt_failed', errorFields(error)));
-    adoptHostKey({ store, clock, log }, next.server.server.hostname).catch((error: unknown) =>
-      log.error('host_key.adopt_failed', errorFields(error)),
-    );
-    adoptForms({ store, clock }, next).catch((error: unknown) => log.error('forms.adopt_failed', errorFields(error)));
-    webhooks.adopt().catch((error: unknown) => log.error('webhooks.adopt_failed', errorFields(error)));
+    adopt('domains', domains.adopt());
+    adopt('host_key', adoptHostKey({ store, clock, log }, next.server.server.hostname));
+    adopt('forms', adoptForms({ store, clock }, next));
+    adopt('webhooks', webhooks.adopt());
   });
+
+  function adopt(what: string, adopting: Promise<unknown>): void {
+    adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
+  }
   ending.push(startWatching({ file, clock, config }));
   ending.push(
     startJobs({
       log,
       jobs: {
         domains: domains.checkDue,
+        host_keys: hostKeys.checkDue,
         ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),
         files: files.sweep,
         idempotency: idempotency.sweep,
@@ -249,46 +283,17 @@ async function compose(
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
+        ...retentionJobs({ store, clock, snapshot }),
         ...inbound.jobs,
-        ...submission.jobs,
+        ...(certificate === undefined ? {} : { certificate: certificate.look }),
       },
     }),
   );
 
+  for (const address of sockets.left()) log.warn('socket.unused', { address });
   const smtp = [...inbound.addresses, ...submission.addresses];
   const { hostname } = server.server;
   log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp, socket: addresses?.socket });
-  return { addresses, smtp, domains, store, snapshot, reload: config.reload };
-}
-
-/** What sends mail for programs, and knows the links in it again. */
-async function openTransactional({ store, clock }: { store: Store; clock: Clock }) {
-  const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
-  return { unsubscribeKey, transactional: createTransactional({ store, unsubscribeKey }) };
-}
-
-interface OpenDelivery {
-  readonly server: ServerConfig;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly resolver: Resolver;
-  readonly config: () => ServerConfig;
-  readonly parts: DaemonParts;
-}
-
-async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
-  if (!server.server.roles.includes('delivery')) {
-    return { wake() {}, configure() {}, problem: () => undefined, stop: () => Promise.resolve() };
-  }
-  if (parts.clock === undefined && parts.resolver === undefined)
-    return startDeliveryThread(here.store, server, here.clock);
-  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, env: process.env });
-  // In this thread it reads the configuration by itself.
-  return { ...delivery, configure() {} };
-}
-
-/** The file whose disk fills up; undefined where the database is a server's. */
-function databaseFile({ database }: ServerConfig): string | undefined {
-  return database.url.startsWith('sqlite:') ? database.url.slice('sqlite:'.length) : undefined;
+  const { problem: queueProblem, isStuck } = delivery;
+  return { addresses, smtp, domains, store, log, queueProblem, isStuck, snapshot, reload };
 }

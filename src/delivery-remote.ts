@@ -6,11 +6,14 @@ import type { Delivery } from './delivery.ts';
 import type { FromDelivery, ToDelivery } from './delivery-messages.ts';
 import type { Clock } from './lib/clock.ts';
 import { TurnBatch } from './lib/batch.ts';
+import type { DoorPlace } from './queue/route.ts';
 import type { Store } from './store/store.ts';
 
 export interface RemoteDelivery extends Delivery {
   /** Tells it what is in force from now on. */
   configure(server: ServerConfig): void;
+  /** Tells it where this daemon takes mail. */
+  openDoor(place: DoorPlace | undefined): void;
 }
 
 /** A thread that has been silent for so long is stuck, ms. */
@@ -33,17 +36,24 @@ export async function startDeliveryThread(store: Store, server: ServerConfig, cl
   const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
 
   let problem: string | undefined;
+  let isStuck = false;
   let heardAt = clock.monotonic();
   port1.on('message', (message: FromDelivery) => {
     if (message.kind === 'ready') return;
     heardAt = clock.monotonic();
-    problem = message.problem;
+    ({ problem, isStuck } = message);
   });
+
+  function isSilent(): boolean {
+    return clock.monotonic() - heardAt > SILENT_MS;
+  }
 
   return {
     wake: () => wakes.add(undefined),
     configure: (next) => tell({ kind: 'configure', server: next }),
-    problem: () => (clock.monotonic() - heardAt > SILENT_MS ? 'the delivery thread is silent' : problem),
+    openDoor: (place) => tell({ kind: 'door', place }),
+    problem: () => (isSilent() ? 'the delivery thread is silent' : problem),
+    isStuck: () => isStuck || isSilent(),
     async stop(graceMs) {
       const ended = once(thread, 'exit');
       tell({ kind: 'stop', graceMs });

@@ -4,14 +4,18 @@ import type { ServerConfig } from './config/schema.ts';
 import { startDelivery } from './delivery.ts';
 import { createResolver } from './dns/resolver.ts';
 import { systemClock } from './lib/clock.ts';
+import { compactHeap } from './lib/garbage.ts';
 import { createLog } from './lib/log.ts';
+import { putBehind } from './lib/precedence.ts';
 import { connectStore } from './store/database.ts';
 import type { StoreHandle } from './store/store.ts';
 import { BEAT_MS, type FromDelivery, type ToDelivery } from './delivery-messages.ts';
+import type { DoorPlace } from './queue/route.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
 let config = server;
+let door: DoorPlace | undefined;
 const log = createLog(server.log);
 const store = connectStore(handle);
 const resolver = createResolver({ servers: server.dns.servers, log });
@@ -22,6 +26,7 @@ const delivery = await startDelivery({
   resolver,
   random: Math.random,
   config: () => config,
+  door: () => door,
   env: process.env,
 });
 
@@ -32,17 +37,23 @@ port.on('message', (message: ToDelivery) => {
     case 'configure':
       config = message.server;
       return log.adjust(config.log);
+    case 'door':
+      door = message.place;
+      return;
     case 'stop':
       void stop(message.graceMs);
   }
 });
+// Whoever fills in a form waits, and mail does not: this thread and the pool, which signs, take what accepting leaves.
+putBehind(['delivery', 'libuv-worker'], log);
 say({ kind: 'ready' });
+compactHeap();
 const stopping = new AbortController();
 void beat();
 
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {
-    say({ kind: 'problem', problem: delivery.problem() });
+    say({ kind: 'state', problem: delivery.problem(), isStuck: delivery.isStuck() });
     await systemClock.sleep(BEAT_MS, stopping.signal);
   }
 }

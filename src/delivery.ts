@@ -13,16 +13,19 @@ import type { Clock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
 import type { Desk } from './mail/finish.ts';
 import { createCourier } from './queue/courier.ts';
-import type { Random, Source } from './queue/interfaces.ts';
+import type { Consequence, Failure, Random, Source } from './queue/interfaces.ts';
+import type { DoorPlace, OwnDoor } from './queue/route.ts';
 import { withSandbox } from './queue/sandbox.ts';
 import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
 import { createDsnSource } from './smtp/dsn-source.ts';
 import { reportFailure } from './smtp/dsn.ts';
 import { createForwardSource } from './smtp/forward-source.ts';
+import { policyLetterFor, type PolicyParts } from './smtp/policy-letter.ts';
 import { createReplySource } from './smtp/reply-relay.ts';
 import { openSrsKeys } from './smtp/srs-keys.ts';
 import { createSubmittedSource } from './smtp/edited-source.ts';
+import { isDomainKnown } from './store/domains.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
 import { createTransactionalSource } from './transactional/source.ts';
@@ -35,6 +38,8 @@ export interface DeliveryParts {
   readonly random: Random;
   /** What is in force now. */
   readonly config: () => ServerConfig;
+  /** Where this daemon takes mail; undefined where it does not, or not yet. */
+  readonly door: () => DoorPlace | undefined;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
 }
@@ -44,6 +49,8 @@ export interface Delivery {
   wake(): void;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   problem(): string | undefined;
+  /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still mend itself. */
+  isStuck(): boolean;
   /** Claims nothing more, finishes what is in flight for at most `graceMs`, gives the rest back. */
   stop(graceMs: number): Promise<void>;
 }
@@ -63,6 +70,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       log,
       random,
       ownAddresses: (ip) => config().server.public_ips.includes(ip),
+      door: ownDoor(parts),
     }),
   );
   const worker = createWorker({
@@ -74,7 +82,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     config,
     owner: randomUUID(),
     random,
-    onFailure: (failure) => reportFailure(failure, { store, config }),
+    onFailure: (failure) => followFailure(failure, { store, config }),
   });
   return {
     wake: () => worker.wake(),
@@ -84,9 +92,35 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       const idle = clock.now() - lookedAt;
       return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;
     },
+    isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,
     stop: (graceMs) => worker.stop(graceMs),
   };
 }
+
+/** Who is told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend. */
+async function followFailure(failure: Failure, parts: PolicyParts): Promise<Consequence> {
+  const { unit, data } = await reportFailure(failure, parts);
+  return { unit: [...unit, ...(await policyLetterFor(failure, parts))], data };
+}
+
+/** The door of this daemon, for the domains that it may know and its own name. */
+export function ownDoor({ store, config, door }: Pick<DeliveryParts, 'store' | 'config' | 'door'>): OwnDoor {
+  return {
+    async takes(domain) {
+      return domain === config().server.hostname || (await isDomainKnown(store, domain));
+    },
+    place() {
+      const at = door();
+      return at && { ...at, host: LOOPBACKS.get(at.host) ?? at.host };
+    },
+  };
+}
+
+/** Where to find what listens on every address. */
+const LOOPBACKS: ReadonlyMap<string, string> = new Map([
+  ['::', '::1'],
+  ['0.0.0.0', '127.0.0.1'],
+]);
 
 /** Where the bytes of every message come from, by what it is. */
 async function createSource({ store, clock, log, config, env }: DeliveryParts): Promise<Source> {

@@ -2,70 +2,71 @@
  * The command `postern`: arguments, signals, exit codes. Each command loads its own code when it is asked for, so that
  * only those that serve load a native module.
  *
- * Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 the daemon cannot be reached, 78 bad configuration.
+ * Its exit codes are those of `EXIT`.
  */
-import { Command, CommanderError } from 'commander';
-import { CONFIG_OPTION, addConfigCommands, addInboundCommands, addQueueCommands } from './cli/commands.ts';
-import { UserError, errorFields, messageOf } from './lib/errors.ts';
+import { CommanderError } from 'commander';
+import { createProgram } from './cli/program.ts';
+import { CommandFailed, EXIT, exitCodeOf } from './cli/run.ts';
+import { Interrupted, processTerminal } from './cli/terminal.ts';
+import { UserError, codeOf, errorFields, messageOf } from './lib/errors.ts';
+import { compactHeap } from './lib/garbage.ts';
 import { version } from './version.ts';
-
-const EXIT = { failed: 1, usage: 2, configuration: 78 } as const;
 
 interface Running {
   close(): Promise<void>;
   reload?(): Promise<unknown>;
 }
 
+const terminal = processTerminal();
+let serving = false;
+process.stdout.on('error', (error) => {
+  // A daemon goes on without.
+  if (serving) return;
+  // `postern … | head`: who read has seen enough.
+  if (codeOf(error) === 'EPIPE') process.exit();
+  complain(new CommandFailed(`standard output takes no more: ${messageOf(error)}`));
+  process.exit(EXIT.failed);
+});
 process.exitCode = await run(process.argv);
 
 async function run(argv: readonly string[]): Promise<number> {
-  let exitCode = 0;
-  const program = new Command('postern')
-    .description('A mail appliance: web forms in, DKIM-signed mail out, nothing lost in between.')
-    .version(version())
-    .exitOverride()
-    .showHelpAfterError('(postern --help shows the commands)');
-
-  program
-    .command('serve')
-    .description('run the daemon')
-    .option(...CONFIG_OPTION)
-    .action(async (options: { config?: string }) => {
-      const { startDaemon } = await import('./daemon.ts');
-      await serve(() => startDaemon(options.config));
-    });
-  program
-    .command('dev')
-    .description('run the daemon with a small mail world round it: DNS, a catching mail server, an outbox page')
-    .option('--data <folder>', 'where everything is kept', '.postern')
-    .option('--port <number>', 'port of the web pages (a free one where it is taken)', '8025')
-    .action(async (options: { data: string; port: string }) => {
-      const { startWorld } = await import('./dev/world.ts');
-      await serve(() => startWorld({ data: options.data, port: Number(options.port), write }));
-    });
-  const terminal = {
-    env: process.env,
-    write,
-    complain: writeError,
-    width: process.stdout.columns,
-    exit: (code: number) => (exitCode = code),
-  };
-  addConfigCommands(program, terminal);
-  addQueueCommands(program, terminal);
-  addInboundCommands(program, terminal);
-
+  let exitCode: number = EXIT.done;
+  const program = createProgram({
+    version: version(),
+    terminal,
+    exit: (code) => (exitCode = code),
+    services: {
+      async serve(configFile) {
+        const [{ startDaemon }, { startService }] = await Promise.all([import('./daemon.ts'), import('./service.ts')]);
+        await serve(async () => {
+          const running = await startService(() => startDaemon(configFile), process.env);
+          compactHeap();
+          return running;
+        });
+      },
+      async dev(options) {
+        const { startWorld } = await import('./dev/world.ts');
+        await serve(() => startWorld({ ...options, write: terminal.write }));
+      },
+    },
+  });
   try {
     await program.parseAsync(argv);
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    if (error instanceof Interrupted) {
+      terminal.complain('\n');
+      return EXIT.interrupted;
+    }
     complain(error);
-    return error instanceof UserError ? EXIT.configuration : EXIT.failed;
+    return exitCodeOf(error);
   }
 }
 
 /** Runs until a signal ends it. A second signal ends at once; nothing is lost either way. */
 async function serve(start: () => Promise<Running>): Promise<void> {
+  serving = true;
   const starting = start();
   await new Promise<void>((resolve, reject) => {
     starting.catch(reject);
@@ -83,15 +84,7 @@ async function serve(start: () => Promise<Running>): Promise<void> {
   });
 }
 
-function write(text: string): void {
-  process.stdout.write(text);
-}
-
-function writeError(text: string): void {
-  process.stderr.write(text);
-}
-
 function complain(error: unknown): void {
   const words = error instanceof UserError ? messageOf(error) : (errorFields(error).stack ?? messageOf(error));
-  writeError(`postern: ${words}\n`);
+  terminal.complain(`postern: ${words}\n`);
 }

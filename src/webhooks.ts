@@ -4,7 +4,7 @@ import type { Snapshot } from './config/snapshot.ts';
 import { createHttpDoor } from './dns/http-door.ts';
 import type { Resolver } from './dns/resolver.ts';
 import { createWebhooks, type Webhooks } from './events/webhooks.ts';
-import type { ListenAddress } from './http/listen.ts';
+import type { ListenAddress } from './lib/listen.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
 import { systemMail } from './queue/system-mail.ts';

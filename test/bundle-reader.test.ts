@@ -26,6 +26,12 @@ test('a large configuration is read beside everything else, once, and is as froz
   expect((await reader.read(large())).result).toBe(result);
 });
 
+test('what is larger than a pipe holds comes back whole', async () => {
+  const text = 'x '.repeat(450_000);
+  const { result } = await createBundleReader(systemClock).read(large(text));
+  expect(result).toMatchObject({ ok: { templates: { t: { html: text } } } });
+});
+
 test('what is wrong in a large one is told with its place', async () => {
   const reader = createBundleReader(systemClock);
   const { result } = await reader.read(large(`${'x\n'.repeat(10_000)}{{ form.a`));

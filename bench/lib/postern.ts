@@ -15,7 +15,8 @@ import { z } from 'zod';
 import { domainRecords } from '../../src/dns/records.ts';
 import { startDnsServer } from '../../src/dev/dns-server.ts';
 import { createStore } from '../../src/store/database.ts';
-import { allDomains, dkimKeysOf } from '../../src/store/domains.ts';
+import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
+import { allDomains } from '../../src/store/domains.ts';
 import { endWithUs, freePort, until } from '../../test/harness/child.ts';
 
 export const DOMAIN = 'forms.test';
@@ -25,6 +26,7 @@ const HOSTNAME = 'mail.postern.test';
 const UNLIMITED = 1_000_000_000;
 
 export interface Daemon {
+  readonly pid: number;
   readonly port: number;
   /** Where it takes mail, if it does; that for `FORWARDED` goes to office@owner.test. */
   readonly smtpPort: number;
@@ -40,31 +42,38 @@ export interface DaemonOptions {
   readonly deliverTo?: number;
   /** Whether it takes mail. */
   readonly takesMail?: boolean;
+  /** Whether it seals what it forwards (ARC); it does unless told. */
+  readonly seals?: boolean;
 }
 
 /** A daemon with one verified domain and one form, ready for posts. */
-export async function startPostern({ deliverTo, takesMail = false }: DaemonOptions = {}): Promise<Daemon> {
+export async function startPostern(options: DaemonOptions = {}): Promise<Daemon> {
+  const { deliverTo, takesMail = false, seals = true } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const dns = await startDnsServer({ records: [] });
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const place = { folder, ...ports, dns: dns.address, deliverTo, takesMail };
+  const place = { folder, ...ports, dns: dns.address, deliverTo, takesMail, seals };
   await writeProject(folder);
-  let stop: () => Promise<void>;
+  let running: Served;
   try {
     // The first run makes the keys; what they ask for is published, and the second run finds it at once.
     await writeServer(place, '1s');
-    await (
-      await serve(place)
-    )();
+    await (await serve(place)).stop();
     dns.set(await recordsToPublish(folder));
     await writeServer(place, '6h');
-    stop = await serve(place);
+    running = await serve(place);
   } catch (error) {
     await dns.close();
     throw error;
   }
   const formUrl = `http://127.0.0.1:${place.port}/${DOMAIN}/contact`;
-  const daemon = { ...ports, formUrl, authorization: () => makeKey(join(folder, 'admin.sock')), close };
+  const daemon = {
+    ...ports,
+    pid: running.pid,
+    formUrl,
+    authorization: () => makeKey(join(folder, 'admin.sock')),
+    close,
+  };
   await until('the domain is verified', async () => (await post(formUrl)) === 200, 60_000).catch(
     async (error: unknown) => {
       await close();
@@ -74,7 +83,7 @@ export async function startPostern({ deliverTo, takesMail = false }: DaemonOptio
   return daemon;
 
   async function close(): Promise<void> {
-    await stop();
+    await running.stop();
     await dns.close();
     await rm(folder, { recursive: true, force: true });
   }
@@ -87,10 +96,11 @@ interface Place {
   readonly dns: string;
   readonly deliverTo: number | undefined;
   readonly takesMail: boolean;
+  readonly seals: boolean;
 }
 
 async function writeServer(
-  { folder, port, smtpPort, dns, deliverTo, takesMail }: Place,
+  { folder, port, smtpPort, dns, deliverTo, takesMail, seals }: Place,
   recheck: string,
 ): Promise<void> {
   const config = {
@@ -104,6 +114,7 @@ async function writeServer(
     },
     database: { url: `sqlite:${join(folder, 'data/postern.db')}` },
     dns: { servers: [dns], recheck },
+    inbound: { arc: { seal: seals } },
     delivery: {
       allow_private_networks: true,
       routes: deliverTo === undefined ? {} : { 'owner.test': `127.0.0.1:${deliverTo}` },
@@ -121,8 +132,13 @@ async function writeProject(folder: string): Promise<void> {
   await writeFile(join(folder, 'projects/bench.yml'), stringify(project));
 }
 
-/** Starts the daemon, waits until it is ready, and answers how to end it. */
-async function serve({ folder, port }: Place): Promise<() => Promise<void>> {
+interface Served {
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** Starts the daemon and waits until it is ready. */
+async function serve({ folder, port }: Place): Promise<Served> {
   const log = createWriteStream(join(folder, 'log'), { flags: 'a' });
   await once(log, 'open');
   const launcher = `${import.meta.dirname}/../../bin/postern`;
@@ -138,7 +154,8 @@ async function serve({ folder, port }: Place): Promise<() => Promise<void>> {
     await stop();
     throw new Error(await readFile(join(folder, 'log'), 'utf8'), { cause: error });
   }
-  return stop;
+  // The launcher becomes the daemon.
+  return { pid: child.pid ?? 0, stop };
 
   async function stop(): Promise<void> {
     log.end();

@@ -5,10 +5,12 @@ export interface Goal {
   /** Told apart in the table where a row has several. */
   readonly name?: string;
   /** Ours divided by the reference's must be this or more. */
-  readonly atLeast: number;
+  readonly atLeast?: number;
+  /** Ours alone must be this or less. */
+  readonly atMost?: number;
 }
 
-/** Per second, one figure per round. */
+/** Per second unless the row says otherwise, one figure per round; a goal that is a limit has no reference. */
 export interface Samples {
   readonly ours: readonly number[];
   readonly reference: readonly number[];

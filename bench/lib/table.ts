@@ -4,23 +4,19 @@ import type { Row, Samples } from './row.ts';
 
 const COLUMNS = ['#', 'per second', 'ours', 'reference', 'ratio', 'goal', ''] as const;
 
-/** The lines of one row's results: medians of all rounds, their ratio, and whether it is what we want. */
+/** The lines of one row's results: medians of all rounds, their ratio or limit, and whether it is what we want. */
 export function linesOf(row: Row, results: readonly Samples[]): string[][] {
-  return row.goals.map((goal, at) => {
+  return row.goals.map(({ name, atLeast = 0, atMost }, at) => {
     const samples = results[at] ?? { ours: [], reference: [] };
     const ours = median(samples.ours);
+    const measure = name === undefined ? row.measure : `${row.measure}: ${name}`;
+    const first = [`${row.number}`, measure, whole(ours)];
+    if (atMost !== undefined) return [...first, row.reference, '', `≤ ${atMost}`, ours <= atMost ? 'ok' : 'ABOVE'];
     const reference = median(samples.reference);
     const ratio = ours / reference;
-    const measure = goal.name === undefined ? row.measure : `${row.measure}: ${goal.name}`;
-    return [
-      `${row.number}`,
-      measure,
-      whole(ours),
-      `${whole(reference)}  ${row.reference}`,
-      ratio.toFixed(ratio < 10 ? 2 : 1),
-      `≥ ${goal.atLeast}`,
-      ratio >= goal.atLeast ? 'ok' : 'BELOW',
-    ];
+    const shown = ratio.toFixed(ratio < 10 ? 2 : 1);
+    const compared = `${whole(reference)}  ${row.reference}`;
+    return [...first, compared, shown, `≥ ${atLeast}`, ratio >= atLeast ? 'ok' : 'BELOW'];
   });
 }
 

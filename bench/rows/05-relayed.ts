@@ -1,4 +1,4 @@
-/** Row 5: mail in by SMTP, judged, forwarded with SRS and ARC, and delivered to a sink. */
+/** Row 5: mail in by SMTP, judged, forwarded with SRS, with an ARC seal and without, and delivered to a sink. */
 import { sendUntilDelivered } from '../lib/delivered.ts';
 import { writeMailFile } from '../lib/five-kilobytes.ts';
 import { FORWARDED, startPostern } from '../lib/postern.ts';
@@ -17,23 +17,33 @@ export const row: Row = {
   goals: [
     { name: 'a connection each', atLeast: 4 },
     { name: 'connections kept open', atLeast: 7 },
+    { name: 'without a seal: a connection each', atLeast: 4 },
+    { name: 'without a seal: connections kept open', atLeast: 7 },
   ],
   async run({ rounds }) {
     await using open = new AsyncDisposableStack();
     const mail = open.adopt(await writeMailFile(), (it) => it.remove());
     const sink = open.adopt(await startSmtpSink(), (it) => it.close());
-    const daemon = open.adopt(await startPostern({ takesMail: true, deliverTo: sink.port }), (it) => it.close());
+    const relay = { takesMail: true, deliverTo: sink.port };
+    const sealing = open.adopt(await startPostern(relay), (it) => it.close());
+    const plain = open.adopt(await startPostern({ ...relay, seals: false }), (it) => it.close());
     const settings = { in_flow_delay: '0' };
     const postfix = open.adopt(
       await startPostfix({ relayTo: `127.0.0.1:${sink.port}`, relayConnections: 20, settings }),
       (it) => it.close(),
     );
-    await sink.untilCount(1); // the mail of the daemon's own trial post
+    await sink.untilCount(2); // the mails of the daemons' own trial posts
     const many = { count: COUNT, sessions: 20, messageFile: mail.path };
     return await alternate({
       rounds,
-      ours: () => eachRate({ ...many, port: daemon.smtpPort, to: FORWARDED }, sink),
-      reference: () => eachRate({ ...many, port: postfix.port }, sink),
+      async ours() {
+        const sealed = await eachRate({ ...many, port: sealing.smtpPort, to: FORWARDED }, sink);
+        return [...sealed, ...(await eachRate({ ...many, port: plain.smtpPort, to: FORWARDED }, sink))];
+      },
+      async reference() {
+        const rates = await eachRate({ ...many, port: postfix.port }, sink);
+        return [...rates, ...rates];
+      },
     });
   },
 };

@@ -12,7 +12,8 @@ import { findTenant } from '../store/tenants.ts';
 import { hashOfKey, isKeyValue } from './key-value.ts';
 import { createKeyUses } from './key-uses.ts';
 import { Recent } from './recent.ts';
-import { PERMISSIONS, permissionsOf, type Permission } from './permissions.ts';
+import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
+import { permissionsOf } from './permissions.ts';
 import { restrictionsOf, type Principal } from './principal.ts';
 
 /** Why a value opens nothing; the last two: the key is right, but its account is not to be served. */

@@ -2,7 +2,7 @@
  * The one function that decides whether somebody may. Every door asks it: the API, submissions with a key, SMTP with one.
  */
 import { addressInRanges } from '../dns/networks.ts';
-import type { Permission } from './permissions.ts';
+import type { Permission } from '../lib/permission-names.ts';
 import { mayTouch, type Principal } from './principal.ts';
 
 export interface Need {

@@ -5,7 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
-import { allDomains, dkimKeyNames, findDomain, insertDomain, releaseDomain } from '../store/domains.ts';
+import { dkimKeyNames } from '../store/dkim-keys.ts';
+import { allDomains, findDomain, insertDomain, releaseDomain } from '../store/domains.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow } from '../store/tables.ts';
 import { hasKeys, missingKeys } from './domain-keys.ts';

@@ -27,20 +27,43 @@ function brokenFor(status: DomainStatus, age: number, grace: number): DomainStat
 
 /**
  * When to ask again, ms: a verified domain after `recheck`; one that waits for its owner soon, then ever more seldom (a
- * tenth of its age, 20 s to `recheck`); broken ones every 30 minutes at the latest, silence of DNS after 5.
+ * tenth of its age, 20 s to `recheck`), and so one whose next key waits for its record (`keySince`); broken ones every 30
+ * minutes at the latest; what DNS was silent about after 5.
  */
 export function nextCheck(
+  domain: Pick<DomainRow, 'status' | 'created_at'>,
+  verdict: Verdict,
+  times: { now: number; recheck: number; keySince?: number | undefined },
+): number {
+  const due = whenDue(domain, verdict, times);
+  return times.keySince === undefined ? due : Math.min(due, whenPublished(times.keySince, times));
+}
+
+interface Times {
+  readonly now: number;
+  readonly recheck: number;
+}
+
+function whenDue(
   { status, created_at }: Pick<DomainRow, 'status' | 'created_at'>,
   verdict: Verdict,
-  { now, recheck }: { now: number; recheck: number },
+  { now, recheck }: Times,
 ): number {
-  if (verdict === 'unknown') return now + Math.min(recheck, status === 'pending' ? MINUTE : 5 * MINUTE);
+  if (status === 'pending') return whenPublished(created_at, { now, recheck });
+  if (verdict === 'unknown') return now + Math.min(recheck, 5 * MINUTE);
   if (status === 'verified') return now + recheck;
-  if (status === 'pending') return now + Math.min(recheck, Math.max(20_000, Math.floor((now - created_at) / 10)));
   return now + Math.min(recheck, 30 * MINUTE);
 }
 
+/** When to look again for what its owner has been asked to publish since then, ms. */
+export function whenPublished(since: number, { now, recheck }: Times): number {
+  return now + Math.min(recheck, Math.max(20_000, Math.floor((now - since) / 10)));
+}
+
+/** Letters of a label at most (RFC 1035 §2.3.4). */
+const LABEL = 63;
+
 /** The selector of each algorithm's key: the configured one for RSA, a sibling for Ed25519. */
 export function selectorOf(selector: string, algorithm: 'rsa' | 'ed25519'): string {
-  return algorithm === 'rsa' ? selector : `${selector}-ed25519`;
+  return algorithm === 'rsa' ? selector : `${selector.slice(0, LABEL - 8)}-ed25519`;
 }

@@ -5,8 +5,9 @@
  * over, and the holder is pending again, when its own records are right and the holder's no longer are. A change of state is committed once, with what is
  * told of it, however many daemons look.
  */
+import { takesMail } from '../config/forwarding.ts';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
-import { checkDomain, type CheckedRecord } from '../dns/check.ts';
+import { checkDomain, type CheckedRecord, type CheckWorld } from '../dns/check.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -15,12 +16,14 @@ import type { Log } from '../lib/log.ts';
 import { demoteRivals, domainsDue, findDomain, postponeCheck, updateDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
+import { OPERATOR } from '../store/revisions.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
-import { keysOfClaim } from './domain-keys.ts';
+import { claimOwner, publishedKeys } from './domain-keys.ts';
 import { lettersAbout, type Letter } from './domain-letters.ts';
 import { createDomainRows } from './domain-rows.ts';
-import { nextCheck, nextState, type Verdict } from './domain-states.ts';
+import { nextCheck, nextState, whenPublished, type Verdict } from './domain-states.ts';
+import { advanceKeys, rotateKeys } from './key-rotation.ts';
 
 export interface DomainsOptions {
   readonly store: Store;
@@ -32,6 +35,8 @@ export interface DomainsOptions {
   readonly letter: (letter: Letter) => readonly Statement[];
   /** A state has changed, which is committed: another may hold the domain now, and there may be mail to send. Never rejects. */
   readonly onTransition: () => Promise<void>;
+  /** Reads the MTA-STS policy that senders find. */
+  readonly fetchPolicy: CheckWorld['fetchPolicy'];
 }
 
 export interface DomainReport {
@@ -52,11 +57,16 @@ export interface Domains {
   report(name: string, tenant?: string): Promise<DomainReport | undefined>;
   /** Asks DNS at once, past any cache, and commits what it says. */
   check(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Makes the next DKIM keys, unless they are made; each signs once a check has seen its record. */
+  rotateKeys(name: string, tenant?: string): Promise<DomainReport | undefined>;
   /** Makes rows and keys for what the snapshot names and is new, and notes what it names no more. */
   adopt(): Promise<void>;
   /** Checks every domain whose check is due. */
   checkDue(): Promise<void>;
 }
+
+/** Checks that are due: one domain whose DNS is slow keeps no other waiting. */
+const SIDE_BY_SIDE = 8;
 
 interface Claim {
   readonly domain: Domain;
@@ -65,7 +75,7 @@ interface Claim {
 
 /** The domains of the configuration, with the state that the store knows. */
 export function createDomains(options: DomainsOptions): Domains {
-  const { store, resolver, clock, log, snapshot, letter, onTransition } = options;
+  const { store, resolver, clock, log, snapshot, letter, onTransition, fetchPolicy } = options;
   const rows = createDomainRows({ store, clock, snapshot });
   /** The check of each domain that runs: two at once would both see the same change. */
   const checking = new Map<string, Promise<unknown>>();
@@ -83,12 +93,13 @@ export function createDomains(options: DomainsOptions): Domains {
   }
 
   async function required({ row, domain }: Claim): Promise<DomainRecord[]> {
-    const keys = await keysOfClaim(store, domain);
+    const { server, tls } = snapshot().server;
     return domainRecords({
       domain: row.name,
       token: row.token,
-      hostname: snapshot().server.server.hostname,
-      dkim: keys.map(({ selector, algorithm, public_key: publicKey }) => ({ selector, algorithm, publicKey })),
+      hostname: server.hostname,
+      dkim: await publishedKeys(store, claimOwner(domain)),
+      inbound: takesMail(domain.config) ? (tls.mode === 'off' ? 'clear' : 'encrypted') : undefined,
     });
   }
 
@@ -108,9 +119,20 @@ export function createDomains(options: DomainsOptions): Domains {
   async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
-    const { records, verdict } = await checkDomain(await required(claim), resolver.fresh());
+    const { server } = snapshot().server;
+    const fresh = resolver.fresh();
+    const owner = claimOwner(claim.domain);
+    // The operator's keys for the host name seal all that is forwarded, whether or not it is a domain of a project.
+    const isHost = name === server.hostname && owner.tenant === OPERATOR;
+    const keySince = await advanceKeys({ store, clock, log, resolver: fresh }, { ...owner, isHost });
+    const { records, verdict } = await checkDomain(name, await required(claim), {
+      resolver: fresh,
+      hostname: server.hostname,
+      publicIps: server.public_ips,
+      fetchPolicy,
+    });
     const isHeld = verdict === 'ok' && claim.row.status !== 'verified' && (await rivalHolds(claim));
-    const row = await commit({ claim, verdict, records, isHeld });
+    const row = await commit({ claim, verdict, records, isHeld, keySince });
     return row && reportOf(row, records);
   }
 
@@ -138,7 +160,7 @@ export function createDomains(options: DomainsOptions): Domains {
     }
   }
 
-  async function commit({ claim, verdict, records, isHeld }: Found): Promise<DomainRow | undefined> {
+  async function commit({ claim, verdict, records, isHeld, keySince }: Found): Promise<DomainRow | undefined> {
     const { domain, row } = claim;
     const now = clock.now();
     const { recheck, grace } = snapshot().server.dns;
@@ -147,7 +169,7 @@ export function createDomains(options: DomainsOptions): Domains {
     const { tenant, name } = row;
     const changed = state.status !== status && state.status !== 'pending' ? state.status : undefined;
     const next = { ...row, ...state, records: JSON.stringify(records), checked_at: now };
-    const next_check_at = nextCheck(next, verdict, { now, recheck });
+    const next_check_at = nextCheck(next, verdict, { now, recheck, keySince });
     const checked = { tenant, name, ...state, records: next.records, checked_at: now, next_check_at };
     const told = changed === undefined ? [] : await tellings({ domain, status: changed, records, now });
     try {
@@ -173,6 +195,20 @@ export function createDomains(options: DomainsOptions): Domains {
     return next;
   }
 
+  /** Takes one after the other off the list. */
+  async function checkEach(due: Pick<DomainRow, 'tenant' | 'name'>[]): Promise<void> {
+    for (let row = due.shift(); row !== undefined; row = due.shift()) {
+      const { tenant, name } = row;
+      if (domainOf(name, tenant) === undefined) {
+        await store.write([postponeCheck({ tenant, name, until: clock.now() + snapshot().server.dns.recheck })]);
+        continue;
+      }
+      await check(name, tenant).catch((error: unknown) =>
+        log.error('domain.check_failed', { domain: name, ...errorFields(error) }),
+      );
+    }
+  }
+
   /** The event of a change, and the letters where it is a bad one. */
   async function tellings({ domain, status, records, now }: Change): Promise<readonly Statement[]> {
     const { tenant } = domain.project;
@@ -182,30 +218,36 @@ export function createDomains(options: DomainsOptions): Domains {
     return [event, ...letters.flatMap(letter)];
   }
 
+  async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
+    const claim = await claimOf(name, tenant);
+    if (claim === undefined) return undefined;
+    const wanted = await required(claim);
+    return reportOf(claim.row, lastSeen(wanted, readRecords(claim.row)));
+  }
+
   return {
     status: (name) => {
       const domain = domainOf(name, undefined);
       return domain && rows.get(domain)?.status;
     },
-    async report(name, tenant) {
+    report,
+    check,
+    async rotateKeys(name, tenant) {
       const claim = await claimOf(name, tenant);
       if (claim === undefined) return undefined;
-      const wanted = await required(claim);
-      return reportOf(claim.row, lastSeen(wanted, readRecords(claim.row)));
+      const { domain, row } = claim;
+      await rotateKeys({ store, clock, log }, claimOwner(domain));
+      const now = clock.now();
+      const soon = whenPublished(now, { now, recheck: snapshot().server.dns.recheck });
+      const until = Math.min(row.next_check_at, soon);
+      await store.write([postponeCheck({ tenant: row.tenant, name: row.name, until })]);
+      return report(name, tenant);
     },
-    check,
     adopt: () => rows.adopt(),
     async checkDue() {
       await rows.adopt();
-      for (const { tenant, name } of await domainsDue(store, clock.now())) {
-        if (domainOf(name, tenant) === undefined) {
-          await store.write([postponeCheck({ tenant, name, until: clock.now() + snapshot().server.dns.recheck })]);
-          continue;
-        }
-        await check(name, tenant).catch((error: unknown) =>
-          log.error('domain.check_failed', { domain: name, ...errorFields(error) }),
-        );
-      }
+      const due = await domainsDue(store, clock.now());
+      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => checkEach(due)));
     },
   };
 }
@@ -216,6 +258,8 @@ interface Found {
   readonly records: readonly CheckedRecord[];
   /** Another tenant has the domain: whatever DNS says, this claim waits. */
   readonly isHeld: boolean;
+  /** Since when a key waits for its record, ms. */
+  readonly keySince: number | undefined;
 }
 
 interface Change {
@@ -235,8 +279,14 @@ function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[
   return wanted.map((record) => {
     const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
     const current = seen !== undefined && (!record.required || seen.value === record.value);
-    return current ? seen : { ...record, status: 'unknown', found: [] };
+    return current
+      ? { ...seen, required: record.required, ...noteOf(record) }
+      : { ...record, status: 'unknown', found: [] };
   });
+}
+
+function noteOf({ note }: DomainRecord): Pick<DomainRecord, 'note'> {
+  return note === undefined ? {} : { note };
 }
 
 function readRecords({ records }: DomainRow): readonly CheckedRecord[] {

@@ -2,7 +2,7 @@
  * The values of API keys: `svc_sk_live_`, `svc_sk_test_` or `svc_rk_`, 28 random characters of base62 (166 bits), and
  * six that check all before them, so that one that was mistyped is refused without a look-up.
  */
-import { createHash, randomInt } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -28,7 +28,7 @@ export function isKeyValue(text: string): boolean {
 
 /** What is kept of a value: its SHA-256, hexadecimal. */
 export function hashOfKey(value: string): string {
-  return createHash('sha256').update(value).digest('hex');
+  return hash('sha256', value);
 }
 
 function checkOf(text: string): string {

@@ -2,13 +2,13 @@
 import { createPrivateKey } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import type { SigningKey } from '../mail/dkim.ts';
-import { ownKeysOf, signingKeysOf } from '../store/domains.ts';
+import { activeKeysOf, signingKeysOf } from '../store/dkim-keys.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import { Recent } from './recent.ts';
 
-/** A key that was made or rotated signs within this time. */
-const FRESH_MS = 60_000;
+/** A key that was made or rotated signs within this time, in every daemon. */
+export const KEYS_FRESH_MS = 60_000;
 const DOMAINS = 1000;
 
 /**
@@ -29,7 +29,7 @@ export function createKeyring({ store, clock, hostname }: KeyringOptions): KeysO
   const known = new Recent<{ readonly until: number; readonly keys: Promise<readonly SigningKey[]> }>(DOMAINS);
 
   async function load(domain: string, tenant: string): Promise<readonly SigningKey[]> {
-    const rows = await (domain === hostname() ? ownKeysOf : signingKeysOf)(store, domain, tenant);
+    const rows = await (domain === hostname() ? activeKeysOf : signingKeysOf)(store, domain, tenant);
     return rows.map(({ selector, algorithm, private_key }) => ({
       domain,
       selector,
@@ -45,7 +45,7 @@ export function createKeyring({ store, clock, hostname }: KeyringOptions): KeysO
     const now = clock.monotonic();
     if (kept !== undefined && now < kept.until) return kept.keys;
     const keys = load(domain, owner);
-    known.set(name, { until: now + FRESH_MS, keys });
+    known.set(name, { until: now + KEYS_FRESH_MS, keys });
     try {
       const found = await keys;
       // A domain that has none yet is asked about again.

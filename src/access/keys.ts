@@ -9,7 +9,8 @@ import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import type { ApiKeyRow } from '../store/tables-accounts.ts';
 import { hashOfKey, newKeyValue, type KeyPrefix } from './key-value.ts';
-import { PERMISSIONS, expandPermissions, type Permission, type PermissionName } from './permissions.ts';
+import { PERMISSIONS, type Permission, type PermissionName } from '../lib/permission-names.ts';
+import { expandPermissions } from './permissions.ts';
 import type { Principal, Restrictions } from './principal.ts';
 import { narrowRestrictions, type TooMuch } from './restrictions.ts';
 

@@ -1,28 +1,6 @@
-/** What a key may do, by name. */
+/** The permissions of a key: as somebody names them, and as its row keeps them. */
 import { z } from 'zod';
-
-export const PERMISSIONS = [
-  'forms.read',
-  'forms.write',
-  'domains.read',
-  'domains.write',
-  'collections.read',
-  'collections.write',
-  'analytics.read',
-  'projects.read',
-  'projects.write',
-  'email.send',
-  'keys.read',
-  'keys.write',
-  'admin',
-] as const;
-
-export type Permission = (typeof PERMISSIONS)[number];
-
-/** Names that stand for all of their kind. */
-export const COARSE = ['forms', 'domains', 'collections', 'analytics', 'projects', 'keys'] as const;
-
-export type PermissionName = Permission | (typeof COARSE)[number];
+import { PERMISSIONS, type Permission, type PermissionName } from '../lib/permission-names.ts';
 
 /** The permissions that these names stand for, each once, in the order of `PERMISSIONS`. */
 export function expandPermissions(names: Iterable<PermissionName>): Permission[] {

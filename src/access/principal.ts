@@ -1,7 +1,7 @@
 /** Who asks: a tenant by one of its keys, or the operator, who has none. */
 import { z } from 'zod';
 import type { ApiKeyRow, TenantRow } from '../store/tables-accounts.ts';
-import type { Permission } from './permissions.ts';
+import type { Permission } from '../lib/permission-names.ts';
 
 const restrictions = z.object({
   ip_whitelist: z.array(z.string()).optional(),

@@ -31,6 +31,8 @@ export interface Push {
   readonly tenant: string;
   readonly slug: string;
   readonly bundle: Bundle;
+  /** The revision that it may replace, null for a project that has none; undefined: whichever is in force. */
+  readonly base?: string | null | undefined;
   /** Only tell what would happen. */
   readonly dryRun: boolean;
   /** Whether whoever pushes may touch what belongs to this domain, or (undefined) to none. */
@@ -67,7 +69,7 @@ const TOO_LARGE: Problem = {
 
 /** Takes the push; when it is done, it is in force. */
 export async function push(given: Push, parts: PushParts): Promise<PushOutcome> {
-  const { tenant, slug, may, dryRun } = given;
+  const { tenant, slug, base, may, dryRun } = given;
   if (livesOnDisk(parts.snapshot(), tenant, slug)) return conflict(ON_DISK);
   const read = await readPush(given, parts);
   if ('kind' in read) return read;
@@ -84,6 +86,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
     const known = row?.source === 'push' ? row.revision : null;
+    if (base !== undefined && base !== known) return conflict(MOVED_ON);
     const isKnown = known !== null && sameBundle(await findRevision(parts.store, known), bundle);
     if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known };
     try {
@@ -97,6 +100,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   }
 }
 
+const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
 const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
 
 /** Whether the project is one of files, which nobody changes from outside. */

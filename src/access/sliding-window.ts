@@ -46,6 +46,13 @@ export function judgeWindow(
   return { allowed, limit: limit.count, remaining: Math.max(0, limit.count - used), reset: Math.ceil(free / 1000) };
 }
 
+interface Used {
+  /** Oldest first. */
+  readonly slices: Counted[];
+  /** The beginning of the slice in which it was used last. */
+  at: number;
+}
+
 interface Counted {
   readonly starts_at: number;
   count: number;
@@ -74,8 +81,8 @@ export class SlidingWindows {
   readonly #windowMs: number;
   readonly #maxBuckets: number;
   readonly #kept: boolean;
-  /** In the order of their last use. */
-  readonly #buckets = new Map<string, Counted[]>();
+  /** In the order of the slices in which they were last used: to move one at every use would cost more than to count. */
+  readonly #buckets = new Map<string, Used>();
   readonly #changed = new Set<string>();
   readonly #expired = new Map<string, number>();
 
@@ -91,7 +98,7 @@ export class SlidingWindows {
 
   /** Puts back what the store knew, oldest slice first. */
   restore(bucket: string, { starts_at, count }: Slice): void {
-    this.#touch(bucket).push({ starts_at, count, saved: count });
+    this.#touch(bucket, starts_at).push({ starts_at, count, saved: count });
   }
 
   /** Counts one more where the limit allows it. */
@@ -112,7 +119,7 @@ export class SlidingWindows {
   /** Takes back what was counted at `at`. */
   giveBack(bucket: string, at: number): void {
     const start = sliceAt(at, this.#windowMs);
-    const slice = this.#buckets.get(bucket)?.find(({ starts_at }) => starts_at === start);
+    const slice = this.#buckets.get(bucket)?.slices.find(({ starts_at }) => starts_at === start);
     if (slice === undefined || slice.count === 0) return;
     slice.count--;
     this.#note(bucket);
@@ -120,7 +127,7 @@ export class SlidingWindows {
 
   /** Forgets buckets whose window is empty. */
   forgetIdle(now: number): void {
-    for (const [bucket, slices] of this.#buckets) {
+    for (const [bucket, { slices }] of this.#buckets) {
       if ((slices.at(-1)?.starts_at ?? 0) > now - this.#windowMs) return;
       this.#forget(bucket, slices);
     }
@@ -134,7 +141,7 @@ export class SlidingWindows {
 
   #change(bucket: string): Change {
     const until = this.#expired.get(bucket);
-    const changed = (this.#buckets.get(bucket) ?? []).filter(({ count, saved }) => count !== saved);
+    const changed = (this.#buckets.get(bucket)?.slices ?? []).filter(({ count, saved }) => count !== saved);
     const slices = changed.map(({ starts_at, count }) => ({ starts_at, count }));
     return {
       bucket,
@@ -150,7 +157,7 @@ export class SlidingWindows {
 
   /** The bucket's slices in the window; none where the clock was set back, or they would never leave it. */
   #current(bucket: string, now: number): Counted[] {
-    const slices = this.#touch(bucket);
+    const slices = this.#touch(bucket, sliceAt(now, this.#windowMs));
     const ahead = (slices.at(-1)?.starts_at ?? 0) > now + this.#windowMs / SLICES;
     const kept = ahead ? -1 : slices.findIndex(({ starts_at }) => starts_at > now - this.#windowMs);
     if (kept !== 0) this.#expire(bucket, slices.splice(0, kept === -1 ? slices.length : kept));
@@ -165,15 +172,18 @@ export class SlidingWindows {
     this.#note(bucket);
   }
 
-  #touch(bucket: string): Counted[] {
-    const slices = this.#buckets.get(bucket) ?? [];
+  #touch(bucket: string, at: number): Counted[] {
+    const known = this.#buckets.get(bucket);
+    if (known?.at === at) return known.slices;
+    const used = known ?? { slices: [], at };
+    used.at = at;
     this.#buckets.delete(bucket);
-    this.#buckets.set(bucket, slices);
+    this.#buckets.set(bucket, used);
     if (this.#buckets.size > this.#maxBuckets) {
       const [oldest] = this.#buckets;
-      if (oldest !== undefined) this.#forget(...oldest);
+      if (oldest !== undefined) this.#forget(oldest[0], oldest[1].slices);
     }
-    return slices;
+    return used.slices;
   }
 
   #forget(bucket: string, slices: readonly Counted[]): void {

@@ -3,6 +3,7 @@
  * works until it ends, and a thing that is confirmed stays confirmed however often it is done.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { baseUrlOf } from '../config/http-address.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';
@@ -43,13 +44,12 @@ const LIFE_MS = DAYS * 86_400_000;
 /** A new token, the statement that keeps it, and the link for the mail. */
 export function newToken(
   { kind, tenant, subject }: Pick<TokenRow, 'kind' | 'tenant' | 'subject'>,
-  { server }: Pick<ServerConfig, 'server'>,
+  config: Pick<ServerConfig, 'server' | 'tls'>,
   now: number,
 ): { readonly link: string; readonly statement: Statement } {
   const token = randomBytes(24).toString('base64url');
-  const base = server.http.base_url ?? `http://${server.hostname}`;
   const row = { hash: hashOf(token), kind, tenant, subject, expires_at: now + LIFE_MS, created_at: now };
-  return { link: `${base}/confirm/${token}`, statement: insertToken(row) };
+  return { link: `${baseUrlOf(config)}/confirm/${token}`, statement: insertToken(row) };
 }
 
 /** The token of this value, while it works. */

@@ -1,6 +1,7 @@
 /**
  * `postern config check`, `show` and `schema`: what the configuration says and what is wrong with it. They read files and
- * write text, and need no running daemon. Secrets are never written: references stay references.
+ * write text, and need no running daemon; both throw UserError where there is no such file. Secrets are never written:
+ * references stay references.
  */
 import { stringify } from 'yaml';
 import { conflicts, loopsAcross } from '../config/claims.ts';
@@ -13,78 +14,75 @@ import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
 import { machineSecrets, maskPasswords } from '../config/secrets.ts';
 import { UserError } from '../lib/errors.ts';
-
-/** Exit code of a configuration that cannot be used (EX_CONFIG of sysexits.h). */
-const BAD_CONFIG = 78;
+import { EXIT, writeJson } from './run.ts';
+import type { Terminal } from './terminal.ts';
+import { counted } from './words.ts';
 
 export interface ConfigOptions {
   /** `--config`; else `$POSTERN_CONFIG` and the usual places. */
   readonly path?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly reading: Reading;
-  /** Takes the output, line breaks included. */
-  readonly write: (text: string) => void;
+  readonly json: boolean;
+  readonly terminal: Pick<Terminal, 'write' | 'complain'>;
 }
 
 /** Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. */
-export async function configCheck({ path, env, reading, write }: ConfigOptions): Promise<number> {
-  return withUserErrors(write, async () => {
-    const file = await findServerFile(path, env);
-    const server = await loadServer(file, reading.secrets);
-    const projects = await loadProjects(file, reading);
-    const results = [server, ...projects.map(({ result }) => result)];
-    const valid = projects.flatMap(({ result, ...project }) =>
-      'ok' in result ? [{ ...project, config: result.ok }] : [],
-    );
-    const errors = [
-      ...results.flatMap((result) => ('errors' in result ? result.errors.map(formatProblem) : [])),
-      ...conflicts(valid).map(({ problem }) => problem),
-    ];
-    const warnings = [...results.flatMap((result) => result.warnings.map(formatProblem)), ...loopsAcross(valid)];
-    for (const error of errors) write(`${error}\n`);
-    for (const warning of warnings) write(`warning: ${warning}\n`);
+export async function configCheck({ path, env, reading, json, terminal }: ConfigOptions): Promise<number> {
+  const file = await findServerFile(path, env);
+  const server = await loadServer(file, reading.secrets);
+  const projects = await loadProjects(file, reading);
+  const results = [server, ...projects.map(({ result }) => result)];
+  const valid = projects.flatMap(({ result, ...project }) =>
+    'ok' in result ? [{ ...project, config: result.ok }] : [],
+  );
+  const errors = [
+    ...results.flatMap((result) => ('errors' in result ? result.errors.map(formatProblem) : [])),
+    ...conflicts(valid).map(({ problem }) => problem),
+  ];
+  const warnings = [...results.flatMap((result) => result.warnings.map(formatProblem)), ...loopsAcross(valid)];
+  if (json) writeJson(terminal, { file, projects: projects.length, valid: errors.length === 0, errors, warnings });
+  else {
+    for (const error of errors) terminal.write(`${error}\n`);
+    for (const warning of warnings) terminal.write(`warning: ${warning}\n`);
     const read = `${file} and ${counted(projects.length, 'project')}`;
-    write(`${read}: ${counted(errors.length, 'error')}, ${counted(warnings.length, 'warning')}\n`);
-    return errors.length === 0 ? 0 : BAD_CONFIG;
-  });
+    terminal.write(`${read}: ${counted(errors.length, 'error')}, ${counted(warnings.length, 'warning')}\n`);
+  }
+  return errors.length === 0 ? EXIT.done : EXIT.configuration;
 }
 
 /** Writes the server's configuration with all defaults, or only what differs from them. Answers the exit code. */
-export async function configShow(
-  options: ConfigOptions & { readonly changed: boolean; readonly json: boolean },
-): Promise<number> {
-  const { path, env, reading, write, changed, json } = options;
-  return withUserErrors(write, async () => {
-    const file = await findServerFile(path, env);
-    const server = await loadServer(file, reading.secrets);
-    if (!('ok' in server)) {
-      for (const error of server.errors) write(`${formatProblem(error)}\n`);
-      return BAD_CONFIG;
-    }
-    const written = withoutSecrets(server);
-    if (!changed) write(json ? `${JSON.stringify(written, null, 2)}\n` : stringify(written));
-    else {
-      const changes = changesFromDefaults(server.ok, written);
-      if (json)
-        write(
-          `${JSON.stringify(
-            changes.map(({ path, from, to }) => ({ path, default: from, value: to })),
-            null,
-            2,
-          )}\n`,
-        );
-      else
-        for (const { path, from, to } of changes)
-          write(`${path}: ${inline(to)}${from === undefined ? '' : ` (default: ${inline(from)})`}\n`);
-    }
-    return 0;
-  });
+export async function configShow(options: ConfigOptions & { readonly changed: boolean }): Promise<number> {
+  const { path, env, reading, terminal, changed, json } = options;
+  const file = await findServerFile(path, env);
+  const server = await loadServer(file, reading.secrets);
+  if (!('ok' in server)) {
+    for (const error of server.errors) terminal.complain(`${formatProblem(error)}\n`);
+    return EXIT.configuration;
+  }
+  const written = withoutSecrets(server);
+  if (!changed) {
+    if (json) writeJson(terminal, written);
+    else terminal.write(stringify(written));
+    return EXIT.done;
+  }
+  const changes = changesFromDefaults(server.ok, written);
+  if (json) {
+    writeJson(
+      terminal,
+      changes.map(({ path, from, to }) => ({ path, default: from, value: to })),
+    );
+  } else {
+    for (const { path, from, to } of changes)
+      terminal.write(`${path}: ${inline(to)}${from === undefined ? '' : ` (default: ${inline(from)})`}\n`);
+  }
+  return EXIT.done;
 }
 
 /** Writes the JSON Schema of one kind of file. Answers the exit code. */
-export function configSchema(kind: SchemaKind, write: (text: string) => void): number {
+export function configSchema(kind: SchemaKind, { write }: Pick<Terminal, 'write'>): number {
   write(jsonSchemaText(kind));
-  return 0;
+  return EXIT.done;
 }
 
 /** Where the daemon of this configuration is administered. Throws UserError where that cannot be told. */
@@ -93,18 +91,8 @@ export async function adminSocket(path: string | undefined, env: ConfigOptions['
   const loaded = await loadServer(file, machineSecrets(env));
   if ('ok' in loaded) return loaded.ok.server.admin_socket;
   throw new UserError(
-    `${loaded.errors.map(formatProblem).join('\n')}\n(--socket names the daemon's socket without it)`,
+    `${loaded.errors.map(formatProblem).join('\n')}\n(--url unix:/path/of/admin.sock does without it)`,
   );
-}
-
-async function withUserErrors(write: (text: string) => void, work: () => Promise<number>): Promise<number> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    write(`${error.message}\n`);
-    return BAD_CONFIG;
-  }
 }
 
 function withoutSecrets({ ok, references }: ValidServer): unknown {
@@ -133,8 +121,4 @@ function mapText(data: unknown, change: (text: string) => string): unknown {
 
 function inline(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function counted(number: number, thing: string): string {
-  return `${number} ${thing}${number === 1 ? '' : 's'}`;
 }

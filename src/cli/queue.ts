@@ -1,8 +1,19 @@
 /** `postern queue …`: what waits, why, and what to do about it. */
 import { z } from 'zod';
+import type { PageFlags } from './commands/asking.ts';
+import { writePage } from './list.ts';
 import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 import { printable, table } from './table.ts';
 
+/** One attempt to deliver: `address` is the host's, `tls` its version. */
+export const attemptShape = z.object({
+  at: z.string(),
+  host: z.string().nullable(),
+  address: z.string().nullable(),
+  tls: z.string().nullable(),
+  outcome: z.string(),
+  reply: z.string(),
+});
 const delivery = z.object({
   id: z.string(),
   message: z.string(),
@@ -26,38 +37,24 @@ const shown = z.object({
   }),
   deliveries: z.array(
     delivery.extend({
-      tries: z.array(
-        z.object({
-          number: z.number(),
-          at: z.string(),
-          host: z.string().nullable(),
-          address: z.string().nullable(),
-          tls: z.string().nullable(),
-          outcome: z.string(),
-          reply: z.string(),
-        }),
-      ),
+      tries: z.array(attemptShape.extend({ number: z.number() })),
     }),
   ),
 });
 const operated = z.object({ deliveries: z.array(z.string()) });
 const steered = z.object({ destination: z.string(), held: z.boolean() });
 
-export interface ListFilter {
+export interface ListFilter extends PageFlags {
   readonly state?: string | undefined;
   readonly domain?: string | undefined;
-  readonly limit?: string | undefined;
-  /** The `next_cursor` of the page before. */
-  readonly cursor?: string | undefined;
 }
 
 /** Lists deliveries, newest first. Answers the exit code, as all of these do. */
 export function queueList(options: CommandOptions, filter: ListFilter): Promise<number> {
-  return run(options, async ({ client, write, json, width }) => {
+  return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue${queryOf(filter)}`);
-    if (json) return writeJson(write, data);
-    const { deliveries, count, next_cursor: next } = listing.parse(data);
-    if (deliveries.length === 0) return write('Nothing is in the queue that matches.\n');
+    if (json) return writeJson(terminal, data);
+    const { deliveries, ...page } = listing.parse(data);
     const rows = deliveries.map((row) => [
       row.id,
       row.state,
@@ -66,25 +63,25 @@ export function queueList(options: CommandOptions, filter: ListFilter): Promise<
       row.recipient,
       row.last_reply ?? '',
     ]);
-    write(table(['DELIVERY', 'STATE', 'TRIES', 'NEXT TRY', 'RECIPIENT', 'LAST REPLY'], rows, width));
-    write(`${deliveries.length} of ${count}${next === null ? '' : `; more with --cursor ${next}`}\n`);
+    const headings = ['DELIVERY', 'STATE', 'TRIES', 'NEXT TRY', 'RECIPIENT', 'LAST REPLY'];
+    writePage(terminal, { headings, rows }, { ...page, nothing: 'Nothing is in the queue that matches.' });
   });
 }
 
 /** Shows a message, by its id or a delivery's, with every attempt. */
 export function queueShow(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, write, json, width }) => {
+  return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue/${encodeURIComponent(id)}`);
-    if (json) return writeJson(write, data);
+    if (json) return writeJson(terminal, data);
     const { message, deliveries } = shown.parse(data);
-    write(`${message.id}  ${message.kind} of ${message.domain}\n`);
-    if (message.submission !== null) write(`submission  ${message.submission}\n`);
-    write(`accepted    ${shortTime(message.created_at)}, given up ${shortTime(message.expires_at)}\n`);
-    if (message.size > 0) write(`size        ${message.size} bytes\n`);
+    terminal.write(`${message.id}  ${message.kind} of ${message.domain}\n`);
+    if (message.submission !== null) terminal.write(`submission  ${message.submission}\n`);
+    terminal.write(`accepted    ${shortTime(message.created_at)}, given up ${shortTime(message.expires_at)}\n`);
+    if (message.size > 0) terminal.write(`size        ${message.size} bytes\n`);
     for (const { tries, ...row } of deliveries) {
       const next = row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
-      write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${next}\n`);
-      if (tries.length === 0 && row.last_reply !== null) write(`  ${printable(row.last_reply)}\n`);
+      terminal.write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${next}\n`);
+      if (tries.length === 0 && row.last_reply !== null) terminal.write(`  ${printable(row.last_reply)}\n`);
       const rows = tries.map((attempt) => [
         `  ${attempt.number}`,
         shortTime(attempt.at),
@@ -93,7 +90,8 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
         attempt.tls ?? 'clear',
         attempt.reply,
       ]);
-      if (rows.length > 0) write(table(['  TRY', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, width));
+      if (rows.length > 0)
+        terminal.write(table(['  TRY', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, terminal.width));
     }
   });
 }
@@ -122,18 +120,18 @@ function operate(
   options: CommandOptions,
   what: { id: string; verb: 'retry' | 'cancel'; done: string },
 ): Promise<number> {
-  return run(options, async ({ client, write, json }) => {
+  return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
-    if (json) return writeJson(write, data);
-    for (const id of operated.parse(data).deliveries) write(`${id} ${what.done}\n`);
+    if (json) return writeJson(terminal, data);
+    for (const id of operated.parse(data).deliveries) terminal.write(`${id} ${what.done}\n`);
   });
 }
 
 function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
-  return run(options, async ({ client, write, json }) => {
+  return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${verb}`, { domain });
-    if (json) return writeJson(write, data);
+    if (json) return writeJson(terminal, data);
     const { destination, held } = steered.parse(data);
-    write(held ? `mail to ${destination} is held\n` : `mail to ${destination} goes on\n`);
+    terminal.write(held ? `mail to ${destination} is held\n` : `mail to ${destination} goes on\n`);
   });
 }

@@ -1,44 +1,125 @@
 /** What the commands that ask the daemon have in common: where they write, and how they end. */
-import { messageOf } from '../lib/errors.ts';
-import { DaemonUnreachable, RequestRefused, type Client } from './client.ts';
+import { z } from 'zod';
+import { messageOf, PassingError, UserError } from '../lib/errors.ts';
+import { DaemonUnreachable, RequestRefused, type Client, type Detail } from './client.ts';
 import { printable } from './table.ts';
+import type { Terminal } from './terminal.ts';
 
 export interface CommandOptions {
   readonly client: Client;
-  /** Takes the output, line breaks included. */
-  readonly write: (text: string) => void;
-  /** Takes what went wrong. */
-  readonly complain: (text: string) => void;
-  /** The daemon's JSON instead of a table. */
+  readonly terminal: Terminal;
+  /** The daemon's JSON instead of words and tables. */
   readonly json: boolean;
-  /** Columns of the terminal. */
-  readonly width?: number | undefined;
 }
 
-/** Exit codes: 0 done, 1 the daemon refused, 3 it cannot be reached. */
-const EXIT = { done: 0, refused: 1, unreachable: 3 } as const;
+/** Exit codes; reference/conventions.ts says what they mean. */
+export const EXIT = { done: 0, failed: 1, usage: 2, unreachable: 3, configuration: 78, interrupted: 130 } as const;
 
-/** Does the work of a command; answers its exit code. */
-export async function run(options: CommandOptions, work: (options: CommandOptions) => Promise<void>): Promise<number> {
+/** The command was called in a way that it cannot be: exit code 2. */
+export class UsageError extends UserError {
+  override readonly name = 'UsageError';
+}
+
+/** This machine kept the command from its work, such as a file that cannot be written: exit code 1. */
+export class CommandFailed extends UserError {
+  override readonly name = 'CommandFailed';
+}
+
+/** The exit code of a command that ended in an error. */
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof UsageError) return EXIT.usage;
+  if (error instanceof DaemonUnreachable) return EXIT.unreachable;
+  if (error instanceof PassingError || error instanceof CommandFailed) return EXIT.failed;
+  return error instanceof UserError ? EXIT.configuration : EXIT.failed;
+}
+
+/** Does the work of a command; answers its exit code, which is 0 where the work answers none. */
+export async function run(
+  options: CommandOptions,
+  work: (options: CommandOptions) => Promise<number | void>,
+): Promise<number> {
   try {
-    await work(options);
-    return EXIT.done;
+    return (await work(options)) ?? EXIT.done;
   } catch (error) {
-    if (!(error instanceof DaemonUnreachable) && !(error instanceof RequestRefused)) throw error;
-    options.complain(`${printable(messageOf(error))}\n`);
-    return error instanceof DaemonUnreachable ? EXIT.unreachable : EXIT.refused;
+    options.terminal.progress('');
+    if (error instanceof RequestRefused) {
+      options.terminal.complain(refusalText(error, options.client));
+      return EXIT.failed;
+    }
+    if (error instanceof z.ZodError) {
+      options.terminal.complain(
+        `${options.client.address} answers otherwise than this version of postern expects: is the one there older or newer?\n${z.prettifyError(error)}\n`,
+      );
+      return EXIT.failed;
+    }
+    if (!(error instanceof DaemonUnreachable || error instanceof CommandFailed)) throw error;
+    options.terminal.complain(`${printable(messageOf(error))}\n`);
+    return exitCodeOf(error);
   }
 }
 
-export function writeJson(write: CommandOptions['write'], data: unknown): void {
-  write(`${JSON.stringify(data, null, 2)}\n`);
+/** The daemon's words, each detail with its place, and what to do next where that can be told. */
+function refusalText({ message, refused }: RequestRefused, { key, address }: Client): string {
+  const [only, ...more] = refused.details;
+  // A single detail without a place is what the message says.
+  const told = only !== undefined && more.length === 0 && only.line === undefined;
+  const lines = [message, ...(told ? [] : refused.details.map(detailText))];
+  const next = nextStep(refused, key, address);
+  if (next !== undefined) lines.push(next);
+  if (refused.status >= 500 && refused.requestId !== undefined)
+    lines.push(`The log has it under ${refused.requestId}.`);
+  return lines.map((line) => `${printable(line)}\n`).join('');
+}
+
+/** `3:14 domains.example.com: …` */
+function detailText({ path, message, line, column }: Detail): string {
+  const place = line === undefined ? '' : `${line}:${column ?? 1} `;
+  return `  ${place}${path === '' ? '' : `${path}: `}${message}`;
+}
+
+function nextStep(
+  { code, retryAfter }: RequestRefused['refused'],
+  key: string | undefined,
+  address: string,
+): string | undefined {
+  switch (code) {
+    case 'AUTH_MISSING_KEY':
+    case 'AUTH_INVALID_KEY':
+    case 'AUTH_EXPIRED_KEY':
+    case 'AUTH_REVOKED_KEY':
+      return `Set POSTERN_API_KEY to a key of ${address}, or make an account with postern signup.`;
+    case 'SIGNUP_CLOSED':
+      return 'On the server itself postern signup works for root and the group of the service.';
+    case 'AUTH_FORBIDDEN':
+      return key === undefined
+        ? undefined
+        : 'postern auth status shows what this key may do. On the server itself, --config /etc/postern/server.yml asks as the operator.';
+    case 'RATE_LIMITED':
+      return retryAfter === undefined ? undefined : `It takes more in ${retryAfter} s.`;
+    case 'NOT_FOUND':
+      return /^https?:\/\/[^/]+\/./.test(address)
+        ? `The API is looked for below ${address}: is that path right?`
+        : undefined;
+    case 'DOMAIN_NOT_VERIFIED':
+      return 'postern domains status lists the domains of the account; postern domains setup <domain> shows what one lacks.';
+    case 'FORM_NOT_FOUND':
+      return 'postern forms list and postern instant forms show those of the account.';
+    default:
+      return undefined;
+  }
+}
+
+/** As JSON; what a terminal would act on and JSON leaves as it is (C1, ECMA-48 §5.3) is escaped. */
+export function writeJson(terminal: Pick<Terminal, 'write'>, data: unknown): void {
+  const text = JSON.stringify(data, null, 2);
+  terminal.write(`${text.replaceAll(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)}\n`);
 }
 
 /** `?…` of what is given. */
 export function queryOf(filter: object): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
-  return `?${query.toString()}`;
+  return query.size === 0 ? '' : `?${query.toString()}`;
 }
 
 /** ISO 8601 without milliseconds. */

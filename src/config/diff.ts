@@ -7,6 +7,8 @@ export interface Change {
   readonly op: 'add' | 'remove' | 'change';
   /** Keys joined with dots. */
   readonly path: string;
+  /** The same one by one: names of domains hold dots themselves. */
+  readonly keys: readonly string[];
   readonly from: unknown;
   readonly to: unknown;
 }
@@ -25,10 +27,7 @@ export function writtenProject(config: ProjectConfig): z.input<typeof projectSch
 export function changesFromDefaults(server: ServerConfig, written: unknown = writtenServer(server)): Change[] {
   const { hostname, operator } = server.server;
   const defaults = serverSchema.parse({ server: { hostname, operator } });
-  const required: Change[] = [
-    { op: 'add', path: 'server.hostname', from: undefined, to: hostname },
-    { op: 'add', path: 'server.operator', from: undefined, to: operator },
-  ];
+  const required = diffConfig({ server: {} }, { server: { hostname, operator } });
   return [...required, ...diffConfig(writtenServer(defaults), written)];
 }
 
@@ -47,7 +46,7 @@ function compare(before: unknown, after: unknown, path: readonly string[]): Chan
   }
   if (same(before, after)) return [];
   const op = before === undefined ? 'add' : after === undefined ? 'remove' : 'change';
-  return [freeze({ op, path: path.join('.'), from: before, to: after })];
+  return [freeze({ op, path: path.join('.'), keys: path, from: before, to: after })];
 }
 
 function same(before: unknown, after: unknown): boolean {

@@ -62,7 +62,7 @@ export interface Collection {
   readonly forms: ReadonlyMap<string, Form>;
 }
 
-interface DomainPlace {
+export interface DomainPlace {
   readonly name: string;
   readonly config: DomainConfig;
   readonly project: Project;
@@ -95,11 +95,36 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
  * The form's `to`, else what forwarding says of its key, else the owner. An address of the domain itself is followed to
  * where forwarding leads: its mail would only come back to this host, which no message may.
  */
-function recipients(key: string, form: FormConfig, { name, config, project, server }: DomainPlace): readonly string[] {
+function recipients(key: string, form: FormConfig, place: DomainPlace): readonly string[] {
+  const { named } = namedRecipients(key, form, place);
+  return [...new Set(named.flatMap((address) => followed(address, place.config.forwarding)))];
+}
+
+export interface Named {
+  readonly named: readonly string[];
+  readonly by: 'to' | 'forwarding' | Responsible;
+}
+
+type Responsible = 'owner' | 'account' | 'operator';
+
+/** Whom the configuration names as the recipients of a domain's form, and by what. */
+export function namedRecipients(key: string, form: FormConfig, { name, config, project, server }: DomainPlace): Named {
+  if (form.to !== undefined) return { named: form.to, by: 'to' };
   const route = routeOf(config.forwarding, name, key);
-  const owner = project.config.project.owner ?? project.contact ?? server.server.operator;
-  const named = form.to ?? (typeof route === 'object' ? route : [owner]);
-  return [...new Set(named.flatMap((address) => followed(address, config.forwarding)))];
+  if (typeof route === 'object') return { named: route, by: 'forwarding' };
+  const { address, by } = responsible(project, server);
+  return { named: [address], by };
+}
+
+/** Who gets what names nobody: the project's owner, else its tenant, else the operator. */
+export function responsible(
+  project: Project | undefined,
+  { server }: ServerConfig,
+): { readonly address: string; readonly by: Responsible } {
+  const owner = project?.config.project.owner;
+  if (owner !== undefined) return { address: owner, by: 'owner' };
+  if (project?.contact !== undefined) return { address: project.contact, by: 'account' };
+  return { address: server.operator, by: 'operator' };
 }
 
 /** Where the mail of an address goes within one map of forwarding; loops in it were refused when it was read. */
@@ -126,7 +151,7 @@ export function collectionOf({ name, tenant, project, config, server }: NewColle
       project,
       domain: server.server.hostname,
       config: { ...form, to: email },
-      to: email ?? [project?.config.project.owner ?? project?.contact ?? server.server.operator],
+      to: email ?? [responsible(project, server).address],
       requireApiKey: config.settings.requireApiKey,
       audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins]),
       confirmed: true,
@@ -165,7 +190,22 @@ function withoutDomain(origins: readonly string[]): Audience {
 }
 
 function formOf(form: Omit<Form, 'rateLimit'>): Form {
-  const { config, project } = form;
-  const { rateLimit = config.spam_protection.rate_limit } = config;
-  return freeze({ ...form, rateLimit: rateLimit ?? project?.config.settings.rate_limit ?? RATE_LIMIT });
+  return freeze({ ...form, rateLimit: rateLimitOf(form).count });
+}
+
+export interface RateLimit {
+  /** Accepted submissions per hour and address. */
+  readonly count: number;
+  /** The key that says so; undefined for the number that holds where none does. */
+  readonly by: 'rateLimit' | 'spam_protection.rate_limit' | 'settings.rate_limit' | undefined;
+}
+
+/** How often one visitor may post to the form, and what says so. */
+export function rateLimitOf({ config, project }: Pick<Form, 'config' | 'project'>): RateLimit {
+  const { rateLimit, spam_protection } = config;
+  if (rateLimit !== undefined) return { count: rateLimit, by: 'rateLimit' };
+  if (spam_protection.rate_limit !== undefined)
+    return { count: spam_protection.rate_limit, by: 'spam_protection.rate_limit' };
+  const count = project?.config.settings.rate_limit;
+  return count === undefined ? { count: RATE_LIMIT, by: undefined } : { count, by: 'settings.rate_limit' };
 }

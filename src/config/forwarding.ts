@@ -10,8 +10,13 @@ type Forwarding = DomainConfig['forwarding'];
 
 /** What `forwarding` says of `local@domain`, or undefined; locals are compared without case. */
 export function routeOf(forwarding: Forwarding, domain: string, local: string): Route | undefined {
-  const key = keyFor(forwarding, domain, local);
+  const key = ruleFor(forwarding, domain, local);
   return key === undefined ? undefined : forwarding[key];
+}
+
+/** Whether mail for the domain is meant to come here. */
+export function takesMail({ forwarding, forms }: DomainConfig): boolean {
+  return Object.keys(forwarding).length > 0 || Object.values(forms).some((form) => form.reply_relay === true);
 }
 
 /** A loop of forwarding. */
@@ -79,12 +84,13 @@ function stepsFrom(domains: ReadonlyMap<string, Forwarding>, { domain, key }: St
     const parsed = parseAddress(target);
     const forwarding = parsed === undefined ? undefined : domains.get(parsed.domain);
     if (parsed === undefined || forwarding === undefined) return [];
-    const next = keyFor(forwarding, parsed.domain, parsed.local);
+    const next = ruleFor(forwarding, parsed.domain, parsed.local);
     return next === undefined ? [] : [{ domain: parsed.domain, key: next }];
   });
 }
 
-function keyFor(forwarding: Forwarding, domain: string, local: string): string | undefined {
+/** The key of `forwarding` that decides over `local@domain`: the address, else that without its `+tag`, else the catch-all. */
+export function ruleFor(forwarding: Forwarding, domain: string, local: string): string | undefined {
   const folded = local.toLowerCase();
   const candidates = [`${folded}@${domain}`, `${folded.replace(/\+.*$/, '')}@${domain}`, `*@${domain}`];
   return candidates.find((key) => Object.hasOwn(forwarding, key));

@@ -15,6 +15,18 @@ export const duration = measure(DURATIONS, /^[1-9]\d{0,5}[smhd]$/, 'expected a d
 /** `256KiB`, `25MiB` as bytes. */
 export const size = measure(SIZES, /^[1-9]\d{0,9}(B|KiB|MiB|GiB)$/, 'expected a size such as 256KiB or 25MiB');
 
+/** How long something is kept: milliseconds, or `forever`. */
+export type Retention = number | 'forever';
+
+export const retention = z.union([duration, z.literal(0), z.literal('forever')], {
+  error: 'expected a duration such as 90d, or 0, or forever',
+});
+
+/** What was before this moment (ms) is kept no longer. */
+export function keptSince(keep: Retention, now: number): number {
+  return keep === 'forever' ? 0 : now - keep;
+}
+
 export const count = z.int().min(1);
 export const price = z.number('expected a price such as 0 or 9.90').min(0, 'expected a price such as 0 or 9.90');
 export const port = z.int().min(1).max(65_535);
@@ -41,6 +53,12 @@ export const forwardingKey = normal((text) => {
 
 /** `[::]:80`, `127.0.0.1:8080`; port 0 takes a free one. */
 export const listenAddress = hostAndPort('expected address:port such as "[::]:80" or 127.0.0.1:8080');
+
+/** The same, or `https://[::]:8443` where TLS is spoken. */
+export const httpListenAddress = hostAndPort(
+  'expected address:port such as "[::]:80", or https://address:port for TLS on another port than 443',
+  /^(https:\/\/)?/,
+);
 
 /** `host:port` of a machine that takes mail. */
 export const mailHost = hostAndPort('expected host:port such as mail.internal:25');
@@ -155,11 +173,11 @@ function measure(units: Readonly<Record<string, number>>, pattern: RegExp, error
   });
 }
 
-function hostAndPort(error: string) {
+function hostAndPort(error: string, before = /^/) {
   return z
     .string({ error })
-    .regex(/^(\[[0-9a-fA-F:.]+\]|[^:\s[\]/]+):\d{1,5}$/, { error })
-    .refine((value) => portOf(value) <= 65_535, { error });
+    .regex(new RegExp(`${before.source}(\\[[0-9a-fA-F:.]+\\]|[^:\\s[\\]/]+):\\d{1,5}$`), { error })
+    .refine((value) => portOf(value.replace(before, '')) <= 65_535, { error });
 }
 
 function portOf(value: string): number {

@@ -79,6 +79,9 @@ export const formSchema = z.strictObject({
   thank_you: is.text(2000).optional().describe('Words on our thank-you page.'),
   allowed_origins: z.array(is.origin).default([]).describe('Origins beside the domain itself whose pages may post.'),
   uploads: uploads.optional().describe('Files as attachments; refused without this.'),
+  retention: is.retention
+    .optional()
+    .describe('Age at which its submissions go: a duration, 0 (once delivered) or forever; else the server’s.'),
   webhooks: z
     .array(is.hookUrl)
     .max(20)

@@ -1,5 +1,6 @@
 /** The keys of server.yml. `restart: true` marks what a running daemon cannot change; all else follows a reload. */
 import { z } from 'zod';
+import { httpPlaces } from './http-address.ts';
 import * as is from './scalars.ts';
 
 const server = z.strictObject({
@@ -13,14 +14,17 @@ const server = z.strictObject({
     .describe('Addresses that mail leaves from; discovered from the hostname when empty.'),
   http: z
     .strictObject({
-      listen: z
-        .array(is.listenAddress)
-        .default(['[::]:80'])
-        .meta({ description: 'Addresses and ports of the HTTP server.', restart: true }),
+      listen: z.array(is.httpListenAddress).default(['[::]:80', '[::]:443']).meta({
+        description:
+          'Addresses and ports of the HTTP server. Port 443, and what begins with https://, speaks TLS; port 443 is left alone while tls.mode is off.',
+        restart: true,
+      }),
       base_url: is.baseUrl
         .nullable()
         .default(null)
-        .describe('Address under which the world reaches this server; null: http:// and the hostname.'),
+        .describe(
+          'Address under which the world reaches this server; null: the hostname, with https:// where port 443 speaks TLS.',
+        ),
       trusted_proxies: z
         .array(is.network)
         .default([])
@@ -88,10 +92,10 @@ const server = z.strictObject({
 
 const tls = z
   .strictObject({
-    mode: z
-      .enum(['files', 'off'])
-      .default('off')
-      .meta({ description: 'files: the certificate below. off: mail is taken in clear text alone.', restart: true }),
+    mode: z.enum(['files', 'off']).default('off').meta({
+      description: 'files: the certificate below, for HTTPS and STARTTLS. off: all is in clear text.',
+      restart: true,
+    }),
     files: z
       .strictObject({
         cert: z.string().min(1).describe('File of the certificate with its chain, in PEM.'),
@@ -214,6 +218,12 @@ const limits = z.strictObject({
 const TWO_DAYS = 2 * 86_400_000;
 
 const retention = z.strictObject({
+  submissions: is.retention
+    .prefault('90d')
+    .describe('Age at which submissions go, with their files; 0: once their mail has arrived. Never before that.'),
+  message_bodies: is.retention
+    .prefault('7d')
+    .describe('How long what a mail says is kept after its last recipient is settled; who got it and when stays.'),
   events: is.duration
     .refine((ms) => ms >= TWO_DAYS, 'expected 2d or more, because webhooks are tried for more than a day')
     .prefault('30d')
@@ -273,5 +283,13 @@ export const serverSchema = z
   .refine(({ server, tls }) => !server.smtp.submission.enabled || tls.mode !== 'off', {
     path: ['server', 'smtp', 'submission', 'enabled'],
     message: 'expected false while tls.mode is off, because keys are not taken in clear text',
+  })
+  .refine(({ server, tls }) => tls.mode !== 'off' || !server.http.listen.some((place) => place.startsWith('https:')), {
+    path: ['server', 'http', 'listen'],
+    message: 'expected no https:// while tls.mode is off, because TLS needs a certificate',
+  })
+  .refine(({ server, tls }) => server.http.listen.length === 0 || httpPlaces({ server, tls }).length > 0, {
+    path: ['server', 'http', 'listen'],
+    message: 'expected another port than 443 too while tls.mode is off, because TLS needs a certificate',
   })
   .meta({ title: 'Postern: server.yml', description: 'The appliance: who listens where, database, delivery.' });

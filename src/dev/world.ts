@@ -40,6 +40,7 @@ const INBOX = 'inbox.test';
 
 const PUBLIC_ZONE: readonly ZoneRecord[] = [
   { name: HOSTNAME, type: 'A', value: '127.0.0.1' },
+  { name: '1.0.0.127.in-addr.arpa', type: 'PTR', value: HOSTNAME },
   { name: HOSTNAME, type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
   { name: DEMO, type: 'TXT', value: `v=spf1 a:${HOSTNAME} -all` },
   { name: `_dmarc.${DEMO}`, type: 'TXT', value: 'v=DMARC1; p=reject' },

@@ -7,7 +7,7 @@ export type MailauthResolver = (name: string, type: string) => Promise<string[][
  * The resolver as mailauth wants it: Node's records, and errors with Node's codes. A question that could not be answered
  * is ESERVFAIL, which every check of mailauth reports as a temporary error.
  */
-export function mailauthResolver(resolver: Resolver): MailauthResolver {
+export function mailauthResolver(resolver: Pick<Resolver, 'txt' | 'mx' | 'lookup'>): MailauthResolver {
   return async (name, type) => {
     switch (type) {
       case 'TXT':

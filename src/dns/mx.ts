@@ -17,7 +17,14 @@ export interface MailHost {
 export type MailHosts =
   | { readonly kind: 'hosts'; readonly hosts: readonly MailHost[] }
   /** `status` and `code` are what an SMTP server would have said: `550 5.1.2`. */
-  | { readonly kind: 'permanent'; readonly status: 550 | 556; readonly code: string; readonly reason: string }
+  | {
+      readonly kind: 'permanent';
+      readonly status: 550 | 556;
+      readonly code: string;
+      readonly reason: string;
+      /** Its mail hosts are we. */
+      readonly isOwn?: true;
+    }
   | { readonly kind: 'temporary'; readonly reason: string };
 
 export interface MailHostOptions {
@@ -81,7 +88,8 @@ async function choose(domain: string, { records, implicit, options }: Candidates
   const failed = left.find((target) => target.kind === 'failed');
   if (failed !== undefined) return { kind: 'temporary', reason: failed.reason };
   if (ownByName !== undefined || ownByAddress !== undefined) {
-    return permanent('5.4.6', `mail for ${domain} loops back to this server (${options.hostname})`);
+    const reason = `mail for ${domain} loops back to this server (${options.hostname})`;
+    return { kind: 'permanent', status: 550, code: '5.4.6', reason, isOwn: true };
   }
   // A domain without MX and without an address takes no mail; RFC 3463's X.1.2 says exactly that.
   if (implicit === true && left.every(({ kind }) => kind === 'missing')) {

@@ -32,6 +32,8 @@ export function isHostAddress(ip: string): boolean {
 
 /** Whether `ip` is in one of the addresses or CIDRs; a v4-mapped address compares as IPv4, on both sides. */
 export function addressInRanges(ip: string, ranges: readonly string[]): boolean {
+  // Most lists are empty, and each connection is compared with one.
+  if (ranges.length === 0) return false;
   const address = parse(ip);
   if (address === undefined) return false;
   return ranges.some((range) => {
@@ -76,4 +78,21 @@ function parseRange(range: string): [Address | undefined, number] {
   // ::ffff:10.0.0.0/104 is 10.0.0.0/8; a prefix shorter than the mapping itself names no IPv4 network.
   const bits = Number(suffix) - (written - size);
   return bits < 0 ? [undefined, 0] : [network, bits];
+}
+
+/** Under which name DNS keeps what is said of an address, without the zone: `1.2.0.192` (RFC 1035 §3.5), nibbles for IPv6. */
+export function reversedAddress(ip: string): string {
+  const address = parse(ip);
+  const bytes = address?.toByteArray() ?? [];
+  if (address?.kind() === 'ipv4') return bytes.toReversed().join('.');
+  const nibbles = bytes.flatMap((byte) => [byte >> 4, byte & 15]);
+  return nibbles
+    .toReversed()
+    .map((nibble) => nibble.toString(16))
+    .join('.');
+}
+
+/** The name whose PTR record names the host of an address (RFC 1035 §3.5, RFC 3596 §2.5). */
+export function reverseName(ip: string): string {
+  return `${reversedAddress(ip)}.${parse(ip)?.kind() === 'ipv4' ? 'in-addr' : 'ip6'}.arpa`;
 }

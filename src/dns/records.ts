@@ -1,13 +1,32 @@
 /**
  * What a domain publishes so that its mail is ours to send: two kinds of record that verification demands (ownership and
- * a DKIM key each) and two that are advised. Every value is one unquoted, unsplit string, as DNS consoles want it.
+ * a DKIM key each), two that are advised, and, where its mail comes here, those that bring it and those that are offered.
+ * Every value is one unquoted, unsplit string, as DNS consoles want it.
  */
+import { policyRecord } from './mta-sts.ts';
+
+export const PURPOSES = ['ownership', 'dkim', 'spf', 'dmarc', 'inbound', 'mta_sts', 'tlsrpt'] as const;
+export const RECORD_TYPES = ['TXT', 'MX', 'CNAME'] as const;
+
 export interface DomainRecord {
-  readonly purpose: 'ownership' | 'dkim' | 'spf' | 'dmarc';
-  readonly type: 'TXT';
+  readonly purpose: (typeof PURPOSES)[number];
+  readonly type: (typeof RECORD_TYPES)[number];
   readonly name: string;
+  /** Of an MX `10 host.`, of a CNAME `host.`, with the dot at the end. */
   readonly value: string;
   readonly required: boolean;
+  /** What it is good for, where that is not plain. */
+  readonly note?: string;
+}
+
+export interface DkimKey {
+  readonly selector: string;
+  readonly algorithm: 'rsa' | 'ed25519';
+  /** Base64, as in `p=`. */
+  readonly publicKey: string;
+  /** True unless told: it signs. */
+  readonly required?: boolean;
+  readonly note?: string;
 }
 
 export interface RecordsWanted {
@@ -17,31 +36,55 @@ export interface RecordsWanted {
   readonly token: string;
   /** Our own host name, from which the mail comes. */
   readonly hostname: string;
-  readonly dkim: readonly {
-    readonly selector: string;
-    readonly algorithm: 'rsa' | 'ed25519';
-    /** Base64, as in `p=`. */
-    readonly publicKey: string;
-  }[];
+  readonly dkim: readonly DkimKey[];
+  /** How mail of the domain comes here; undefined where it does not. */
+  readonly inbound?: 'clear' | 'encrypted' | undefined;
 }
 
 /** The records for `domain`, the required ones first. */
-export function domainRecords({ domain, token, hostname, dkim }: RecordsWanted): DomainRecord[] {
+export function domainRecords({ domain, token, hostname, dkim, inbound }: RecordsWanted): DomainRecord[] {
   return [
     required('ownership', `_postern.${domain}`, `postern-verification=${token}`),
-    ...dkim.map(({ selector, algorithm, publicKey }) =>
-      required('dkim', `${selector}._domainkey.${domain}`, dkimRecordValue(algorithm, publicKey)),
-    ),
+    ...dkim.map((key) => dkimRecord(domain, key)),
     // Our envelope sender is at the host name, so SPF does not pass for the domain by itself; receivers look all the same.
     advised('spf', domain, `v=spf1 a:${hostname} ~all`),
     // RFC 5321 §4.5.1: postmaster exists wherever mail is taken.
     advised('dmarc', `_dmarc.${domain}`, `v=DMARC1; p=none; rua=mailto:postmaster@${domain}`),
+    ...(inbound === undefined ? [] : inboundRecords(domain, hostname, inbound === 'encrypted')),
   ];
 }
 
-/** The TXT record at `<selector>._domainkey.<domain>` (RFC 6376 §3.6.1, RFC 8463 §4); `publicKey` as `p=` has it. */
-export function dkimRecordValue(algorithm: 'rsa' | 'ed25519', publicKey: string): string {
+/** A policy that demands encryption is offered where there is some. */
+function inboundRecords(domain: string, hostname: string, isEncrypted: boolean): DomainRecord[] {
+  const mx = { purpose: 'inbound', type: 'MX', name: domain, value: `10 ${hostname}.`, required: false } as const;
+  if (!isEncrypted) return [mx];
+  const host = { type: 'CNAME', name: `mta-sts.${domain}`, value: `${hostname}.`, required: false } as const;
+  return [
+    mx,
+    { purpose: 'mta_sts', ...host },
+    advised('mta_sts', `_mta-sts.${domain}`, policyRecord(hostname)),
+    advised('tlsrpt', `_smtp._tls.${domain}`, `v=TLSRPTv1; rua=mailto:postmaster@${domain}`),
+  ];
+}
+
+/** Its text (RFC 6376 §3.6.1, RFC 8463 §4); `publicKey` as `p=` has it. */
+export function dkimRecordValue(algorithm: DkimKey['algorithm'], publicKey: string): string {
   return `v=DKIM1; k=${algorithm}; p=${publicKey}`;
+}
+
+/** The TXT record of a key. */
+export function dkimRecord(
+  domain: string,
+  { selector, algorithm, publicKey, required = true, note }: DkimKey,
+): DomainRecord & { readonly type: 'TXT' } {
+  return {
+    purpose: 'dkim',
+    type: 'TXT',
+    name: `${selector}._domainkey.${domain}`,
+    value: dkimRecordValue(algorithm, publicKey),
+    required,
+    ...(note === undefined ? {} : { note }),
+  };
 }
 
 function required(purpose: DomainRecord['purpose'], name: string, value: string): DomainRecord {

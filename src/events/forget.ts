@@ -10,7 +10,7 @@ export interface ForgetOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly counts: Pick<EventCounts, 'rollUp'>;
-  readonly config: () => Pick<ServerConfig, 'retention'>;
+  readonly config: () => { readonly retention: Pick<ServerConfig['retention'], 'events'> };
 }
 
 /** So many go in one commit, so that what is accepted meanwhile waits for milliseconds. */

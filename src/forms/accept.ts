@@ -31,6 +31,8 @@ export interface Admitted {
   readonly ip: string;
   readonly userAgent: string;
   readonly referer: string;
+  /** `req_…` */
+  readonly request?: string | undefined;
   /** Of the key that it came with: mail of `test` is never delivered. `live` unless told. */
   readonly environment?: 'live' | 'test' | undefined;
   /** More for the unit, once the id is known: the answer under an idempotency key. Called again where the unit is tried again. */
@@ -138,7 +140,11 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
   });
 }
 
-function eventOf({ form, judgement, environment }: Admitted, { id, status }: Accepted, now: number): Statement {
+function eventOf(
+  { form, judgement, environment, request }: Admitted,
+  { id, status }: Accepted,
+  now: number,
+): Statement {
   const reasons = judgement.reasons.map(({ name }) => name);
   const test = environment === 'test' ? { environment } : undefined;
   return recordEvent({
@@ -147,7 +153,9 @@ function eventOf({ form, judgement, environment }: Admitted, { id, status }: Acc
     at: now,
     data: status === 'spam' ? { form: form.id, score: judgement.score, reasons, ...test } : { form: form.id, ...test },
     submission: id,
+    form: form.id,
     domain: form.domain,
+    request,
   });
 }
 
@@ -167,6 +175,7 @@ export function notification({ form, id, ttl, environment, now }: Notification):
     tenant: form.tenant,
     kind: 'notification',
     submission: id,
+    form: form.id,
     domain: form.domain,
     source,
     recipients: form.to,
@@ -188,6 +197,7 @@ function acknowledgment({ form, id, visitor, ttl, environment, now }: Acknowledg
     tenant,
     kind: 'acknowledgment',
     submission: id,
+    form: form.id,
     domain: form.domain,
     source,
     recipients: [visitor],

@@ -10,6 +10,7 @@ import { parseAddress } from '../lib/addresses.ts';
 import { isSuppressed } from '../store/suppressions.ts';
 import type { Store } from '../store/store.ts';
 import { emailOf, replyToOf, type Control, type Field } from './fields.ts';
+import { senderAddress } from './form-mail.ts';
 
 const HOUR = 3_600_000;
 const PER_CLIENT = { count: 20, windowMs: HOUR };
@@ -69,7 +70,7 @@ function isRole(address: string): boolean {
 /** The recipient's own address, our sender's, or one that we forward ourselves. */
 function isOurs(address: string, { to, domain, config, project }: Form): boolean {
   const lower = address.toLowerCase();
-  const sender = config.from ?? `forms@${domain}`;
+  const sender = senderAddress(config, domain);
   if ([...to, sender].some((own) => own.toLowerCase() === lower)) return true;
   const parsed = parseAddress(address);
   const forwarding = parsed === undefined ? undefined : project?.config.domains[parsed.domain]?.forwarding;

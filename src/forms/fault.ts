@@ -1,6 +1,6 @@
 /** What is wrong with a submission, in words for the visitor. */
+import { labelOf } from '../config/label.ts';
 import type { FormConfig } from '../config/schema.ts';
-import { labelOf } from './label.ts';
 
 /** A fault of one field, or of the whole form where `field` is absent. */
 export interface FieldError {

@@ -83,13 +83,20 @@ export function isEmailField(name: string, config: FormConfig): boolean {
 
 /** The first address in a field of the visitor's address; a field called `email` goes before others. */
 export function emailOf(fields: readonly Field[], config: FormConfig): string | undefined {
-  const candidates = fields.filter(([name]) => isEmailField(name, config));
-  const named = candidates.find(([name]) => name.toLowerCase() === 'email');
-  for (const [, value] of named === undefined ? candidates : [named, ...candidates]) {
-    for (const text of valuesOf(value)) {
-      const address = parseAddress(text.trim());
-      if (address !== undefined) return address.address;
-    }
+  let other: string | undefined;
+  for (const [name, value] of fields) {
+    if (!isEmailField(name, config)) continue;
+    const address = firstAddress(value);
+    if (address !== undefined && name.toLowerCase() === 'email') return address;
+    other ??= address;
+  }
+  return other;
+}
+
+function firstAddress(value: string | readonly string[]): string | undefined {
+  for (const text of valuesOf(value)) {
+    const address = parseAddress(text.trim());
+    if (address !== undefined) return address.address;
   }
   return undefined;
 }

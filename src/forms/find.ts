@@ -2,12 +2,13 @@
 import { collectionOf, ownForm, type Collection } from '../config/forms.ts';
 import { collectionSchema, formSchema } from '../config/schema-project.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import type { Domain, Form, Snapshot } from '../config/snapshot.ts';
+import { claimKey, type Domain, type Form, type Snapshot } from '../config/snapshot.ts';
 import { parseDomain } from '../lib/addresses.ts';
 import { findCollectionRow } from '../store/collections.ts';
 import { findForm } from '../store/forms.ts';
 import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables-accounts.ts';
+import type { FormId } from './form-id.ts';
 
 /** The domain of this name, in whatever case or script it is written. */
 export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
@@ -41,6 +42,18 @@ export function findNamedForm({ forms }: Domain, name: string): Form | undefined
   return forms.get(name) ?? [...forms.values()].find((form) => form.name === name);
 }
 
+/** The form with this id, of whatever tenant. */
+export async function findFormById(id: FormId, snapshot: Snapshot, store: Store): Promise<Form | undefined> {
+  switch (id.kind) {
+    case 'domain':
+      return snapshot.domains.get(id.domain)?.forms.get(id.key);
+    case 'collection':
+      return (await findCollection(snapshot, store, id.collection))?.forms.get(id.key);
+    case 'own':
+      return findOwnForm(store, id.id, snapshot.server);
+  }
+}
+
 /** The collection of this name: the configuration's goes before one that the API made. */
 export async function findCollection(snapshot: Snapshot, store: Store, name: string): Promise<Collection | undefined> {
   return snapshot.collections.get(name) ?? (await findMadeCollection(store, name, snapshot.server));
@@ -54,6 +67,23 @@ export async function findMadeCollection(
 ): Promise<Collection | undefined> {
   const row = await findCollectionRow(store, name);
   return row && collectionOfRow(row, server);
+}
+
+/** The tenant's form with this id as it is now, also of a domain that another tenant holds; undefined where there is none. */
+export async function findFormOf(
+  { tenant, id }: Pick<Form, 'tenant' | 'id'>,
+  snapshot: Snapshot,
+  store: Store,
+): Promise<Form | undefined> {
+  const [first = '', second, third] = id.split('/');
+  if (second !== undefined && third === undefined) {
+    return snapshot.claims.get(claimKey(tenant, first))?.forms.get(second);
+  }
+  const form =
+    second === undefined || third === undefined
+      ? await findOwnForm(store, id, snapshot.server)
+      : (await findCollection(snapshot, store, second))?.forms.get(third);
+  return form?.tenant === tenant ? form : undefined;
 }
 
 /** A form by its id `frm_…`, or undefined. */

@@ -2,6 +2,7 @@
  * What a form's mail is made from: the submission, the form as the revision that accepted it has it, and what templates
  * see of both. A template that fails is logged and replaced by the built-in one: no lead is lost to a template.
  */
+import { labelOf } from '../config/label.ts';
 import type { FormConfig } from '../config/schema.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -9,7 +10,6 @@ import { cleanText } from '../mail/header-text.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Rendered, TemplateSet, TemplateType, Variables } from '../templates/engine.ts';
 import { valuesOf, type Field } from './fields.ts';
-import { labelOf } from './label.ts';
 import type { StoredControl } from './stored.ts';
 
 export interface FormMail {
@@ -87,7 +87,12 @@ export function firstLine(candidates: readonly (string | undefined)[], fallback:
 
 /** The address that the form's mail comes from. */
 export function senderOf({ form, submission }: FormMail): string {
-  return form.config.from ?? `forms@${submission.domain}`;
+  return senderAddress(form.config, submission.domain);
+}
+
+/** The same of a form whose mail is from this domain. */
+export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string): string {
+  return from ?? `forms@${domain}`;
 }
 
 /** The same for every try, and after a restart. */

@@ -6,7 +6,6 @@
  * reaches 10: two links, a code snippet, capital letters, a quoted mail, any language.
  */
 import type { Form } from '../config/snapshot.ts';
-import { parseAddress } from '../lib/addresses.ts';
 import { emailOf, replyToOf, valuesOf, type Control, type Field } from './fields.ts';
 import { addressReasons, NO_MX, noMx, type RefusesMail } from './spam/addresses.ts';
 import { blockedBy } from './spam/blocklist.ts';
@@ -46,7 +45,7 @@ export function createJudge(refusesMail: RefusesMail): Judge {
     const judgement = judge(form, judged);
     const { level, content_filter: filters } = form.config.spam_protection;
     if (!filters || judgement.verdict === 'spam' || judgement.score + NO_MX < SPAM_FROM[level]) return judgement;
-    const domain = parseAddress(addressOf(form, judged) ?? '')?.domain;
+    const domain = domainOf(form, judged);
     return domain === undefined ? judgement : withLookup(form, judgement, { domain, refusesMail });
   };
 }
@@ -71,7 +70,7 @@ export function judge(form: Rules, judged: Judged): Judgement {
     const text = values.map((value) => value.text).join('\n');
     const blocked = blockedBy(blocklist, { text, ip: judged.ip });
     if (blocked !== undefined) reasons.push({ name: 'blocklist', score: CERTAIN, detail: blocked });
-    if (filters) reasons.push(...contentReasons(form, values, text), ...addressReasons(addressOf(form, judged)));
+    if (filters) reasons.push(...contentReasons(form, values, text), ...addressReasons(domainOf(form, judged)));
   }
   return sum(reasons, level);
 }
@@ -99,8 +98,10 @@ function ownTexts({ config }: Rules): string {
   return [config.name ?? '', config.thank_you ?? '', ...labels].join('\n');
 }
 
-function addressOf({ config }: Rules, { fields, control }: Judged): string | undefined {
-  return emailOf(fields, config) ?? replyToOf(control);
+/** Of the visitor's address. */
+function domainOf({ config }: Rules, { fields, control }: Judged): string | undefined {
+  const address = emailOf(fields, config) ?? replyToOf(control);
+  return address?.slice(address.lastIndexOf('@') + 1);
 }
 
 /** All that the visitor wrote, with the name of its field, as far as it is read. */

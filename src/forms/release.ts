@@ -4,7 +4,7 @@
  */
 import type { RevisionOf } from '../access/revisions.ts';
 import { collectionOf, formsOfDomain } from '../config/forms.ts';
-import { claimKey, type Form, type Project, type Snapshot } from '../config/snapshot.ts';
+import type { Form, Project, Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDue } from '../store/destinations.ts';
@@ -12,10 +12,16 @@ import { recordEvent } from '../store/events.ts';
 import { stillUnconfirmed } from '../store/forms.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
-import { countSubmission, findSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
+import {
+  countSubmission,
+  findSubmission,
+  keepSubmission,
+  markSubmission,
+  uncountSubmission,
+} from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
 import { notification } from './accept.ts';
-import { findCollection, findOwnForm } from './find.ts';
+import { findFormOf } from './find.ts';
 
 export interface ReleaseParts {
   readonly store: Store;
@@ -37,6 +43,8 @@ export type Decided =
   | { readonly kind: 'done'; readonly changed: boolean }
   /** Nobody knows any more who is to get the mail. */
   | { readonly kind: 'form-gone' }
+  /** It was removed just now. */
+  | { readonly kind: 'submission-gone' }
   /** The form's recipient has not agreed to get mail. */
   | { readonly kind: 'unconfirmed' }
   /** It is spam as long as nobody releases it. */
@@ -105,7 +113,9 @@ export async function resendSubmission(row: SubmissionRow, decision: Decision, p
   const form = await formOf(row, decision.snapshot, parts);
   if (form === undefined) return { kind: 'form-gone' };
   if (!form.confirmed) return { kind: 'unconfirmed' };
-  await parts.store.write(notify(row, form, { ...decision, now: parts.clock.now() }));
+  const mail = notify(row, form, { ...decision, now: parts.clock.now() });
+  if (!(await done(parts.store.write([keepSubmission({ id: row.id }, 1), ...mail]))))
+    return { kind: 'submission-gone' };
   parts.wake();
   return { kind: 'done', changed: true };
 }
@@ -140,26 +150,10 @@ async function done(writing: Promise<unknown>): Promise<boolean> {
 
 /** The form as it is now, else as the revision that accepted the submission has it. */
 async function formOf(row: SubmissionRow, snapshot: Snapshot, parts: ReleaseParts): Promise<Form | undefined> {
-  const current = await currentForm(row, snapshot, parts.store);
+  const { tenant, form: id } = row;
+  const current = await findFormOf({ tenant, id }, snapshot, parts.store);
   if (current !== undefined || row.revision === '') return current;
   return formerForm(row, snapshot, parts.revisionOf);
-}
-
-/** The tenant's form with this id, as it is now; undefined where there is none any more. */
-async function currentForm(
-  { form: id, tenant }: Pick<SubmissionRow, 'form' | 'tenant'>,
-  snapshot: Snapshot,
-  store: Store,
-): Promise<Form | undefined> {
-  const [first = '', second, third] = id.split('/');
-  if (second !== undefined && third === undefined) {
-    return snapshot.claims.get(claimKey(tenant, first))?.forms.get(second);
-  }
-  const form =
-    second === undefined || third === undefined
-      ? await findOwnForm(store, id, snapshot.server)
-      : (await findCollection(snapshot, store, second))?.forms.get(third);
-  return form?.tenant === tenant ? form : undefined;
 }
 
 async function formerForm({ form: id, tenant, revision }: SubmissionRow, { server }: Snapshot, revisionOf: RevisionOf) {

@@ -13,8 +13,13 @@ type Credentials =
 
 /** What the request shows; `Authorization` counts only with the Bearer scheme (RFC 6750 §2.1). One header twice is two. */
 function credentialsOf(request: IncomingMessage): Credentials {
-  if (!HEADERS.some((name) => name in request.headers)) return NONE;
-  const shown = HEADERS.flatMap((name) => (request.headersDistinct[name] ?? []).map((value) => [name, value] as const));
+  const { headers, rawHeaders } = request;
+  if (!HEADERS.some((name) => name in headers)) return NONE;
+  const shown: [name: string, value: string][] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]?.toLowerCase() ?? '';
+    if (HEADERS.includes(name)) shown.push([name, rawHeaders[i + 1] ?? '']);
+  }
   const [first, ...others] = shown;
   if (first === undefined) return NONE;
   if (others.length > 0) return { kind: 'ambiguous' };

@@ -1,10 +1,9 @@
 /** The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet. */
-import { isUtf8 } from 'node:buffer';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
 import type { SubmittedBody } from '../forms/fields.ts';
 import type { FileStore } from '../forms/files.ts';
-import { decoderOf, parameterOf } from './charset.ts';
+import { decoderOf, parameterOf, utf8Text } from './charset.ts';
 import { bodyTooLarge, collect, discardRest } from './collect.ts';
 import { refuse, type Refusal } from './errors.ts';
 import type { Exchange } from './exchange.ts';
@@ -99,9 +98,8 @@ function expectBody({ request, response }: Requested): void {
 }
 
 function parseJson(bytes: Buffer, charset: string | undefined, { limits }: BodyOptions): Parsed {
-  if ((charset === undefined || /^utf-?8$/i.test(charset)) && isUtf8(bytes)) {
-    return parseJsonObject(bytes.toString('utf8'), limits);
-  }
+  const plain = utf8Text(bytes, charset);
+  if (plain !== undefined) return parseJsonObject(plain, limits);
   const decoder = decoderOf(charset ?? 'utf-8');
   if (decoder === undefined) return { entries: [], refusal: unknownCharset(charset ?? '') };
   const text = decoder.decode(bytes);

@@ -30,6 +30,11 @@ export function decoderOf(label: string): Decoder | undefined {
   }
 }
 
+/** The text where it is the UTF-8 that it is declared to be, or may be because nothing is declared: the short way to it. */
+export function utf8Text(bytes: Buffer, charset: string | undefined): string | undefined {
+  return (charset === undefined || /^utf-?8$/i.test(charset)) && isUtf8(bytes) ? bytes.toString('utf8') : undefined;
+}
+
 /** The decoder for pieces of one body that declares no charset. */
 export function guessDecoder(pieces: readonly Uint8Array[]): Decoder {
   const decoder = decoderOf(pieces.every((piece) => isUtf8(piece)) ? 'utf-8' : 'windows-1252');

@@ -31,6 +31,11 @@ export class Connections {
     if (this.#count > this.#most) this.#dropOne();
   }
 
+  /** Hangs up on all. */
+  destroy(): void {
+    for (const sockets of this.#byClient.values()) for (const socket of sockets) socket.destroy();
+  }
+
   #dropOne(): void {
     let largest = new Set<Socket>();
     for (const sockets of this.#byClient.values()) if (sockets.size > largest.size) largest = sockets;

@@ -1,11 +1,18 @@
 /** The address of a form as the world sees it. */
+import { baseUrlOf } from '../config/http-address.ts';
 import type { Form } from '../config/forms.ts';
 import type { Exchange } from './exchange.ts';
+import { isSecure } from './secure.ts';
 
 /** `https://mail.example.net/example.com/contact`, `…/c/partners/signup`, `…/f/frm_…` */
-export function endpointOf({ snapshot, request, local }: Exchange, { id, kind }: Pick<Form, 'id' | 'kind'>): string {
-  const { http, hostname } = snapshot.server.server;
-  const base = http.base_url ?? `http://${(local ? undefined : request.headers.host) ?? hostname}`;
+export function endpointOf(exchange: Exchange, { id, kind }: Pick<Form, 'id' | 'kind'>): string {
   const own = kind === 'api' || kind === 'instant';
-  return `${base.replace(/\/+$/, '')}/${own ? 'f/' : ''}${encodeURI(id)}`;
+  return `${baseOf(exchange)}/${own ? 'f/' : ''}${encodeURI(id)}`;
+}
+
+/** Where none is configured, the address that the client itself used. */
+function baseOf({ snapshot, request, local }: Exchange): string {
+  const { host } = request.headers;
+  if (local || host === undefined || snapshot.server.server.http.base_url !== null) return baseUrlOf(snapshot.server);
+  return `${isSecure(request) ? 'https' : 'http'}://${host}`;
 }

@@ -3,13 +3,24 @@
  * and what its limits leave; every deadline is absolute, so that a client that drips bytes holds nothing for long; closing
  * finishes the requests that are in progress and takes no new ones.
  */
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { Server as NetServer } from 'node:net';
 import Koa from 'koa';
 import type { Domains } from '../access/domains.ts';
 import { clientBucket, type Limits } from '../access/limits.ts';
+import { httpPlaces } from '../config/http-address.ts';
+import type { CertificateKeeper } from '../lib/certificate.ts';
 import { errorFields } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
+import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/listen.ts';
 import { send, type Answer } from './answer.ts';
 import { LOCAL, clientAddress } from './client-address.ts';
 import { ClientGone } from './collect.ts';
@@ -18,21 +29,25 @@ import { preflights } from './cors.ts';
 import { refuse } from './errors.ts';
 import { loggedPath, splitTarget, type Context, type Exchange, type State } from './exchange.ts';
 import { faultRefusal } from './faults.ts';
-import { listenOn, listenOnSocket, parseListenAddress, type ListenAddress } from './listen.ts';
 import { answerBrokenRequests } from './broken-requests.ts';
 import { respond } from './respond.ts';
 import { createFormHandler } from './routes/form.ts';
 import { parseFormPath } from './routes/form-path.ts';
 import type { SubmitParts } from './routes/submit.ts';
 import { mountRoutes, refused, type TableParts } from './routes/table.ts';
+import { pageByTls } from './secure.ts';
 import { readableFor, visitOf, type Visit, type VisitParts } from './routes/visit.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
-  readonly domains: Pick<Domains, 'status' | 'report' | 'check'>;
+  readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys'>;
   readonly limits: Limits;
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
   readonly deadlines?: Partial<Deadlines>;
+  /** TLS is spoken nowhere without one. */
+  readonly certificate?: CertificateKeeper | undefined;
+  /** Opens sockets of its own unless told. */
+  readonly bind?: Bind;
 }
 
 /** In milliseconds, from the first byte on. */
@@ -65,7 +80,7 @@ const MOST_CONNECTIONS = 8192;
 const MINUTE = 60_000;
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { clock, log, limits, snapshot, extra } = options;
+  const { clock, log, limits, metrics, snapshot, extra, certificate, bind = listenOn } = options;
   const deadlines = { ...DEADLINES, ...options.deadlines };
   const local = new WeakSet<IncomingMessage>();
   const connections = new Connections(MOST_CONNECTIONS);
@@ -83,13 +98,21 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   async function serve(ctx: Context, next: Koa.Next): Promise<void> {
     inProgress++;
-    ctx.res.once('close', ended);
+    ctx.res.once('close', () => {
+      inProgress--;
+      // A client that has hung up before has got none.
+      if (ctx.res.headersSent) metrics.answered(ctx.res.statusCode);
+    });
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;
     try {
       if (ctx.req.headers.host === undefined && ctx.req.httpVersion === '1.1')
         send(ctx, refused(exchange, refuse('REQUEST_MALFORMED')));
-      else await next();
+      else {
+        const elsewhere = pageByTls(exchange);
+        if (elsewhere === undefined) await next();
+        else send(ctx, elsewhere);
+      }
       respond(ctx, isLast(ctx));
     } catch (error) {
       if (error instanceof ClientGone) return;
@@ -106,10 +129,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   function tellRefused({ id, method, path, ip }: Exchange, status: number): void {
     log.debug('http.refused', { request: id, method, path: loggedPath(path), status, ip });
-  }
-
-  function ended(): void {
-    inProgress--;
   }
 
   function busy(): boolean {
@@ -143,20 +162,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     };
   }
 
-  function open(listen: RequestListener): Server {
-    const server = createServer(
-      {
-        headersTimeout: deadlines.headers,
-        requestTimeout: deadlines.request,
-        keepAliveTimeout: deadlines.keepAlive,
-        connectionsCheckingInterval: Math.min(1000, deadlines.headers),
-        maxHeaderSize: 16 * 1024,
-        // Answered by us, in the shape that all errors have.
-        requireHostHeader: false,
-        noDelay: true,
-      },
-      listen,
-    );
+  function open(listen: RequestListener, keeper?: CertificateKeeper): Server {
+    const settings = {
+      headersTimeout: deadlines.headers,
+      requestTimeout: deadlines.request,
+      keepAliveTimeout: deadlines.keepAlive,
+      connectionsCheckingInterval: Math.min(1000, deadlines.headers),
+      maxHeaderSize: 16 * 1024,
+      // Answered by us, in the shape that all errors have.
+      requireHostHeader: false,
+      noDelay: true,
+    };
+    const server = keeper === undefined ? createServer(settings, listen) : openSecure(settings, listen, keeper);
     server.setTimeout(deadlines.idle);
     // The body is sent for when somebody wants to read it.
     server.on('checkContinue', listen);
@@ -166,14 +183,21 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     return server;
   }
 
+  function openSecure(settings: ServerOptions, listen: RequestListener, keeper: CertificateKeeper): Server {
+    const tls = { handshakeTimeout: deadlines.headers, minVersion: 'TLSv1.2' } as const;
+    const server = createSecureServer({ ...settings, ...tls, ...keeper.current() }, listen);
+    keeper.onRenewal((renewed) => server.setSecureContext({ ...renewed, minVersion: tls.minVersion }));
+    return server;
+  }
+
   async function listen(): Promise<HttpAddresses> {
-    const { http, admin_socket: socket } = snapshot().server.server;
+    const { admin_socket: socket } = snapshot().server.server;
     try {
       const tcp: ListenAddress[] = [];
-      for (const text of http.listen) {
-        const server = open(listener);
+      for (const { address, secure } of httpPlaces(snapshot().server)) {
+        const server = open(listener, secure ? certificate : undefined);
         server.on('connection', (peer) => connections.add(peer));
-        tcp.push(await listenOn(server, parseListenAddress(text)));
+        tcp.push(await bind(server, parseListenAddress(address)));
       }
       await listenOnSocket(open(operator), socket);
       return { tcp, socket };
@@ -205,6 +229,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       for (const server of servers) server.closeIdleConnections();
     } while (busy() && clock.monotonic() < until);
     for (const server of servers) server.closeAllConnections();
+    // Those that never got to a request: TLS is still being agreed on.
+    connections.destroy();
     await Promise.all(closed);
   }
 

@@ -1,3 +1,6 @@
+/** Much in small parts: what comes in one turn together, what is large a part at a time, what is long a few steps at a time. */
+import type { Clock } from './clock.ts';
+
 /** Collects what is added within one turn of the event loop and hands it on together, or as soon as it is many. */
 export class TurnBatch<T> {
   readonly #flush: (items: T[]) => void;
@@ -27,4 +30,50 @@ export class TurnBatch<T> {
     this.#items = [];
     this.#flush(items);
   }
+}
+
+/** The items in their order, in parts of at most `most` in all; one that is more alone is a part of its own. */
+export function* portions<T>(items: readonly T[], weight: (item: T) => number, most: number): Generator<T[]> {
+  let part: T[] = [];
+  let sum = 0;
+  for (const item of items) {
+    const own = weight(item);
+    if (part.length > 0 && sum + own > most) {
+      yield part;
+      part = [];
+      sum = 0;
+    }
+    part.push(item);
+    sum += own;
+  }
+  if (part.length > 0) yield part;
+}
+
+export interface Rounds<Place> {
+  readonly clock: Clock;
+  /** From the beginning of one round to that of the next, ms; the next waits until the last is over. */
+  readonly every: number;
+  /** So many steps are made in one go. */
+  readonly steps: number;
+  readonly start: Place;
+  /** Does what there is to do at a place, and answers the next one; undefined at the end. */
+  readonly step: (place: Place) => Promise<Place | undefined>;
+}
+
+/** Goes through something long, again and again, some steps at each call; a step that fails is made again. */
+export function inRounds<Place>({ clock, every, steps, start, step }: Rounds<Place>): () => Promise<void> {
+  let place: Place | undefined;
+  let beganAt = -Infinity;
+  return async () => {
+    if (place === undefined) {
+      if (clock.monotonic() - beganAt < every) return;
+      beganAt = clock.monotonic();
+      place = start;
+    }
+    for (let i = 0; i < steps && place !== undefined; i++) {
+      place = await step(place);
+      // Reading is done in this thread: others have their turn.
+      await clock.sleep(0);
+    }
+  };
 }

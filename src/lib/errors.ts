@@ -3,6 +3,11 @@ export class UserError extends Error {
   override readonly name: string = 'UserError';
 }
 
+/** One that may pass by itself: worth another try without anybody mending anything. */
+export class PassingError extends UserError {
+  override readonly name = 'PassingError';
+}
+
 /** The words of whatever was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -1,24 +1,28 @@
 /** Ids: `<kind>_<26 characters>`, a ULID in lower case: 48 bits of time, then 80 random bits, so that they sort by age. */
-import { randomUUID } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 
 export type IdKind =
   'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd' | 'inb' | 'inl';
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+/** Two characters, by the ten bits that they stand for. */
+const PAIRS = Array.from({ length: 1024 }, (_, bits) => ALPHABET.charAt(bits >>> 5) + ALPHABET.charAt(bits & 31));
 
-/**
- * A new id of this kind for a thing made at `now` (milliseconds). The random bits are a UUID's, because Node draws those
- * many at a time: several ids are made for each submission, and asking the system for each cost more than all else here.
- */
+/** Of an id's random part. */
+const BYTES = 10;
+/** Random bytes for so many ids are drawn at a time: asking the system for each costs more than all else here. */
+const drawn = new Uint8Array(BYTES * 1024);
+let used = drawn.length;
+
+/** A new id of this kind for a thing made at `now` (milliseconds). */
 export function newId(kind: IdKind, now: number): string {
-  const uuid = randomUUID();
-  // Of its hexadecimal digits those that are random (RFC 9562 §5.4), five at a time: 20 bits, four characters.
-  const random =
-    four(uuid.slice(0, 5)) +
-    four(uuid.slice(5, 8) + uuid.slice(34)) +
-    four(uuid.slice(24, 29)) +
-    four(uuid.slice(29, 34));
-  return `${kind}_${timePart(now)}${random}`;
+  if (used === drawn.length) {
+    randomFillSync(drawn);
+    used = 0;
+  }
+  const at = used;
+  used += BYTES;
+  return `${kind}_${timePart(now)}${random(at)}${random(at + 5)}`;
 }
 
 /** What no id of this kind that was made at `at` (ms) or later sorts before. */
@@ -36,24 +40,24 @@ export function timeOfId(id: string): number {
 
 function timePart(now: number): string {
   const time = Math.floor(now / 2 ** 20);
-  return `${character(time >>> 25)}${character(time >>> 20)}${characters(time)}${characters(now % 2 ** 20)}`;
-}
-
-/** Sorts before every id of this kind that was made at `now` or later, and after every earlier one. */
-export function idBound(kind: IdKind, now: number): string {
-  const time = Math.floor(now / 2 ** 20);
-  return `${kind}_${character(time >>> 25)}${character(time >>> 20)}${characters(time)}${characters(now % 2 ** 20)}`;
-}
-
-function four(hex: string): string {
-  return characters(Number.parseInt(hex, 16));
+  return pair(time >>> 20) + four(time & 0xfffff) + four(now % 2 ** 20);
 }
 
 /** Of 20 bits. */
-function characters(bits: number): string {
-  return character(bits >>> 15) + character(bits >>> 10) + character(bits >>> 5) + character(bits);
+function four(bits: number): string {
+  return pair(bits >>> 10) + pair(bits & 1023);
 }
 
-function character(bits: number): string {
-  return ALPHABET.charAt(bits & 31);
+function pair(bits: number): string {
+  return PAIRS[bits] ?? '';
+}
+
+/** Eight characters, of five random bytes. */
+function random(at: number): string {
+  const top = (byte(at) << 12) | (byte(at + 1) << 4) | (byte(at + 2) >>> 4);
+  return four(top) + four(((byte(at + 2) & 15) << 16) | (byte(at + 3) << 8) | byte(at + 4));
+}
+
+function byte(at: number): number {
+  return drawn[at] ?? 0;
 }

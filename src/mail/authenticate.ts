@@ -3,11 +3,11 @@
  * bytes, the connection and DNS, and never taken from what the mail says of itself. The message is read once, piece by
  * piece. What DNS does not say in time is a `temperror`, which proves nothing, neither for a sender nor against one.
  */
-import { Readable } from 'node:stream';
-import { authenticate as judge, type ARCResult, type AuthenticateResult } from 'mailauth';
+import type { ARCResult } from 'mailauth';
 import { z } from 'zod';
 import { parseAddress, parseDomain } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
+import { check, createMemory, type Checked, type Memory } from './checks.ts';
 import { fieldsOf, splitHeader, valueOf, type Field, type Pieces } from './header-block.ts';
 import { createLookups, type Ask, type Lookups } from './lookups.ts';
 import type { DkimVerdict, Verdicts } from './verdicts.ts';
@@ -26,6 +26,10 @@ export interface Circumstances {
   readonly timeoutMs: number;
   /** Domains whose ARC seals are believed. */
   readonly trusted: readonly string[];
+  /** Whether we sent it ourselves: SPF says nothing of it, and its envelope sender is no forgery. Not so unless told. */
+  readonly isOwn?: boolean;
+  /** Of messages before; none unless told. */
+  readonly memory?: Memory;
 }
 
 export interface Authenticated {
@@ -42,30 +46,22 @@ const LONGEST_FROM = 16_384;
 
 /** Rejects only where the pieces cannot be read. */
 export async function authenticate(message: Pieces, circumstances: Circumstances): Promise<Authenticated> {
-  const { ip, helo, sender, mta, ask, clock, timeoutMs } = circumstances;
+  const { ip, helo, sender, mta, ask, clock, timeoutMs, isOwn = false, memory = createMemory() } = circumstances;
   const lookups = createLookups(ask, clock, timeoutMs);
   const { header, rest } = await splitHeader(message);
   const all = fieldsOf(header);
   const fields = judged(all);
   lookups.ahead(keyNames(fields));
-  const input = Readable.from(joined(fields, rest), { highWaterMark: 1 });
   try {
-    const result = await judge(input, {
-      ip,
-      helo,
-      sender,
-      mta,
-      resolver: lookups.ask,
-      rejectRsaSha1: true,
-      disableBimi: true,
-    });
-    const verdicts = verdictsOf(result, lookups, circumstances);
-    const dmarc = hasOneAuthor(all, result) ? verdicts.dmarc : { ...verdicts.dmarc, result: 'permerror' };
+    const judgedHeader = fields.map(({ text }) => text).join('');
+    const connection = { ip, helo, sender, mta, ask: lookups.ask, isOwn, memory };
+    const checked = await check({ header: judgedHeader, rest }, connection);
+    const verdicts = verdictsOf(checked, lookups, circumstances);
+    const dmarc = hasOneAuthor(all, checked) ? verdicts.dmarc : { ...verdicts.dmarc, result: 'permerror' };
     // Names that a client or a signature gave itself may be anything; a message of ASCII stays one.
-    return { verdicts: { ...verdicts, dmarc }, headers: result.headers.replaceAll(/[^\r\n\t -~]/g, '?') };
+    return { verdicts: { ...verdicts, dmarc }, headers: checked.headers.replaceAll(/[^\r\n\t -~]/g, '?') };
   } finally {
     lookups.end();
-    input.destroy();
   }
 }
 
@@ -81,15 +77,10 @@ function judged(fields: readonly Field[]): Field[] {
 }
 
 /** Whether it is clear whose policy counts (RFC 9989 §5.3.1); a message without any author has none. */
-function hasOneAuthor(fields: readonly Field[], { dmarc, dkim }: AuthenticateResult): boolean {
+function hasOneAuthor(fields: readonly Field[], { dmarc, authors }: Checked): boolean {
   const from = fields.filter(({ name }) => name === 'from');
   if (from.length !== 1 || from.some(({ text }) => text.length > LONGEST_FROM)) return from.length === 0;
-  return dmarc !== false || dkim.headerFrom.length < 2;
-}
-
-async function* joined(fields: readonly Field[], rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(fields.map(({ text }) => text).join(''), 'latin1');
-  yield* rest;
+  return dmarc !== false || authors.length < 2;
 }
 
 /** The names of the signatures' keys. */
@@ -113,31 +104,25 @@ function keyName({ domain, selector }: { readonly domain: string; readonly selec
 }
 
 function verdictsOf(
-  { spf, dkim, dmarc, arc }: AuthenticateResult,
+  { spf, dkim: signatures, dmarc, arc, authors }: Checked,
   lookups: Lookups,
-  { sender, trusted }: Circumstances,
+  { sender, trusted, isOwn = false }: Circumstances,
 ): Verdicts {
-  const author = parseAddress(dkim.headerFrom[0] ?? '');
+  const author = parseAddress(authors[0] ?? '');
   const domain = (dmarc === false ? undefined : parseDomain(dmarc.status.header?.from ?? '')) ?? '';
-  const spfVerdict = spf === false ? { result: 'none', domain: '' } : { result: spf.status.result, domain: spf.domain };
-  const signatures = dkim.results
-    .filter(({ signingDomain }) => signingDomain !== undefined)
-    .map(({ signingDomain = '', selector = '', status }): DkimVerdict => {
-      const aligned = typeof status.aligned === 'string' && status.aligned !== '';
-      return { domain: signingDomain.toLowerCase(), selector, result: status.result, aligned };
-    });
+  const spfVerdict = { result: spf?.status.result ?? 'none', domain: spf?.domain ?? '' };
   return {
     spf: spfVerdict,
-    dkim: signatures,
+    dkim: [...signatures],
     dmarc: { ...dmarcVerdict(dmarc, { spf: spfVerdict, signatures, lookups }), domain },
     arc: arcVerdict(arc, { lookups, trusted, domain }),
     from: author?.address ?? '',
-    vouched: isVouched(sender, spfVerdict.result, signatures),
+    vouched: isOwn || isVouched(sender, spfVerdict.result, signatures),
   };
 }
 
 function dmarcVerdict(
-  dmarc: AuthenticateResult['dmarc'],
+  dmarc: Checked['dmarc'],
   found: { spf: Verdicts['spf']; signatures: readonly DkimVerdict[]; lookups: Lookups },
 ): Pick<Verdicts['dmarc'], 'result' | 'policy'> {
   if (dmarc === false) return { result: 'none', policy: 'none' };
@@ -156,10 +141,9 @@ function dmarcVerdict(
 const POLICY = z.enum(['none', 'quarantine', 'reject']);
 
 function arcVerdict(
-  arc: ARCResult | false,
+  arc: ARCResult,
   { lookups, trusted, domain }: { lookups: Lookups; trusted: readonly string[]; domain: string },
 ): Verdicts['arc'] {
-  if (arc === false) return { result: 'none', trusted: false };
   switch (arc.status.result) {
     case 'none':
       return { result: 'none', trusted: false };

@@ -1,5 +1,6 @@
 /** The relaxed body hash of DKIM (RFC 6376 §3.4.4): one pass over bytes, constant memory, no character set. */
-import { createHash, type Hash } from 'node:crypto';
+import { isAscii } from 'node:buffer';
+import { createHash, hash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 
 const TAB = 0x09;
@@ -10,6 +11,25 @@ const SPACE = 0x20;
 const TURN = 1 << 20;
 /** What is hashed at a time; small enough for Node to cut it from memory that it has at hand. */
 const BLOCK = 2048;
+
+const BLANKS = /[ \t]{2,}|\t/g;
+const BARE = /\r(?!\n)|(?<!\r)\n/;
+
+/** The same as `hashBody` for a body at hand: what we compose ourselves needs its runs of blanks shortened at most, in a third of the time. */
+export async function hashWhole(pieces: readonly Uint8Array[]): Promise<string> {
+  const [only, second] = pieces;
+  const whole = only !== undefined && second === undefined && only.length < TURN ? relaxed(only) : undefined;
+  return whole === undefined ? hashBody(pieces) : hash('sha256', whole, 'base64');
+}
+
+/** The relaxed form; undefined where there is something to refuse, blanks at the end of a line or empty lines at that of the body. */
+function relaxed(body: Uint8Array): string | Buffer | undefined {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1');
+  if (!/[^\n]\r\n$/.test(text.slice(-3)) || BARE.test(text) || text.includes('\0')) return undefined;
+  const single = text.replaceAll(BLANKS, ' ');
+  if (single.includes(' \r')) return undefined;
+  return isAscii(body) ? single : Buffer.from(single, 'latin1');
+}
 
 /** The bh= tag's base64. Refuses bare CR, bare LF and NUL. */
 export async function hashBody(chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<string> {

@@ -77,9 +77,14 @@ export function rewriteFrom(header: string, domain: string): string {
     .map((field) => {
       if (field.name !== 'from') return field.text;
       const original = renamed(field, 'X-Original-From') + (repliesElsewhere ? '' : renamed(field, 'Reply-To'));
-      return mailboxHeader('From', [{ name, address: `forwarded@${domain}` }]) + original;
+      return mailboxHeader('From', [{ name, address: forwardedFrom(domain) }]) + original;
     })
     .join('');
+}
+
+/** Whose name a From is in that was rewritten. */
+export function forwardedFrom(domain: string): string {
+  return `forwarded@${domain}`;
 }
 
 /** The same value under another name; a line that this made too long is broken after the name (RFC 5322 §2.1.1). */

@@ -29,7 +29,8 @@ export function createLookups(ask: Ask, clock: Clock, ms: number): Lookups {
   const over = new AbortController();
   const failures = new Set<string>();
   const unanswered = new Set<string>();
-  const budgets = { dmarc: { left: MOST, late: after(ms * 1.5) }, other: { left: MOST, late: after(ms) } };
+  const late = after(ms);
+  const budgets = { dmarc: { left: MOST, late: late.then(() => after(ms / 2)) }, other: { left: MOST, late } };
   const early = new Set<string>();
   const asked = new Map<string, ReturnType<Ask>>();
 
@@ -92,7 +93,8 @@ function unanswerable(message: string): Error {
   return Object.assign(new Error(message), { code: 'ESERVFAIL' });
 }
 
-function isUnanswered(error: unknown): boolean {
+/** Whether DNS did not say, rather than that there is none. */
+export function isUnanswered(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return code !== 'ENOTFOUND' && code !== 'ENODATA';
 }

@@ -1,4 +1,7 @@
-/** AUTH at the smarthost (RFC 4954): PLAIN, else LOGIN. Only ever called where the credentials may be said aloud. */
+/**
+ * Who we are, where that is asked for: AUTH at the smarthost (RFC 4954), PLAIN, else LOGIN, only ever where the credentials
+ * may be said aloud; at our own door the mark that it gave this daemon, in a command of our own (RFC 5321 §4.1.5).
+ */
 import type { Reply } from './reply.ts';
 import type { Credentials } from './route.ts';
 import type { Limit, Wire } from './wire.ts';
@@ -20,6 +23,12 @@ export async function authenticate(
   if (reply.code === 334) reply = await say(base64(user));
   if (reply.code === 334) reply = await say(base64(password));
   return reply;
+}
+
+/** Shows our own door its mark. Rejects with WireFault. */
+export function showMark(wire: Wire, mark: string, limit: Limit): Promise<Reply> {
+  wire.send(`XOWN ${mark}\r\n`);
+  return wire.read('auth', limit);
 }
 
 function base64(text: string): string {

@@ -173,6 +173,8 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
           entries.delete(id);
           // What is still being rendered gives its share back when it is done.
           void Promise.resolve(entry.opened).then(() => refund(entry));
+          // Maps keep what was in them for a while (store/sqlite); of this only the shell.
+          entry.message = entry.opened = entry.fresh = undefined;
         },
       };
     },

@@ -8,7 +8,7 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Courier, Parcel, Random, RecipientResult, Result } from './interfaces.ts';
-import { findRoute, type Route, type Way } from './route.ts';
+import { findRoute, type OwnDoor, type Route, type Way } from './route.ts';
 import { Site, untouched } from './site.ts';
 import { Slots } from './slots.ts';
 import { TIMEOUTS, type Timeouts } from './timeouts.ts';
@@ -21,6 +21,8 @@ export interface CourierOptions {
   readonly random: Random;
   /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
   readonly ownAddresses?: (ip: string) => boolean;
+  /** None unless told. */
+  readonly door?: OwnDoor;
   readonly timeouts?: Timeouts;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
@@ -78,9 +80,9 @@ export function createCourier(options: CourierOptions): Courier {
   }
 
   async function routeTo(destination: string): Promise<Route> {
-    const { resolver, random, ownAddresses = () => false } = options;
+    const { resolver, random, ownAddresses = () => false, door } = options;
     try {
-      return await findRoute(destination, { resolver, config: config(), random, ownAddresses });
+      return await findRoute(destination, { resolver, config: config(), random, ownAddresses, door });
     } catch (error) {
       log.error('delivery.fault', { destination, ...errorFields(error) });
       return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };

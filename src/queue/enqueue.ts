@@ -17,6 +17,8 @@ export interface NewMessage {
   readonly kind: MessageKind;
   /** The submission that it tells of. */
   readonly submission: string | null;
+  /** Of the submission. */
+  readonly form?: string;
   /** The domain whose key signs it. */
   readonly domain: string;
   /** For the renderer of its kind; stored as JSON. */
@@ -29,6 +31,8 @@ export interface NewMessage {
   readonly environment?: 'live' | 'test';
   /** When it is to be sent first, ms; at once unless told. */
   readonly sendAt?: number | undefined;
+  /** `req_…`: the request that asked for it. */
+  readonly request?: string | undefined;
 }
 
 export interface Enqueued {
@@ -43,7 +47,7 @@ export interface Enqueued {
 
 /** The statements that enqueue the message. Throws TypeError where there is no recipient or one is no address. */
 export function enqueue(message: NewMessage, now: number): Enqueued {
-  const { tenant, kind, submission, domain, environment = 'live', sendAt: due = now } = message;
+  const { tenant, kind, submission, form, domain, environment = 'live', sendAt: due = now, request } = message;
   const id = newId('msg', now);
   const recipients = distinct(message.recipients);
   const destinations = [...new Set(recipients.map((recipient) => destinationOf(recipient, environment)))].sort();
@@ -91,7 +95,8 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
       data,
       message: id,
       domain,
-      ...(submission === null ? {} : { submission }),
+      request,
+      ...(submission === null ? {} : { submission, form }),
     }),
   );
   const dues = destinations.map((name) => ({ name, due }));

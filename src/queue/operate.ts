@@ -48,10 +48,9 @@ export async function showMessage(store: Store, id: string): Promise<ShownMessag
   const messageId = id.startsWith('dlv_') ? (await findDelivery(store, id))?.message : id;
   const message = messageId === undefined ? undefined : await findMessage(store, messageId);
   if (message === undefined) return undefined;
-  const [deliveries, attempts] = await Promise.all([
-    deliveriesOfMessage(store, message.id),
-    attemptsOfMessage(store, message.id),
-  ]);
+  // In this order: a delivery that is seen to have ended has its last attempt.
+  const deliveries = await deliveriesOfMessage(store, message.id);
+  const attempts = await attemptsOfMessage(store, message.id);
   const byDelivery = Map.groupBy(attempts, ({ delivery }) => delivery);
   return { message, deliveries: deliveries.map((row) => ({ ...row, tries: byDelivery.get(row.id) ?? [] })) };
 }

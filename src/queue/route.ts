@@ -1,12 +1,14 @@
 /**
- * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts. What shares its
- * hosts shares connections and their limits: that is a `site`, whatever domain names lead there.
+ * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts; where those are
+ * we, our own SMTP door, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
+ * a `site`, whatever domain names lead there.
  */
 import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/schema.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
-import { isPublicAddress } from '../dns/networks.ts';
+import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
+import type { ListenAddress } from '../lib/listen.ts';
 import type { Random } from './interfaces.ts';
 
 export interface Credentials {
@@ -24,6 +26,8 @@ export interface Way {
   readonly tls: 'opportunistic' | 'implicit';
   /** For the smarthost alone. */
   readonly credentials?: Credentials;
+  /** For our own door alone. */
+  readonly mark?: string;
 }
 
 export type Route =
@@ -35,16 +39,41 @@ export interface RouteOptions {
   /** Whether connecting to this address and the delivery port would reach ourselves. */
   readonly ownAddresses: (ip: string) => boolean;
   readonly random: Random;
+  /** Without it mail for a domain whose mail hosts are we goes nowhere. */
+  readonly door?: OwnDoor | undefined;
+}
+
+/** Our own SMTP door, through which our own mail goes in where it is for an address that is forwarded here. */
+export interface OwnDoor {
+  /** Whether it may know what becomes of mail for the domain. */
+  takes(domain: string): Promise<boolean>;
+  /** Where it is; undefined where this daemon has none, or not yet. */
+  place(): DoorPlace | undefined;
+}
+
+export interface DoorPlace extends ListenAddress {
+  /** A secret by which it knows that a client is this very daemon. */
+  readonly mark: string;
 }
 
 const MOST_ADDRESSES = 5;
 
+/** What decides where mail for a destination goes, and what it says where it is the operator. */
+export type RouteRule = { readonly by: 'routes' | 'relay'; readonly value: string } | { readonly by: 'mx' };
+
+/** The operator's route, else the smarthost, else the domain's MX hosts. */
+export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 'delivery'>): RouteRule {
+  const fixed = delivery.routes[destination];
+  if (fixed !== undefined) return { by: 'routes', value: fixed };
+  return delivery.relay === null ? { by: 'mx' } : { by: 'relay', value: delivery.relay };
+}
+
 /** The way to a destination (A-labels). */
 export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
-  const { relay, routes, port } = options.config.delivery;
-  const fixed = routes[destination];
-  if (fixed !== undefined) return fixedRoute({ ...splitHostPort(fixed), tls: 'opportunistic' }, options.resolver);
-  if (relay !== null) return fixedRoute(parseRelay(relay), options.resolver);
+  const { port } = options.config.delivery;
+  const rule = routeRule(destination, options.config);
+  if (rule.by === 'routes') return fixedRoute({ ...splitHostPort(rule.value), tls: 'opportunistic' }, options.resolver);
+  if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), options.resolver);
   const found = await findMailHosts(destination, {
     resolver: options.resolver,
     hostname: options.config.server.hostname,
@@ -54,6 +83,7 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   });
   switch (found.kind) {
     case 'permanent':
+      if (found.isOwn === true && (await options.door?.takes(destination)) === true) return routeToDoor(options);
       return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
@@ -62,6 +92,14 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
       return { kind: 'way', way: { site, hosts: found.hosts, port, tls: 'opportunistic' } };
     }
   }
+}
+
+/** Not where a proxy stands before it there, as whom we cannot speak. */
+function routeToDoor({ config, door, resolver }: RouteOptions): Promise<Route> {
+  const place = door?.place();
+  const isBare = place !== undefined && !addressInRanges(place.host, config.inbound.proxy_protocol);
+  const to = isBare ? place : { host: config.server.hostname, port: config.delivery.port };
+  return fixedRoute({ ...to, tls: 'opportunistic' }, resolver);
 }
 
 /** All MX names, because which of them are tried this time is chance. The resolver has just been asked and remembers. */
@@ -74,11 +112,11 @@ async function namesOfHosts(destination: string, resolver: Resolver): Promise<st
     .join(',');
 }
 
-type Fixed = Pick<Way, 'port' | 'tls' | 'credentials'> & { readonly host: string };
+type Fixed = Pick<Way, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
 
 /** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
 async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
-  const way = { site: `${host}:${rest.port}:${rest.tls}`, ...rest };
+  const way = { site: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
   if (isIP(host) !== 0) return { kind: 'way', way: { ...way, hosts: [{ name: host, addresses: [host] }] } };
   const answer = await resolver.addresses(host);
   switch (answer.kind) {

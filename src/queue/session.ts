@@ -1,11 +1,12 @@
 /**
- * An SMTP session that is ready for mail: connected, greeted, with TLS where it can be had, authenticated at a smarthost.
+ * An SMTP session that is ready for mail: connected, greeted, with TLS where it can be had, authenticated at a smarthost,
+ * known at our own door.
  * TLS is opportunistic (RFC 7435): any certificate is better than none, and where STARTTLS breaks, a fresh connection goes
  * on in clear text. Credentials are said only under TLS with a certificate that verifies; private networks may have any.
  */
 import { isIP } from 'node:net';
 import { messageOf } from '../lib/errors.ts';
-import { authenticate } from './auth.ts';
+import { authenticate, showMark } from './auth.ts';
 import { classify, happeningText, type Happening, type Step, type Verdict } from './classify.ts';
 import { sayHello, type Features } from './hello.ts';
 import type { Peer } from './interfaces.ts';
@@ -165,7 +166,8 @@ async function startTls({ wire, target, options }: Stage): Promise<void> {
 }
 
 async function logIn({ wire, target, options }: Stage, features: Features): Promise<void> {
-  const { credentials } = options.way;
+  const { credentials, mark } = options.way;
+  if (mark !== undefined) expect('auth', await showMark(wire, mark, commandLimit(options)));
   if (credentials === undefined) return;
   if (wire.tls === null && tlsPolicy(options.way, target.address).required) {
     throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');

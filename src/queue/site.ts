@@ -78,7 +78,7 @@ export class Site implements Claimant, Workplace {
   next(): Waiting | undefined {
     for (const [destination, queue] of this.#waiting) {
       const first = queue.shift();
-      this.#waiting.delete(destination);
+      if (this.#waiting.size > 1 || queue.length === 0) this.#waiting.delete(destination);
       if (queue.length > 0) this.#waiting.set(destination, queue);
       if (first !== undefined) return first;
     }

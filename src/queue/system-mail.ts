@@ -29,6 +29,11 @@ export function systemMail({ tenant, to, subject, text }: SystemMail, hostname: 
   ).unit;
 }
 
+/** `messages.source` of the kind `system` without what it says. */
+export function withoutText(json: string): string {
+  return JSON.stringify({ ...source.parse(JSON.parse(json)), text: '' });
+}
+
 /** The source of messages of the kind `system`. */
 export function createSystemSource(desk: Desk): Source {
   return {

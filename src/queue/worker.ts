@@ -36,6 +36,8 @@ export interface WorkerOptions {
 export interface Progress {
   /** When the queue was last looked through, ms. */
   readonly lookedAt: number;
+  /** When a look last ended, well or not, on the monotonic clock. */
+  readonly triedAt: number;
   /** Recipients that are claimed: at hand or in flight. */
   readonly claimed: number;
   readonly connections: { readonly open: number; readonly busy: number };
@@ -59,7 +61,7 @@ const AFTER_FAULT = 1000;
 const AWAKE = 'awake';
 
 /** A lead reaches the form's owner, and an alert whom it is for, whatever other mail to them has come to. */
-const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
+export const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
   notification: false,
   system: false,
   acknowledgment: true,
@@ -91,12 +93,14 @@ class QueueWorker implements Worker {
   #rest = new AbortController();
   #awake = false;
   #lookedAt: number;
+  #triedAt: number;
   #fault: string | undefined;
 
   constructor(options: WorkerOptions) {
     const { store, source, courier, owner, clock, log, onFailure = nothingFollows } = options;
     this.#options = options;
     this.#lookedAt = clock.now();
+    this.#triedAt = clock.monotonic();
     this.#bodies = createBodies({
       store,
       source,
@@ -129,6 +133,7 @@ class QueueWorker implements Worker {
   progress(): Progress {
     return {
       lookedAt: this.#lookedAt,
+      triedAt: this.#triedAt,
       claimed: this.#claimer.outstanding,
       connections: this.#options.courier.connections(),
       fault: this.#fault,
@@ -142,6 +147,7 @@ class QueueWorker implements Worker {
         this.#failed(error);
         return AFTER_FAULT;
       });
+      this.#triedAt = this.#options.clock.monotonic();
       // `wake` may have been called meanwhile.
       if (rest > 0 && !this.#awake) await this.#sleep(rest);
     }

@@ -16,12 +16,14 @@ import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.t
 import type { Pieces } from './pieces.ts';
 import type { Accepted } from './recipients.ts';
 import { recordSaid, type Recorder } from './record.ts';
+import type { SmtpTallies } from './tallies.ts';
 
 export interface AcceptParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly record: Recorder;
+  readonly tallies?: SmtpTallies;
   readonly judge: Judge;
   /** The Received line of a message, with its CRLF. */
   readonly received: (mail: Incoming) => string;
@@ -35,9 +37,6 @@ export interface AcceptParts {
 }
 
 export type Accept = (mail: Incoming, pieces: Pieces) => Promise<string>;
-
-/** For how long the bytes of a message are kept at least, ms. */
-const KEPT = 7 * 86_400_000;
 
 /** The reply to a message whose pieces are settled. Never rejects. */
 export function createAccept(parts: AcceptParts): Accept {
@@ -66,7 +65,6 @@ export function createAccept(parts: AcceptParts): Accept {
         trace: parts.received(mail) + judgement.headers,
         verdicts: judgement.verdicts,
         messages: JSON.stringify(messages),
-        raw_due: needed ? mail.at + KEPT : null,
         created_at: mail.at,
       }),
       ...(needed ? pieces.last() : pieces.dropped()),
@@ -74,6 +72,7 @@ export function createAccept(parts: AcceptParts): Accept {
       ...told(mail, reply),
       ...duesOf(handled),
     ]);
+    parts.tallies?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
     parts.wake();
     return reply;
@@ -105,6 +104,7 @@ export function createAccept(parts: AcceptParts): Accept {
   async function discard(mail: Incoming, pieces: Pieces): Promise<string> {
     const reply = '250 2.0.0 taken';
     await store.write([...pieces.dropped(), ...told(mail, reply)]);
+    parts.tallies?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
     return reply;
   }

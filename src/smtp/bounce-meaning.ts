@@ -18,10 +18,19 @@ const MAILBOX = new Set(['5.1.1', '5.1.2', '5.1.3', '5.1.6', '5.1.10', '5.2.1'])
 const NO_MAILBOX =
   /\b(?:no such (?:user|mailbox|recipient|person|address|account)|(?:user|recipient|mailbox|address|account) (?:is )?(?:unknown|not found|(?:does not|doesn't) exist)|(?:unknown|invalid) (?:user|recipient|mailbox)|no mailbox here by that name)\b/i;
 
+/** Of servers that give another status, or none, the words for a block list. */
+const BLOCKED =
+  /\b(?:block ?list(?:ed)?|blacklist(?:ed)?|dnsbl|rbl|blocked using|poor reputation|bad reputation|spamhaus|barracudacentral|spamcop)\b/i;
+
+/** Whether a reply (`554 5.7.1 …`) says for good that they do not want mail from us, or of this kind. */
+export function isPolicy(reply: string): boolean {
+  return /^5\d\d[ -]5\.7\.\d/.test(reply) || (reply.startsWith('5') && BLOCKED.test(reply));
+}
+
 /** Whose fault it was that this recipient never got it. */
 export function faultOf({ status, diagnostic }: Pick<ReportedRecipient, 'status' | 'diagnostic'>): Fault {
   if (MAILBOX.has(status)) return 'mailbox';
-  if (status.startsWith('5.7.')) return 'policy';
+  if (status.startsWith('5.7.') || BLOCKED.test(diagnostic)) return 'policy';
   return (status === '' || status === '5.0.0') && NO_MAILBOX.test(diagnostic) ? 'mailbox' : 'other';
 }
 

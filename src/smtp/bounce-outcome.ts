@@ -1,11 +1,8 @@
 /** The rows that say what a report means, as queue/outcome has them for what was said in the dialogue. */
-import type { ServerConfig } from '../config/schema.ts';
 import type { ReportedRecipient } from '../mail/report.ts';
-import { systemMail } from '../queue/system-mail.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import { bounceDelivery } from '../store/deliveries.ts';
 import { complaintsOf, recordEvent } from '../store/events.ts';
-import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import { findSuppression, suppress } from '../store/suppressions.ts';
@@ -52,29 +49,6 @@ export async function complained(
     eventOf('email.complained', { message, delivery, now }, {}),
     suppress({ tenant, address, reason: 'complaint', created_at: now }),
   ];
-}
-
-/** The letter that tells the operator that his mail is not wanted somewhere. */
-export function policyLetter(
-  { delivery, reported, message }: LateBounce,
-  { hostname, operator: to }: ServerConfig['server'],
-  now: number,
-): Statement[] {
-  const { destination, recipient } = delivery;
-  const text = [
-    `Mail of this server was accepted for ${recipient} and came back:`,
-    '',
-    `    ${replyOf(reported)}`,
-    '',
-    'That is no fault of the address, so nobody was put on a suppression list. As a rule the reason is the reputation of',
-    'this server or of the sending domain: look at reverse DNS, SPF, DKIM and DMARC, and at the block list that is named.',
-    '',
-    `The message: postern queue show ${message.id}`,
-    '',
-    'There is one such letter a day at most, however many bounces there are.',
-  ].join('\n');
-  const subject = `Mail of ${hostname} is refused at ${destination}`;
-  return systemMail({ tenant: OPERATOR, to, subject, text }, hostname, now);
 }
 
 /** Whose recipients may be suppressed; an owner's leads must not end at a slip of his own server. */

@@ -3,7 +3,6 @@
  * address without a mailbox gets no more mail of its tenant, and a complaint ends it at once. Automatic answers count for
  * nothing. What it means and that it was read are one unit, so that it counts once.
  */
-import type { Limits } from '../access/limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -15,8 +14,9 @@ import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
-import { faultOf, isFailure, tie } from './bounce-meaning.ts';
-import { bounced, complained, isComplaint, policyLetter, type LateBounce } from './bounce-outcome.ts';
+import { faultOf, isFailure, replyOf, tie } from './bounce-meaning.ts';
+import { bounced, complained, isComplaint, type LateBounce } from './bounce-outcome.ts';
+import { policyLetter } from './policy-letter.ts';
 import type { ReportReader } from './report-reader.ts';
 
 export interface ReadingParts {
@@ -24,7 +24,6 @@ export interface ReadingParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly config: () => ServerConfig;
-  readonly limits: Pick<Limits, 'take'>;
   readonly reader: ReportReader;
   /** There is mail to send. */
   readonly wake: () => void;
@@ -36,7 +35,6 @@ const DAY = 24 * 60 * MINUTE;
 const LEASE = 5 * MINUTE;
 const MOST_TRIES = 3;
 const MOST_AT_ONCE = 1000;
-const LETTERS = { count: 1, windowMs: DAY };
 
 /** What a report is about. */
 interface Case {
@@ -52,12 +50,13 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
   async function readOne(row: BounceRow): Promise<void> {
     const message = await findMessage(store, row.message);
     if (message === undefined) return forget(row, 'message_gone');
-    const deliveries = await deliveriesOfMessage(store, message.id);
     const report = await reader.read(row.head);
     if (report === undefined) {
       log.warn('bounce.unreadable', { inbound: row.inbound, message: row.message, tries: row.tries });
       return row.tries < MOST_TRIES ? undefined : forget(row, 'unreadable');
     }
+    // Not before: while the report was read the word of the server that took the mail may have been written down.
+    const deliveries = await deliveriesOfMessage(store, message.id);
     const unit = await consequences(report, { row, message, deliveries });
     if (unit === 'later') return postpone(row);
     if (unit.length === 0) return forget(row, report.kind);
@@ -92,14 +91,10 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     const now = clock.now();
     const unit = [...late.values()].flatMap((each) => bounced(each, now));
     const policy = [...late.values()].find(({ fault }) => fault === 'policy');
-    return policy === undefined ? unit : [...unit, ...(await tellOperator(policy, now))];
-  }
-
-  /** Once a day at most, and never of such a letter itself. */
-  async function tellOperator(late: LateBounce, now: number): Promise<Statement[]> {
-    if (late.message.kind === 'system') return [];
-    const { allowed } = await parts.limits.take('letter:policy_bounce', LETTERS);
-    return allowed ? policyLetter(late, parts.config().server, now) : [];
+    if (policy === undefined) return unit;
+    const { recipient } = policy.delivery;
+    const notWanted = { message, recipient, reply: replyOf(policy.reported), when: 'later' } as const;
+    return [...unit, ...(await policyLetter(notWanted, parts, now))];
   }
 
   async function complaints(report: Extract<Report, { kind: 'complaint' }>, { message, deliveries }: Case) {

@@ -1,6 +1,7 @@
 /** What the listener needs, put together: who is mail for, is there room, and what happens to a whole message. */
 import { isServed } from '../access/tenants.ts';
 import type { Clock } from '../lib/clock.ts';
+import { createGarbage } from '../lib/garbage.ts';
 import type { Log } from '../lib/log.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import type { Store } from '../store/store.ts';
@@ -12,7 +13,7 @@ import type { SmtpDoor } from './session-parts.ts';
 
 export interface DoorParts extends Pick<
   AcceptParts,
-  'judge' | 'received' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'wake'
+  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'wake'
 > {
   readonly store: Store;
   readonly clock: Clock;
@@ -22,30 +23,36 @@ export interface DoorParts extends Pick<
   readonly freeSpace: FreeSpace;
 }
 
+/** What becomes of mail for the address as it stands in RCPT: by the directory, and by whether its account is served. */
+export async function decideServed(
+  { address, sender }: { readonly address: string; readonly sender: string },
+  directory: Directory,
+  store: Store,
+): Promise<Decision> {
+  const decision = decideRecipient(address, sender, directory);
+  if (decision.kind === 'refuse' || (await isServed(store, decision.tenant))) return decision;
+  const { domain, tenant } = decision;
+  const reply = '451 4.7.1 mail for this address is not taken just now';
+  return { kind: 'refuse', reply, reason: 'tenant_suspended', domain, tenant };
+}
+
 export function createSmtpDoor(parts: DoorParts): SmtpDoor {
   const { store, clock, log, directory, freeSpace } = parts;
-  const record = createRecorder({ store, clock, log });
+  const record = createRecorder(parts);
 
   function limits() {
     return directory().snapshot.server.limits;
   }
 
-  async function decide(address: string, sender: string): Promise<Decision> {
-    const decision = decideRecipient(address, sender, directory());
-    if (decision.kind === 'refuse' || (await isServed(store, decision.tenant))) return decision;
-    const { domain, tenant } = decision;
-    const reply = '451 4.7.1 mail for this address is not taken just now';
-    return { kind: 'refuse', reply, reason: 'tenant_suspended', domain, tenant };
-  }
-
   return {
-    decide,
+    decide: (address, sender) => decideServed({ address, sender }, directory(), store),
     record,
     receive: {
       store,
       clock,
       log,
       record,
+      garbage: createGarbage(),
       accept: createAccept({ ...parts, judge: judgeInTurn(parts.judge), record }),
       limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
     },

@@ -16,6 +16,11 @@ const report = z.object({
 /** `messages.source` of the kind `dsn`; mail/dsn.ts says what it means. */
 export type ReportSource = z.output<typeof report>;
 
+/** The same without the header lines of the message that it tells of. */
+export function withoutHeaders(json: string): string {
+  return JSON.stringify({ ...report.parse(JSON.parse(json)), headers: '' });
+}
+
 /** The source of messages of the kind `dsn`. */
 export function createDsnSource(desk: Desk): Source {
   return {

@@ -4,6 +4,7 @@
  */
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
+import { createGarbage } from '../lib/garbage.ts';
 import { returnPath } from '../mail/bounce.ts';
 import { hashBody } from '../mail/dkim-body.ts';
 import { parseFields } from '../mail/dkim-header.ts';
@@ -43,6 +44,7 @@ export function createSubmittedSource(parts: Omit<EditedSourceParts, 'edit'>): S
 
 /** The source of messages whose `source` names where their bytes are. */
 export function createEditedSource({ store, desk, edit }: EditedSourceParts): Source {
+  const raw = { store, garbage: createGarbage() };
   async function prepareFirst({ message, inbound, read }: Waiting): Promise<Prepared> {
     const { id, domain, tenant } = message;
     const keys = await desk.keysOf(domain, tenant);
@@ -68,7 +70,7 @@ export function createEditedSource({ store, desk, edit }: EditedSourceParts): So
     async prepare(message, kept) {
       const inbound = await findInbound(store, source.parse(JSON.parse(message.source)).raw);
       if (inbound === undefined) return { kind: 'unrenderable', reason: 'what came in is not kept any more' };
-      const read = await openRaw(store, inbound);
+      const read = await openRaw(raw, inbound);
       if (kept === undefined) return prepareFirst({ message, inbound, read });
       const { sender, size, encoding } = message;
       const from = inbound.size - (size - kept.length);

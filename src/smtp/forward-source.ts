@@ -3,6 +3,7 @@
  * from the store, whatever its size; only our lines are made here, once.
  */
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { createGarbage } from '../lib/garbage.ts';
 import { returnPath } from '../mail/bounce.ts';
 import { forwardSender } from '../mail/srs.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
@@ -19,6 +20,7 @@ export interface ForwardParts extends DressParts {
 /** The source of messages of the kind `forward`. */
 export function createForwardSource(parts: ForwardParts): Source {
   const { store, desk, srs } = parts;
+  const raw = { store, garbage: createGarbage() };
 
   async function senderOf({ message, source }: Forward): Promise<string> {
     await srs.renew();
@@ -46,7 +48,7 @@ export function createForwardSource(parts: ForwardParts): Source {
       const source = readForward(message.source);
       const inbound = await findInbound(store, source.inbound);
       if (inbound === undefined) return { kind: 'unrenderable', reason: 'what came in is not kept any more' };
-      const read = await openRaw(store, inbound);
+      const read = await openRaw(raw, inbound);
       if (kept === undefined) return prepareFirst({ message, source, inbound, read });
       const { sender, size, encoding } = message;
       const from = inbound.size - (size - kept.length);

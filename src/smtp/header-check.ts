@@ -26,10 +26,9 @@ export function refuseHeaders(start: Buffer, { bytes, lines, hops, recipients }:
   let authors = 0;
   let count = 0;
   for (let at = 0; at < start.length;) {
-    const end = start.indexOf('\r\n', at, 'latin1');
-    const next = end < 0 ? start.length : end + 2;
-    // An empty line ends the block (RFC 5322 §2.1).
-    if (end === at) break;
+    const next = start.indexOf(LF, at) + 1 || start.length;
+    // An empty line ends the block (RFC 5322 §2.1); no line ends but by CRLF (wire.ts).
+    if (next === at + 2) break;
     if (next > bytes || ++count > lines) {
       return { reply: '552 5.3.4 the header of this message is too large', reason: 'header_too_large' };
     }
@@ -51,9 +50,13 @@ export function refuseHeaders(start: Buffer, { bytes, lines, hops, recipients }:
 
 const LOOP: Refusal = { reply: '554 5.4.6 this message was here before: it goes round in a loop', reason: 'loop' };
 const LONGEST_NAME = 'delivered-to'.length;
+const LF = 0x0a;
+/** The lower-case letters that the names begin with. */
+const INITIALS = new Set(Buffer.from('rfd'));
 
 /** The lower-case name of the field that begins at `at`, as far as it is one that matters. */
 function nameOf(bytes: Buffer, at: number, end: number): string | undefined {
+  if (!INITIALS.has((bytes[at] ?? 0) | 0x20)) return undefined;
   const colon = bytes.subarray(at, Math.min(end, at + LONGEST_NAME + 4)).indexOf(0x3a);
   return colon < 1
     ? undefined

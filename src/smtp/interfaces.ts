@@ -11,6 +11,8 @@ export interface Client {
   readonly tls: string | null;
   /** `ESMTPS`, … (RFC 3848), for Received. */
   readonly protocol: string;
+  /** Whether it is this very daemon, with mail of its own. */
+  readonly isOwn: boolean;
 }
 
 /** A whole message that is not answered yet. */

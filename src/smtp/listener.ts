@@ -3,7 +3,7 @@
  * is by its name, offers STARTTLS only with a certificate of the operator's, never AUTH in clear text, and no
  * CHUNKING.
  */
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import {
   SMTPServer,
   type SMTPServerAuthentication,
@@ -12,10 +12,11 @@ import {
 } from 'smtp-server';
 import type { SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
 import { addressInRanges } from '../dns/networks.ts';
+import type { CertificateKeeper } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
-import { UserError, errorFields, messageOf } from '../lib/errors.ts';
+import { errorFields } from '../lib/errors.ts';
+import { listenOn, type Bind, type ListenAddress } from '../lib/listen.ts';
 import type { Log } from '../lib/log.ts';
-import type { Certificate } from './certificate.ts';
 import { createDoorLimits, type Limits } from './door-limits.ts';
 import {
   Visitor,
@@ -25,6 +26,7 @@ import {
   type SessionParts,
   type SmtpDoor,
 } from './session-parts.ts';
+import type { SmtpTallies } from './tallies.ts';
 import { Session } from './session.ts';
 
 export interface ListenerSettings {
@@ -43,27 +45,25 @@ export interface ListenerOptions {
   /** As of now: sessions that begin later follow a reload. */
   readonly settings: () => ListenerSettings;
   /** Undefined: STARTTLS is not offered. */
-  readonly certificate: Certificate | undefined;
+  readonly certificate: CertificateKeeper | undefined;
+  /** Opens sockets of its own unless told. */
+  readonly bind?: Bind;
   readonly door: SmtpDoor;
+  /** By which the door knows this very daemon; nobody unless told. */
+  readonly mark?: string;
   /** Offers AUTH, within TLS alone. */
   readonly login?: Login;
   /** Speaks TLS from the first byte on. */
   readonly secure?: boolean;
+  readonly tallies?: SmtpTallies;
   readonly deadlines?: { readonly usual: Deadlines; readonly crowded: Deadlines };
 }
 
 export interface SmtpListener {
   /** `[::]:25`, `127.0.0.1:2525`; port 0 takes a free one. Answers where it listens. Throws UserError where it cannot. */
-  listen(addresses: readonly ListenPlace[]): Promise<ListenPlace[]>;
-  /** From the next handshake on. */
-  renew(certificate: Certificate): void;
+  listen(addresses: readonly ListenAddress[]): Promise<ListenAddress[]>;
   /** Takes no more connections, lets transactions end for `graceMs`, then hangs up. */
   close(graceMs: number): Promise<void>;
-}
-
-export interface ListenPlace {
-  readonly host: string;
-  readonly port: number;
 }
 
 const MINUTE = 60_000;
@@ -77,7 +77,7 @@ const STOP_TICK_MS = 20;
 const LINGER_MS = 2000;
 
 export function createListener(options: ListenerOptions): SmtpListener {
-  const { clock, log, settings } = options;
+  const { clock, log, settings, certificate, bind = listenOn } = options;
   const servers: Door[] = [];
   const limits = createDoorLimits(() => settings().limits, clock);
   const { usual, crowded } = options.deadlines ?? DEADLINES;
@@ -86,11 +86,11 @@ export function createListener(options: ListenerOptions): SmtpListener {
     log,
     limits,
     smtp: options.door,
+    mark: options.mark,
     deadlines: () => (limits.isCrowded() ? crowded : usual),
   };
   const stop = new AbortController();
   let ticking: Promise<void> | undefined;
-  let { certificate } = options;
 
   async function tick(): Promise<void> {
     while (!stop.signal.aborted) {
@@ -105,25 +105,22 @@ export function createListener(options: ListenerOptions): SmtpListener {
 
   return {
     async listen(places) {
-      const bound: ListenPlace[] = [];
+      const bound: ListenAddress[] = [];
       for (const place of places) {
-        const server = new Door({ ...options, parts, certificate });
+        const door = new Door({ ...options, parts });
+        door.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
         bound.push(
-          await bind(server, place).catch(async (error: unknown) => {
+          await bind(door.server, place).catch(async (error: unknown) => {
             // Where one is taken none listens.
             await Promise.all(servers.map((other) => other.shut()));
             throw error;
           }),
         );
-        server.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
-        servers.push(server);
+        certificate?.onRenewal((renewed) => door.updateSecureContext({ ...renewed }));
+        servers.push(door);
       }
       ticking ??= tick();
       return bound;
-    },
-    renew(renewed) {
-      certificate = renewed;
-      for (const server of servers) server.updateSecureContext({ ...renewed });
     },
     async close(graceMs) {
       const until = clock.monotonic() + graceMs;
@@ -137,7 +134,7 @@ export function createListener(options: ListenerOptions): SmtpListener {
   };
 }
 
-interface DoorOptions extends Pick<ListenerOptions, 'settings' | 'certificate' | 'login' | 'secure'> {
+interface DoorOptions extends Pick<ListenerOptions, 'settings' | 'certificate' | 'login' | 'secure' | 'tallies'> {
   readonly parts: SessionParts;
 }
 
@@ -147,11 +144,12 @@ class Door extends SMTPServer {
   readonly #parts: SessionParts;
   readonly #login: Login | undefined;
   readonly #settings: () => ListenerSettings;
+  readonly #tallies: SmtpTallies | undefined;
 
-  constructor({ parts, settings, certificate, login, secure = false }: DoorOptions) {
+  constructor({ parts, settings, certificate, login, tallies, secure = false }: DoorOptions) {
     const { hostname, message } = settings();
     super({
-      ...certificate,
+      ...certificate?.current(),
       name: hostname,
       size: message,
       minVersion: 'TLSv1.2',
@@ -169,6 +167,7 @@ class Door extends SMTPServer {
     this.#parts = parts;
     this.#settings = settings;
     this.#login = login;
+    this.#tallies = tallies;
   }
 
   override onAuth(
@@ -197,6 +196,7 @@ class Door extends SMTPServer {
     this.options.size = message;
     const ip = options?.remoteAddress ?? socket.remoteAddress ?? '';
     const entry = this.#parts.limits.enter(ip);
+    this.#tallies?.connections.count('refusal' in entry ? 'turned_away' : 'let_in');
     if ('refusal' in entry) return this.#turnAway(socket, ip, entry.refusal);
     const session = new Session(this, { socket, options }, { parts: this.#parts, leave: entry.leave });
     this.connections.add(session);
@@ -215,6 +215,12 @@ class Door extends SMTPServer {
   /** Only a listed peer is believed about the client behind it, and it must say who that is. */
   override _expectsProxyHeader(socket: Socket): boolean {
     return addressInRanges(socket.remoteAddress ?? '', this.#settings().proxies);
+  }
+
+  /** Draws no name for a log that nobody keeps: that takes longer than to let a client in. */
+  override _handleProxy(socket: Socket, done: Parameters<SMTPServer['_handleProxy']>[1]): void {
+    if (this._expectsProxyHeader(socket)) super._handleProxy(socket, done);
+    else setImmediate(() => done(null, { id: '-' }));
   }
 
   hurry(): void {
@@ -238,16 +244,4 @@ class Door extends SMTPServer {
 
 function answerOf(reply: string): SMTPServerAuthenticationResponse {
   return { responseCode: Number(reply.slice(0, 3)), message: reply.slice(4) };
-}
-
-function bind(server: Door, { host, port }: ListenPlace): Promise<ListenPlace> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: Error) =>
-      reject(new UserError(`cannot listen for mail on ${host}:${port}: ${messageOf(error)}`, { cause: error })),
-    );
-    server.listen({ host, port, backlog: 1024 }, () => {
-      const bound: AddressInfo | string | null = server.server.address();
-      resolve(typeof bound === 'object' && bound !== null ? { host: bound.address, port: bound.port } : { host, port });
-    });
-  });
 }

@@ -1,11 +1,13 @@
 /**
  * A message on its way into the store: what one connection holds of it is at most two pieces, the one that fills and the
- * one that is being written; whoever sends faster than the disk writes waits.
+ * one that is being written; whoever sends faster than the disk writes waits. The store's thread reads a piece where it
+ * is, in shared memory, and the connection fills it again: however large a message is, it leaves no garbage behind.
  */
 import { deleteRaw, insertRawChunk, rawPieces, RAW_PIECE_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 
+/** Most messages are smaller. */
 const FIRST_BYTES = 16 * 1024;
 
 export class Pieces {
@@ -70,9 +72,7 @@ export class Pieces {
 
   #grow(more: number): void {
     if (this.#filled + more <= this.#filling.length || this.#filling.length === RAW_PIECE_BYTES) return;
-    let size = this.#filling.length;
-    while (size < this.#filled + more && size < RAW_PIECE_BYTES) size *= 4;
-    const larger = Buffer.allocUnsafe(Math.min(size, RAW_PIECE_BYTES));
+    const larger = pieceOfMemory();
     this.#filling.copy(larger, 0, 0, this.#filled);
     this.#filling = larger;
   }
@@ -82,7 +82,7 @@ export class Pieces {
     const bytes = this.#filling;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#writing = promise;
-    this.#filling = this.#spare ?? Buffer.allocUnsafe(RAW_PIECE_BYTES);
+    this.#filling = this.#spare ?? pieceOfMemory();
     this.#spare = undefined;
     this.#filled = 0;
     this.#store
@@ -103,8 +103,9 @@ export class Pieces {
   /** The statement that writes the last piece, for the unit that takes the message. Nothing may be added any more. */
   last(): Statement[] {
     if (this.#filled === 0) return [];
-    // In memory of its own: the store's thread is posted all the memory that a view is of.
-    const bytes = Uint8Array.from(this.#filling.subarray(0, this.#filled));
+    const filled = this.#filling.subarray(0, this.#filled);
+    // What is not shared goes in memory of its own: the store's thread is posted all the memory that a view is of.
+    const bytes = filled.buffer instanceof SharedArrayBuffer ? filled : Uint8Array.from(filled);
     return [insertRawChunk({ inbound: this.#id, seq: this.#count, bytes, created_at: this.#at })];
   }
 
@@ -118,4 +119,8 @@ export class Pieces {
     if (this.#count > 0) yield* rawPieces(this.#store, this.#id);
     if (this.#filled > 0) yield this.#filling.subarray(0, this.#filled);
   }
+}
+
+function pieceOfMemory(): Buffer {
+  return Buffer.from(new SharedArrayBuffer(RAW_PIECE_BYTES));
 }

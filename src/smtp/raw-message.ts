@@ -1,23 +1,35 @@
 /** The bytes of a message that came in, to be sent on: from any place of it, and surely whole. */
+import type { Garbage } from '../lib/garbage.ts';
 import { rawPieces, RAW_PIECE_BYTES, type InboundRow } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 
 /** Reads it from byte `from` on, the same at each call; it fails where a piece is missing. */
 export type ReadFrom = (from: number) => Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
+export interface RawParts {
+  readonly store: Store;
+  /** Takes note of pieces that were sent and are done with. */
+  readonly garbage: Garbage;
+}
+
+type Raw = Pick<InboundRow, 'id' | 'size'>;
+
 /** A small message is read once and held, a larger one is read from the store piece by piece, each time anew. */
-export async function openRaw(store: Store, { id, size }: Pick<InboundRow, 'id' | 'size'>): Promise<ReadFrom> {
-  if (size > RAW_PIECE_BYTES) return (from) => piecesFrom(store, { id, size }, from);
+export async function openRaw({ store, garbage }: RawParts, { id, size }: Raw): Promise<ReadFrom> {
+  if (size > RAW_PIECE_BYTES) return (from) => discarded(piecesFrom(store, { id, size }, from), garbage);
   const held: Uint8Array[] = [];
   for await (const piece of piecesFrom(store, { id, size }, 0)) held.push(piece);
   return (from) => [Buffer.concat(held).subarray(from)];
 }
 
-async function* piecesFrom(
-  store: Store,
-  { id, size }: Pick<InboundRow, 'id' | 'size'>,
-  from: number,
-): AsyncGenerator<Uint8Array> {
+async function* discarded(pieces: AsyncIterable<Uint8Array>, garbage: Garbage): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    yield piece;
+    garbage.add(piece.length);
+  }
+}
+
+async function* piecesFrom(store: Store, { id, size }: Raw, from: number): AsyncGenerator<Uint8Array> {
   let at = 0;
   for await (const piece of rawPieces(store, id)) {
     const skip = Math.max(0, from - at);

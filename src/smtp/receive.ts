@@ -5,6 +5,7 @@
 import { isAscii } from 'node:buffer';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
+import type { Garbage } from '../lib/garbage.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import type { Store } from '../store/store.ts';
@@ -22,6 +23,8 @@ export interface ReceiveParts {
   readonly log: Log;
   readonly accept: Accept;
   readonly record: Recorder;
+  /** Takes note of bytes that came and are done with. */
+  readonly garbage: Garbage;
   readonly limits: () => { readonly message: number; readonly hops: number };
 }
 
@@ -76,6 +79,7 @@ export class Reception implements Sink {
       return undefined;
     }
     this.#ascii &&= isAscii(bytes);
+    this.#parts.garbage.add(bytes.length);
     return this.#pieces.add(bytes, () => this.#look());
   }
 

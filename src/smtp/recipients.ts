@@ -3,6 +3,7 @@
  * never taken, so that nothing has to be bounced later. Nothing here forwards for a stranger: an address is either in the
  * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
  */
+import { responsible } from '../config/forms.ts';
 import { routeOf } from '../config/forwarding.ts';
 import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
@@ -146,7 +147,7 @@ function isVerified(domain: string, { status }: Directory): boolean {
 }
 
 function ownerOf({ project }: Domain, { server }: Snapshot): string {
-  return project.config.project.owner ?? project.contact ?? server.server.operator;
+  return responsible(project, server).address;
 }
 
 function toOperator(original: string, directory: Directory): Accepted {

@@ -7,6 +7,7 @@ import { recordEvent } from '../store/events.ts';
 import { insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
+import type { SmtpTallies } from './tallies.ts';
 
 /** What was said, and to whom. */
 export interface Said {
@@ -47,13 +48,21 @@ function outcomeOf(reply: string): 'accepted' | 'rejected' | 'deferred' {
   return reply.startsWith('4') ? 'deferred' : 'rejected';
 }
 
+export interface RecorderParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tallies?: SmtpTallies;
+}
+
 export type Recorder = (said: readonly Said[]) => void;
 
 /** Writes refusals behind the answer: nobody waits for them, and mail is refused whether or not the disk has room. */
-export function createRecorder({ store, clock, log }: { store: Store; clock: Clock; log: Log }): Recorder {
+export function createRecorder({ store, clock, log, tallies }: RecorderParts): Recorder {
   return (said) => {
     for (const { ip, sender, recipient, reply, reason } of said)
       log.info('inbound.refused', { ip, sender, recipient, reply, reason });
+    for (const { reply } of said) tallies?.recipients.count(outcomeOf(reply));
     const now = clock.now();
     store
       .write(said.flatMap((each) => recordSaid(each, now)))

@@ -54,4 +54,6 @@ export interface SessionParts {
   readonly deadlines: () => Deadlines;
   /** Until the client has logged in, where it can. */
   readonly smtp: SmtpDoor;
+  /** What this very daemon shows when it comes with mail of its own; nobody may unless told. */
+  readonly mark?: string | undefined;
 }

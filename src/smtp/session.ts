@@ -3,6 +3,7 @@
  * leaves to us: our own reading of the wire and of addresses, deadlines that dripping does not stretch, no word before the
  * greeting or out of turn (RFC 2920 §3.1), and no end to patience with errors.
  */
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
 import type { SMTPServer } from 'smtp-server';
@@ -39,6 +40,7 @@ export class Session extends SMTPConnection {
   #began: number;
   #turnBegan: number;
   #isWindingUp = false;
+  #isOwn = false;
 
   constructor(
     server: SMTPServer,
@@ -85,10 +87,18 @@ export class Session extends SMTPConnection {
 
   override send(code: number, data?: string | string[] | null, context?: string | false): void {
     const text = typeof data === 'string' ? data : '';
+    const socket = this._socket;
+    // Replies to commands that came together leave together (RFC 2920 §3.2), at the end of the turn at the latest.
+    const isLast = this.#wire?.hasMore !== true;
+    if (!isLast && socket.writableCorked === 0) {
+      socket.cork();
+      setImmediate(() => socket.uncork());
+    }
     // A reply of ours brings its own enhanced code (RFC 2034).
     super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
+    if (isLast) socket.uncork();
     if (code < 400 || code === 421 || this._closing) return;
-    if (!this.#parts.limits.err(this.remoteAddress)) this.send(421, '4.7.0 Too many errors');
+    if (!this.#isOwn && !this.#parts.limits.err(this.remoteAddress)) this.send(421, '4.7.0 Too many errors');
   }
 
   override _onCommand(command: Buffer, callback?: Done): void {
@@ -140,6 +150,17 @@ export class Session extends SMTPConnection {
   override _resetSession(): void {
     super._resetSession();
     this.#transaction = undefined;
+  }
+
+  /** Our own courier (queue/auth): it has limits of its own, and its errors are those of whoever wrote to a wrong address. */
+  handler_XOWN(command: Buffer, callback: Done): void {
+    const { mark } = this.#parts;
+    if (mark === undefined || !isSame(command.toString(), `XOWN ${mark}`)) {
+      return this.#say('500 5.5.1 Command not recognized', callback);
+    }
+    this.#isOwn = true;
+    this.#leave();
+    return this.#say('250 2.0.0 Welcome home', callback);
   }
 
   override handler_MAIL(command: Buffer, callback: Done): void {
@@ -242,10 +263,22 @@ export class Session extends SMTPConnection {
     return undefined;
   }
 
+  /**
+   * Hangs up behind the reply (RFC 5321 §4.1.1.10), where all of it is on its way and nothing more has come: to wait until
+   * the client does is a timer, a read, and an error where it is gone already. Within TLS it is owed a goodbye.
+   */
+  override handler_QUIT(command: Buffer, callback: Done): void {
+    if (this.secure || this.#wire?.hasMore === true) return super.handler_QUIT(command, callback);
+    this.send(221, 'Bye');
+    if (this._socket.writableLength > 0) this.close();
+    else this._socket.destroy();
+    return callback();
+  }
+
   #client() {
     const { tlsOptions, transmissionType: protocol, hostNameAppearsAs: helo } = this.session;
     const tls = tlsOptions === false ? null : tlsOptions.version;
-    return { ip: this.remoteAddress, helo: helo || '', tls, protocol };
+    return { ip: this.remoteAddress, helo: helo || '', tls, protocol, isOwn: this.#isOwn };
   }
 
   #say(reply: string, then: Done): void {
@@ -258,4 +291,10 @@ export class Session extends SMTPConnection {
     this.#leave();
     this.#reception?.giveUp();
   }
+}
+
+/** In a time that says nothing of how much is the same. */
+function isSame(text: string, secret: string): boolean {
+  const [a, b] = [text, secret].map((each) => hash('sha256', each, 'buffer'));
+  return a !== undefined && b !== undefined && timingSafeEqual(a, b);
 }

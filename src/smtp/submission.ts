@@ -9,6 +9,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
+import { createGarbage } from '../lib/garbage.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import { splitHeader } from '../mail/header-block.ts';
@@ -78,8 +79,6 @@ export interface Submission {
 }
 
 const USER = 'apikey';
-/** For how long the bytes of a message are kept at least, ms. */
-const KEPT = 7 * 86_400_000;
 
 const NOT_YET: Refusal = {
   reply: '530 5.7.0 STARTTLS first where this is clear text, then AUTH with an API key',
@@ -89,6 +88,7 @@ const NOT_YET: Refusal = {
 export function createSubmission(parts: SubmissionParts): Submission {
   const { store, clock, log, submissions, snapshot } = parts;
   const admit = createAdmission(parts.authenticator);
+  const garbage = createGarbage();
 
   function recorder(tenant: string | null): Recorder {
     return (said) => {
@@ -165,7 +165,6 @@ export function createSubmission(parts: SubmissionParts): Submission {
         trace: '',
         verdicts: '{}',
         messages: JSON.stringify([plan.id]),
-        raw_due: mail.at + KEPT,
         created_at: mail.at,
       }),
       ...pieces.last(),
@@ -215,6 +214,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
         clock,
         log,
         record,
+        garbage,
         accept: (mail, pieces) => accept(key, mail, pieces),
         limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
       },
@@ -236,6 +236,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
         clock,
         log,
         record,
+        garbage,
         accept: () => Promise.resolve(NOT_YET.reply),
         limits: () => ({ message: 0, hops: 0 }),
       },

@@ -1,11 +1,10 @@
-/** Forgets what nobody needs any longer of mail that came in: pieces of what was never taken, bytes of what is settled, and old entries of the log. */
+/** Sweeps the SMTP door: pieces of what was never taken, and old entries of the log. */
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
-import { SWEPT_AT_ONCE, deleteRawOrphans, forgetInboundLog, sweepRaw } from '../store/inbound.ts';
+import { deleteRawOrphans, forgetInboundLog } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 
 const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
 /** No transaction lasts so long. */
 const ORPHAN_AGE = 3 * HOUR;
 const EVERY = HOUR;
@@ -24,7 +23,6 @@ export function sweepInbound({ store, clock, keep }: SweepParts): () => Promise<
   let until = 0;
   return async () => {
     const now = clock.now();
-    for (let looked = SWEPT_AT_ONCE; looked === SWEPT_AT_ONCE;) looked = await sweepRaw(store, now, now + DAY);
     const before = now - ORPHAN_AGE;
     if (before - until < EVERY) return;
     await store.write([deleteRawOrphans({ since: until, before })]);

@@ -172,6 +172,7 @@ export class Wire extends SMTPStream {
       } else {
         if (byte === LF || byte === 0 || state === 'cr' || state === 'dotCr') this.#spoil();
         state = 'line';
+        i = endOfText(input, i);
       }
     }
     keep(input.length);
@@ -184,4 +185,11 @@ export class Wire extends SMTPStream {
     this.#spoilt = true;
     this.#sink?.spoil();
   }
+}
+
+/** The last of the bytes from `at` on that mean nothing but themselves: nearly all of a message. */
+function endOfText(bytes: Uint8Array, at: number): number {
+  let last = at;
+  while ((bytes[last + 1] ?? 0) > CR) last++;
+  return last;
 }

@@ -1,9 +1,10 @@
 /** Opens the database that `database.url` names: migrated to today's schema, locked where one daemon alone may have it. */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
-import { UserError, messageOf } from '../lib/errors.ts';
+import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { migrationsFor } from './migrations/index.ts';
 import { createPool, openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
@@ -13,14 +14,58 @@ import type { Store, StoreHandle } from './store.ts';
 /** Opens the store for the daemon. `url` is `sqlite:/path` or `postgres://…`. Throws UserError where it cannot be. */
 export async function createStore(url: string): Promise<Store> {
   try {
-    if (!url.startsWith('sqlite:')) {
+    const file = databaseFile(url);
+    if (file === undefined) {
       await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createPool(url, 1) }) }), 'postgres');
       return openPostgresStore(url);
     }
-    return await createLocked(resolve(url.slice('sqlite:'.length)));
+    return await createLocked(resolve(file));
   } catch (error) {
-    throw new UserError(`the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`, { cause: error });
+    const what = `the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`;
+    if (isPassing(error)) throw new PassingError(what, { cause: error });
+    throw new UserError(isForbidden(error) ? `${what} (${whoMustWrite(url)})` : what, { cause: error });
   }
+}
+
+/** The file behind `sqlite:/path`; undefined where the database is a server's. */
+export function databaseFile(url: string): string | undefined {
+  return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
+}
+
+const SQLITE = 'sqlite:';
+
+const PASSING = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOSPC',
+  'SQLITE_FULL',
+  'SQLITE_BUSY',
+  // PostgreSQL: starting up or shutting down, and too many connections.
+  '57P03',
+  '53300',
+]);
+
+/** A server that is not up yet, a disk without room, a daemon that has not ended yet. */
+function isPassing(error: unknown): boolean {
+  return causesOf(error).some((cause) => cause instanceof PassingError || PASSING.has(codeOf(cause) ?? ''));
+}
+
+function isForbidden(error: unknown): boolean {
+  const codes = ['EACCES', 'EPERM', 'EROFS', 'SQLITE_CANTOPEN', 'SQLITE_READONLY'];
+  return causesOf(error).some((cause) => codes.some((code) => codeOf(cause)?.startsWith(code)));
+}
+
+function whoMustWrite(url: string): string {
+  const folder = dirname(resolve(databaseFile(url) ?? ''));
+  return `${userInfo().username} must be able to write to ${folder} and the files in it`;
+}
+
+function causesOf(error: unknown): unknown[] {
+  return error instanceof Error ? [error, ...causesOf(error.cause)] : [];
 }
 
 async function createLocked(path: string): Promise<Store> {

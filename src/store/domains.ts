@@ -1,8 +1,9 @@
-/** Domains and what DNS last said of them, and the DKIM keys that sign for them. */
+/** Domains and what DNS last said of them. */
+import { sql } from 'kysely';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DkimKeyRow, DomainRow, DomainStatus } from './tables.ts';
+import type { DomainRow, DomainStatus } from './tables.ts';
 
 type Checked = Pick<
   DomainRow,
@@ -127,69 +128,6 @@ export function domainsDue(store: Store, now: number): Promise<DomainRow[]> {
   return store.select(due({ now }));
 }
 
-/** The statement that keeps a new key; a key that exists for this selector stays. */
-export const insertDkimKey = define<DkimKeyRow>()((db, value) =>
-  db
-    .insertInto('dkim_keys')
-    .values({
-      domain: value('domain'),
-      selector: value('selector'),
-      tenant: value('tenant'),
-      algorithm: value('algorithm'),
-      private_key: value('private_key'),
-      public_key: value('public_key'),
-      created_at: value('created_at'),
-    })
-    .onConflict((conflict) => conflict.doNothing()),
-);
-const keysOf = define<{ domain: string }>()((db, value) =>
-  db.selectFrom('dkim_keys').selectAll().where('domain', '=', value('domain')),
-);
-
-const keyNames = define<object>()((db) => db.selectFrom('dkim_keys').select(['domain', 'selector', 'tenant']));
-const ownKeys = define<{ domain: string; tenant: string }>()((db, value) =>
-  db.selectFrom('dkim_keys').selectAll().where('domain', '=', value('domain')).where('tenant', '=', value('tenant')),
-);
-const keysToSign = define<{ domain: string; tenant: string }>()((db, value) =>
-  db
-    .selectFrom('dkim_keys')
-    .selectAll()
-    .where('domain', '=', value('domain'))
-    .where('tenant', '=', value('tenant'))
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('domains')
-            .select('domains.name')
-            .whereRef('domains.name', '=', 'dkim_keys.domain')
-            .whereRef('domains.tenant', '=', 'dkim_keys.tenant')
-            .where('domains.status', '=', 'pending'),
-        ),
-      ),
-    ),
-);
-
-/** The keys that sign the tenant's mail of the domain: none while DNS has never said that the domain is the tenant's. */
-export function signingKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
-  return store.select(keysToSign({ domain, tenant }));
-}
-
-/** Which keys there are. */
-export function dkimKeyNames(store: Store): Promise<Pick<DkimKeyRow, 'domain' | 'selector' | 'tenant'>[]> {
-  return store.select(keyNames({}));
-}
-
-/** The tenant's keys for the domain, whatever its state. */
-export function ownKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
-  return store.select(ownKeys({ domain, tenant }));
-}
-
-/** The keys of every tenant for the domain. */
-export function dkimKeysOf(store: Store, domain: string): Promise<DkimKeyRow[]> {
-  return store.select(keysOf({ domain }));
-}
-
 const statusOf = define<{ tenant: string; name: string }>()((db, value) =>
   db.selectFrom('domains').select('status').where('name', '=', value('name')).where('tenant', '=', value('tenant')),
 );
@@ -203,6 +141,15 @@ const sendable = define<{ tenant: string }>()((db, value) =>
     .orderBy('verified_at')
     .orderBy('name'),
 );
+
+const claimOn = define<{ name: string }>()((db, value) =>
+  db.selectFrom('domains').select('tenant').where('name', '=', value('name')).limit(sql.lit(1)),
+);
+
+/** Whether any tenant has a domain of this name. */
+export async function isDomainKnown(store: Store, name: string): Promise<boolean> {
+  return (await store.select(claimOn({ name }))).length > 0;
+}
 
 /** The state of the tenant's domain of this name; undefined where it has none. */
 export async function domainStatus(store: Store, tenant: string, name: string): Promise<DomainStatus | undefined> {

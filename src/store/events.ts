@@ -4,10 +4,19 @@ import { newId } from '../lib/ids.ts';
 import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
+import type { EventRow } from './tables.ts';
 
-/** The public ones, which webhooks know, and those of accounts, which only GET /events shows. */
+/** The public ones, which webhooks know, and those of keys and accounts, which only GET /events shows. */
 export type EventType =
-  PublicEvent | 'key.created' | 'key.revoked' | 'tenant.created' | 'tenant.changed' | 'tenant.confirmed';
+  | PublicEvent
+  | 'domain.dkim_next'
+  | 'domain.dkim_active'
+  | 'domain.dkim_retired'
+  | 'key.created'
+  | 'key.revoked'
+  | 'tenant.created'
+  | 'tenant.changed'
+  | 'tenant.confirmed';
 
 export interface NewEvent {
   readonly type: EventType;
@@ -15,22 +24,15 @@ export interface NewEvent {
   readonly at: number;
   readonly data: Readonly<Record<string, unknown>>;
   readonly submission?: string;
+  /** Of the submission; looked up where it is not told. */
+  readonly form?: string | undefined;
   readonly message?: string;
   readonly domain?: string;
+  /** `req_…`: the request that caused it, where one did just now. */
+  readonly request?: string | undefined;
 }
 
-const insert = define<{
-  id: string;
-  tenant: string;
-  type: string;
-  data: string;
-  submission: string | null;
-  message: string | null;
-  domain: string | null;
-  /** The submission again; empty for none. */
-  of: string;
-  created_at: number;
-}>()((db, value) =>
+const insert = define<EventRow>()((db, value) =>
   db.insertInto('events').values({
     id: value('id'),
     tenant: value('tenant'),
@@ -39,7 +41,22 @@ const insert = define<{
     submission: value('submission'),
     message: value('message'),
     domain: value('domain'),
-    form: db.selectFrom('submissions').select('form').where('id', '=', value('of')),
+    form: value('form'),
+    request: value('request'),
+    created_at: value('created_at'),
+  }),
+);
+const insertWithForm = define<Omit<EventRow, 'form' | 'submission'> & { submission: string }>()((db, value) =>
+  db.insertInto('events').values({
+    id: value('id'),
+    tenant: value('tenant'),
+    type: value('type'),
+    data: value('data'),
+    submission: value('submission'),
+    message: value('message'),
+    domain: value('domain'),
+    form: db.selectFrom('submissions').select('form').where('id', '=', value('submission')),
+    request: value('request'),
     created_at: value('created_at'),
   }),
 );
@@ -55,17 +72,20 @@ export const forgetEvents = define<{ before: string; most: number }>()((db, valu
 
 /** The statement that records the event. */
 export function recordEvent(event: NewEvent): Statement {
-  return insert({
-    id: newId('evt', event.at),
-    tenant: event.tenant,
-    type: event.type,
-    data: JSON.stringify(event.data),
-    submission: event.submission ?? null,
-    message: event.message ?? null,
-    domain: event.domain ?? null,
-    of: event.submission ?? '',
-    created_at: event.at,
-  });
+  const { type, tenant, at, data, submission, form, message, domain, request } = event;
+  const row = {
+    id: newId('evt', at),
+    tenant,
+    type,
+    data: JSON.stringify(data),
+    message: message ?? null,
+    domain: domain ?? null,
+    request: request ?? null,
+    created_at: at,
+  };
+  return submission === undefined || form !== undefined
+    ? insert({ ...row, submission: submission ?? null, form: form ?? null })
+    : insertWithForm({ ...row, submission });
 }
 
 const complaints = define<{ messages: string }>()((db, value, dialect) =>
@@ -81,4 +101,15 @@ const complaints = define<{ messages: string }>()((db, value, dialect) =>
 export async function complaintsOf(store: Store, messages: readonly string[]): Promise<Set<string | null>> {
   const rows = await store.select(complaints({ messages: JSON.stringify(messages) }));
   return new Set(rows.map(({ message }) => message));
+}
+
+/** When the newest event happened, ms. */
+export async function newestEventAt(store: Store): Promise<number | undefined> {
+  const newest = await store.read
+    .selectFrom('events')
+    .select('created_at')
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return newest?.created_at;
 }

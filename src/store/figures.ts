@@ -2,6 +2,7 @@
 import type { Store } from './store.ts';
 import type { DeliveryState, DomainStatus } from './tables.ts';
 import { unsettled } from './deliveries.ts';
+import { countPending } from './webhook-deliveries.ts';
 
 export interface Figures {
   /** Deliveries by state, but for those that are delivered: nobody wants to count millions. */
@@ -12,13 +13,15 @@ export interface Figures {
   readonly paused: number;
   readonly held: number;
   readonly domains: readonly { readonly status: DomainStatus; readonly count: number }[];
+  /** Posts to webhooks that are still to be made. */
+  readonly webhooks: number;
   /** Accepted by all forms since the beginning. */
   readonly submissions: number;
 }
 
 export async function readFigures(store: Store, now: number): Promise<Figures> {
   const { read } = store;
-  const [deliveries, due, paused, held, domains, submissions] = await Promise.all([
+  const [deliveries, due, paused, held, domains, webhooks, submissions] = await Promise.all([
     read
       .selectFrom('deliveries')
       .select((eb) => ['state', eb.fn.countAll().as('count')])
@@ -46,6 +49,7 @@ export async function readFigures(store: Store, now: number): Promise<Figures> {
       .select((eb) => ['status', eb.fn.countAll().as('count')])
       .groupBy('status')
       .execute(),
+    countPending(store),
     read
       .selectFrom('form_counters')
       .select((eb) => eb.fn.sum('submissions').as('sum'))
@@ -58,6 +62,7 @@ export async function readFigures(store: Store, now: number): Promise<Figures> {
     paused: Number(paused.count),
     held: Number(held.count),
     domains: domains.map(({ status, count }) => ({ status, count: Number(count) })),
+    webhooks,
     submissions: Number(submissions?.sum ?? 0),
   };
 }

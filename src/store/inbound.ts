@@ -2,7 +2,6 @@
  * Mail that comes in. Its bytes are written in pieces while they come; the row that makes them a message comes in the unit
  * that is committed before 250. Pieces without that row belong to nothing that was accepted.
  */
-import { sql } from 'kysely';
 import { firstId } from '../lib/ids.ts';
 import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
@@ -11,8 +10,8 @@ import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts
 
 export type { InboundLogRow, InboundRow } from './tables-inbound.ts';
 
-/** The largest piece: what is held in memory of a large message. */
-export const RAW_PIECE_BYTES = 128 * 1024;
+/** The largest piece: what is held in memory of a large message. The first one holds the longest header that is taken. */
+export const RAW_PIECE_BYTES = 104 * 1024;
 
 /** The statement that makes a message of the pieces written before. */
 export const insertInbound = define<InboundRow>()((db, value) =>
@@ -28,7 +27,6 @@ export const insertInbound = define<InboundRow>()((db, value) =>
     trace: value('trace'),
     verdicts: value('verdicts'),
     messages: value('messages'),
-    raw_due: value('raw_due'),
     created_at: value('created_at'),
   }),
 );
@@ -153,55 +151,73 @@ export const deleteRawOrphans = define<{ since: number; before: number }>()((db,
     ),
 );
 
-const rawDue = define<{ now: number; most: number }>()((db, value) =>
+const stretch = define<{ after: string; before: string; limit: number }>()((db, value) =>
   db
     .selectFrom('inbound')
-    .select(['id', 'messages'])
-    .where('raw_due', '<=', value('now'))
-    // As the partial index has it.
-    .where(sql<boolean>`raw_due is not null`)
-    .orderBy('raw_due')
-    .limit(value('most')),
+    .select((eb) => [
+      'inbound.id',
+      'inbound.size',
+      'inbound.messages',
+      eb
+        .case()
+        .when(
+          eb.exists(
+            eb.selectFrom('raw_chunks').select('raw_chunks.seq').whereRef('raw_chunks.inbound', '=', 'inbound.id'),
+          ),
+        )
+        .then(1)
+        .else(0)
+        .end()
+        .as('has_raw'),
+    ])
+    .where('inbound.id', '>', value('after'))
+    .where('inbound.id', '<', value('before'))
+    .orderBy('inbound.id')
+    .limit(value('limit')),
 );
-const open = define<{ messages: string }>()((db, value, dialect) =>
+const bodiesOf = define<{ messages: string }>()((db, value, dialect) =>
   db
-    .selectFrom('deliveries')
-    .select('message')
-    .distinct()
-    .where('message', 'in', listed(value('messages'), dialect))
-    .where(sql<boolean>`state in ('queued', 'sending', 'deferred')`),
-);
-const setRawDue = define<{ id: string; due: number }>()((db, value) =>
-  db
-    .updateTable('inbound')
-    .set({ raw_due: value('due') })
-    .where('id', '=', value('id')),
-);
-const clearRawDue = define<{ id: string }>()((db, value) =>
-  db.updateTable('inbound').set({ raw_due: null }).where('id', '=', value('id')),
+    .selectFrom('messages')
+    .select(['id', 'body'])
+    .where('id', 'in', listed(value('messages'), dialect)),
 );
 
-/** So many messages are looked at in one go. */
-export const SWEPT_AT_ONCE = 50;
-
-/**
- * Drops the bytes of messages whose `raw_due` has come and that nobody has still to be sent; of the others they are
- * looked at again at `again` (ms). Answers how many were looked at.
- */
-export async function sweepRaw(store: Store, now: number, again: number): Promise<number> {
-  const rows = await store.select(rawDue({ now, most: SWEPT_AT_ONCE }));
-  if (rows.length === 0) return 0;
-  const messages = JSON.stringify(rows.flatMap((row) => readIds(row.messages)));
-  const waiting = new Set((await store.select(open({ messages }))).map(({ message }) => message));
-  const unit: Statement[] = rows.flatMap((row) =>
-    readIds(row.messages).some((id) => waiting.has(id))
-      ? [setRawDue({ id: row.id, due: again })]
-      : [deleteRaw({ inbound: row.id }), clearRawDue({ id: row.id })],
-  );
-  await store.write(unit);
-  return rows.length;
+export interface AgedInbound extends Pick<InboundRow, 'id' | 'size'> {
+  /** Whether its bytes are there. */
+  readonly hasRaw: boolean;
+  /** What is known of the messages that it became: nothing, who got them, or what they say as well. */
+  readonly kept: 'nothing' | 'records' | 'bodies';
 }
 
-function readIds(json: string): string[] {
-  return JSON.parse(json) as string[];
+/** The next messages behind `after` and before `before`, oldest first. */
+export async function agedInbound(
+  store: Store,
+  where: { readonly after: string; readonly before: string; readonly limit: number },
+): Promise<AgedInbound[]> {
+  const rows = await store.select(stretch(where));
+  const became = new Map(rows.map(({ id, messages }) => [id, JSON.parse(messages) as string[]]));
+  const messages = JSON.stringify([...became.values()].flat());
+  const bodies = new Map((await store.select(bodiesOf({ messages }))).map(({ id, body }) => [id, body]));
+  return rows.map(({ id, size, has_raw }) => {
+    const own = (became.get(id) ?? []).flatMap((message) => bodies.get(message) ?? []);
+    const kept = own.some((body) => body !== 'dropped') ? 'bodies' : own.length > 0 ? 'records' : 'nothing';
+    return { id, size, hasRaw: has_raw === 1, kept };
+  });
+}
+
+const dropRaw = define<{ ids: string }>()((db, value, dialect) =>
+  db.deleteFrom('raw_chunks').where('inbound', 'in', listed(value('ids'), dialect)),
+);
+const forget = define<{ ids: string }>()((db, value, dialect) =>
+  db.deleteFrom('inbound').where('id', 'in', listed(value('ids'), dialect)),
+);
+
+/** The statement that drops the bytes of these messages as they came. */
+export function dropRaws(ids: readonly string[]): Statement {
+  return dropRaw({ ids: JSON.stringify(ids) });
+}
+
+/** The statement that forgets that these messages, whose bytes are gone, were taken. */
+export function forgetInbound(ids: readonly string[]): Statement {
+  return forget({ ids: JSON.stringify(ids) });
 }

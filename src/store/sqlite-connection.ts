@@ -3,6 +3,7 @@
  * acknowledged rows: FULL is set on every open and asserted (docs/dependencies.md).
  */
 import Database from 'better-sqlite3';
+import { PassingError, codeOf } from '../lib/errors.ts';
 
 /** The writing connection. The file is made with mode 0600: it holds DKIM keys. */
 export function openForWriting(path: string): Database.Database {
@@ -23,6 +24,8 @@ export function openForWriting(path: string): Database.Database {
 export function openForReading(path: string): Database.Database {
   const database = new Database(path, { readonly: true, timeout: 10_000 });
   database.pragma('query_only = ON');
+  // What is read is mostly read once, and the system keeps pages, too; better-sqlite3 would keep 16 MiB in each thread.
+  database.pragma('cache_size = -2048');
   return database;
 }
 
@@ -45,6 +48,7 @@ export function holdLock(path: string): Database.Database {
     return lock;
   } catch (error) {
     lock.close();
-    throw new Error('another daemon is using it', { cause: error });
+    if (codeOf(error) !== 'SQLITE_BUSY') throw error;
+    throw new PassingError('another daemon is using it', { cause: error });
   }
 }

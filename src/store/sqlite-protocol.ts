@@ -1,21 +1,23 @@
 /**
- * What the store thread and its clients say to each other. Everything of one turn of the event loop crosses as one flat
- * array: cloning many small objects between threads costs more than running the statements that they hold. SQL text
- * crosses once per client and statement, then its number.
+ * What the store thread and its clients say to each other. Everything of one turn of the event loop crosses together, and
+ * each unit as one flat array: cloning many small objects between threads costs more than running the statements that they
+ * hold. SQL text crosses once per client and statement, then its number.
  */
 import type { MessagePort } from 'node:worker_threads';
-import type { Value } from './statement.ts';
+import type { CompiledStatement, Value } from './statement.ts';
 
 export interface Request {
   readonly define: readonly (readonly [number, string])[];
-  /** Unit after unit, as `packUnit` lays them out. */
-  readonly units: readonly Value[];
+  readonly units: readonly PackedUnit[];
 }
 
 export type FromClient = Request | { readonly client: MessagePort } | { readonly close: true };
 
 /** The rows of a statement that returns some, else how many it changed. */
 export type Outcome = readonly unknown[] | number;
+
+/** Its id, then each call as `packCall` lays it out. */
+export type PackedUnit = readonly Value[];
 
 export interface UnitCall {
   readonly id: number;
@@ -41,30 +43,29 @@ export type ToClient = { readonly answers: Answers } | { readonly ready: true } 
 const ANY = -1;
 const FAILED = -1;
 
-/** `id, calls`, then for each call `statement, expect, parameters` and the parameters. */
-export function packUnit({ id, calls }: UnitCall, into: Value[]): void {
-  into.push(id, calls.length);
-  for (const { statement, expect = ANY, parameters } of calls) {
-    into.push(statement, expect, parameters.length);
-    for (const parameter of parameters) into.push(parameter);
-  }
+export interface CallToPack {
+  readonly statement: number;
+  readonly compiled: CompiledStatement;
+  readonly values: object;
+  readonly expect?: number | undefined;
 }
 
-/** The units that were packed one after another. */
-export function unpackUnits(packed: readonly Value[]): UnitCall[] {
-  const units: UnitCall[] = [];
-  for (let at = 0; at < packed.length;) {
-    const id = Number(packed[at++]);
-    const calls: Call[] = [];
-    for (let left = Number(packed[at++]); left > 0; left--) {
-      const [statement, expect, count] = [Number(packed[at]), Number(packed[at + 1]), Number(packed[at + 2])];
-      at += 3;
-      calls.push({ statement, expect: expect === ANY ? undefined : expect, parameters: packed.slice(at, at + count) });
-      at += count;
-    }
-    units.push({ id, calls });
+/** Puts `statement, expect, parameters` and the parameters behind what is in the unit. */
+export function packCall({ statement, compiled, values, expect = ANY }: CallToPack, unit: Value[]): void {
+  unit.push(statement, expect, compiled.count);
+  compiled.bind(values, unit);
+}
+
+/** The unit that was packed. */
+export function unpackUnit(packed: PackedUnit): UnitCall {
+  const calls: Call[] = [];
+  for (let at = 1; at < packed.length;) {
+    const [statement, expect, count] = [Number(packed[at]), Number(packed[at + 1]), Number(packed[at + 2])];
+    at += 3;
+    calls.push({ statement, expect: expect === ANY ? undefined : expect, parameters: packed.slice(at, at + count) });
+    at += count;
   }
-  return units;
+  return { id: Number(packed[0]), calls };
 }
 
 /** `id, outcomes` and the outcomes, or `id, -1, message, code`. */

@@ -9,7 +9,7 @@ import { codeOf, messageOf } from '../lib/errors.ts';
 import { assertDurable, openForWriting } from './sqlite-connection.ts';
 import {
   packAnswer,
-  unpackUnits,
+  unpackUnit,
   type Answer,
   type FromClient,
   type Outcome,
@@ -22,7 +22,8 @@ const { path, port } = workerData as { path: string; port: MessagePort };
 
 interface Client {
   readonly port: MessagePort;
-  readonly sql: Map<number, string>;
+  /** By their numbers. */
+  readonly sql: string[];
 }
 
 interface Waiting {
@@ -31,7 +32,8 @@ interface Waiting {
 }
 
 let database: Database.Database | undefined;
-let statements = new Map<string, Database.Statement>();
+/** What runs a statement, by its SQL. */
+let statements = new Map<string, (parameters: readonly unknown[]) => Outcome>();
 let waiting: Waiting[] = [];
 let asserted = false;
 
@@ -40,7 +42,7 @@ function open(): Database.Database {
 }
 
 function listen(clientPort: MessagePort): void {
-  const client: Client = { port: clientPort, sql: new Map() };
+  const client: Client = { port: clientPort, sql: [] };
   clientPort.on('message', (request: FromClient) => receive(client, request));
 }
 
@@ -51,9 +53,9 @@ function receive(client: Client, request: FromClient): void {
 }
 
 function take(client: Client, request: Request): void {
-  for (const [id, sql] of request.define) client.sql.set(id, sql);
+  for (const [id, sql] of request.define) client.sql[id] = sql;
   if (waiting.length === 0) setImmediate(commitWaiting);
-  for (const unit of unpackUnits(request.units)) waiting.push({ client, unit });
+  for (const unit of request.units) waiting.push({ client, unit: unpackUnit(unit) });
 }
 
 function commitWaiting(): void {
@@ -99,9 +101,9 @@ function commitPlainly(db: Database.Database, units: readonly Waiting[]): Answer
 }
 
 function transaction<T>(db: Database.Database, work: () => T): T {
-  statement(db, 'BEGIN IMMEDIATE').run();
+  statement(db, 'BEGIN IMMEDIATE')([]);
   const result = work();
-  statement(db, 'COMMIT').run();
+  statement(db, 'COMMIT')([]);
   return result;
 }
 
@@ -143,9 +145,9 @@ function runAlone(db: Database.Database, item: Waiting): Answer {
 
 function runUnit(db: Database.Database, { client, unit }: Waiting): Outcome[] {
   return unit.calls.map(({ statement: number, parameters, expect }) => {
-    const sql = client.sql.get(number);
+    const sql = client.sql[number];
     if (sql === undefined) throw new Error(`statement ${number} was never defined`);
-    const outcome = run(statement(db, sql), parameters);
+    const outcome = statement(db, sql)(parameters);
     const changes = typeof outcome === 'number' ? outcome : outcome.length;
     if (expect !== undefined && changes !== expect) {
       throw Object.assign(new Error(`expected ${expect} rows, not ${changes}: ${sql}`), { code: 'UNMET' });
@@ -154,14 +156,17 @@ function runUnit(db: Database.Database, { client, unit }: Waiting): Outcome[] {
   });
 }
 
-function statement(db: Database.Database, sql: string): Database.Statement {
-  let prepared = statements.get(sql);
-  if (prepared === undefined) statements.set(sql, (prepared = db.prepare(sql)));
-  return prepared;
+function statement(db: Database.Database, sql: string): (parameters: readonly unknown[]) => Outcome {
+  let run = statements.get(sql);
+  if (run === undefined) statements.set(sql, (run = prepare(db, sql)));
+  return run;
 }
 
-function run(prepared: Database.Statement, parameters: readonly unknown[]): Outcome {
-  return prepared.reader ? prepared.all(...parameters) : prepared.run(...parameters).changes;
+function prepare(db: Database.Database, sql: string): (parameters: readonly unknown[]) => Outcome {
+  const prepared = db.prepare(sql);
+  return prepared.reader
+    ? (parameters) => prepared.all(...parameters)
+    : (parameters) => prepared.run(...parameters).changes;
 }
 
 function close(): void {

@@ -6,16 +6,22 @@ import { Kysely, SqliteDialect } from 'kysely';
 import { TurnBatch } from '../lib/batch.ts';
 import { openForReading } from './sqlite-connection.ts';
 import {
-  packUnit,
+  packCall,
   unpackAnswers,
   type Answer,
-  type Call,
   type FromClient,
   type Outcome,
+  type PackedUnit,
   type ToClient,
-  type UnitCall,
 } from './sqlite-protocol.ts';
-import { Compiler, type Definition, type Result, type Statement, type Value } from './statement.ts';
+import {
+  Compiler,
+  type CompiledStatement,
+  type Definition,
+  type Result,
+  type Statement,
+  type Value,
+} from './statement.ts';
 import { StoreError, UnmetError, type Results, type Store, type StoreHandle, type Unit } from './store.ts';
 import type { Tables } from './tables.ts';
 
@@ -56,6 +62,14 @@ const WRITES_ACCOUNTS = /^(?:insert into|update|delete from) "(?:api_keys|tenant
 /** So many units go to the store thread without waiting for the end of the turn: the two then work side by side. */
 const AT_ONCE = 16;
 
+/** A statement as the store thread knows it. */
+interface Known {
+  readonly statement: number;
+  readonly compiled: CompiledStatement;
+  /** Whether it writes keys or tenants. */
+  readonly ofAccounts: boolean;
+}
+
 interface Settle {
   resolve(results: readonly Result[]): void;
   reject(error: Error): void;
@@ -66,17 +80,14 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   const read = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
   const compiler = new Compiler(read, 'sqlite');
   const prepared = new Map<string, Database.Statement>();
-  const numbers = new Map<Definition, number>();
-  const pending = new Map<number, Settle>();
+  const known = new Map<Definition, Known>();
+  /** By the ids of their units. Not a map: what a map leaves behind as it grows would keep units alive long after their answers. */
+  const pending: (Settle | undefined)[] = [];
+  const free: number[] = [];
   let define: [number, string][] = [];
-  /** Of the statements that write keys or tenants. */
-  const ofAccounts = new Set<number>();
   let accountVersion = 0;
-  let nextUnit = 0;
 
-  const batch = new TurnBatch<UnitCall>((calls) => {
-    const units: Value[] = [];
-    for (const unit of calls) packUnit(unit, units);
+  const batch = new TurnBatch<PackedUnit>((units) => {
     port.postMessage({ define, units } satisfies FromClient);
     define = [];
   }, AT_ONCE);
@@ -85,25 +96,23 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   });
 
   function settle(answer: Answer): void {
-    const waiting = pending.get(answer.id);
-    pending.delete(answer.id);
+    const waiting = pending[answer.id];
     if (waiting === undefined) return;
+    pending[answer.id] = undefined;
+    free.push(answer.id);
     if ('outcomes' in answer) return waiting.resolve(answer.outcomes.map(asResult));
     const { message, code } = answer.failure;
     waiting.reject(code === 'UNMET' ? new UnmetError(message) : new StoreError(message, code));
   }
 
-  function call(statement: Statement): Call {
-    const { sql, bind } = compiler.compile(statement.definition);
-    const parameters = bind(statement.values);
-    let number = numbers.get(statement.definition);
-    if (number === undefined) {
-      number = numbers.size;
-      numbers.set(statement.definition, number);
-      define.push([number, sql]);
-      if (WRITES_ACCOUNTS.test(sql)) ofAccounts.add(number);
-    }
-    return { statement: number, expect: statement.expect, parameters };
+  function knownOf(definition: Definition): Known {
+    const found = known.get(definition);
+    if (found !== undefined) return found;
+    const compiled = compiler.compile(definition);
+    const made = { statement: known.size, compiled, ofAccounts: WRITES_ACCOUNTS.test(compiled.sql) };
+    known.set(definition, made);
+    define.push([made.statement, compiled.sql]);
+    return made;
   }
 
   return {
@@ -111,11 +120,18 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     read,
     write<const U extends Unit>(unit: U) {
       return new Promise<Results<U>>((resolve, reject) => {
-        const id = nextUnit++;
-        const calls = unit.map(call);
-        const step = calls.some(({ statement }) => ofAccounts.has(statement)) ? 1 : 0;
+        const packed: Value[] = [0];
+        let step = 0;
+        for (const { definition, values, expect } of unit) {
+          const { statement, compiled, ofAccounts } = knownOf(definition);
+          if (ofAccounts) step = 1;
+          packCall({ statement, compiled, values, expect }, packed);
+        }
         accountVersion += step;
-        pending.set(id, {
+        // Not before: a value that cannot be bound would keep the slot.
+        const id = free.pop() ?? pending.length;
+        packed[0] = id;
+        pending[id] = {
           resolve(results) {
             accountVersion += step;
             resolve(results as Results<U>);
@@ -124,8 +140,8 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
             accountVersion += step;
             reject(error);
           },
-        });
-        batch.add({ id, calls });
+        };
+        batch.add(packed);
       });
     },
     select<Row>(statement: Statement<Row>) {

@@ -58,8 +58,10 @@ function placeholder(name: string): Placeholder {
 
 export interface CompiledStatement {
   readonly sql: string;
-  /** The parameters for these values, in order. */
-  bind(values: object): Value[];
+  /** How many parameters it has. */
+  readonly count: number;
+  /** Puts the parameters for these values behind what is in the list, in the order of their placeholders; answers the list. */
+  bind(values: object, into?: Value[]): Value[];
 }
 
 /** Compiles each definition once for one dialect; the cache lives as long as the store that owns it. */
@@ -74,23 +76,53 @@ export class Compiler {
   }
 
   compile(definition: Definition): CompiledStatement {
-    const known = this.#compiled.get(definition);
-    if (known !== undefined) return known;
-    const { sql, parameters } = definition.compile(this.#db, this.#dialect);
-    const names = parameters.map((parameter) => (parameter instanceof Placeholder ? parameter.name : undefined));
-    const statement: CompiledStatement = {
+    let compiled = this.#compiled.get(definition);
+    if (compiled === undefined) {
+      compiled = this.#compile(definition);
+      this.#compiled.set(definition, compiled);
+    }
+    return compiled;
+  }
+
+  #compile(definition: Definition): CompiledStatement {
+    const { sql: text, parameters } = definition.compile(this.#db, this.#dialect);
+    // What is the same every time need not be bound every time, nor sent to the store thread.
+    const sql = this.#dialect === 'sqlite' ? withLiterals(text, parameters) : text;
+    const bound = this.#dialect === 'sqlite' ? parameters.filter(isPlaceholder) : parameters;
+    return {
       sql,
-      bind(values) {
+      count: bound.length,
+      bind(values, into = []) {
         const given = values as Record<string, Value>;
-        return names.map((name, i) => {
-          if (name === undefined) return parameters[i] as Value;
-          const value = given[name];
-          if (value === undefined) throw new TypeError(`no value for ${name} in: ${sql}`);
-          return value;
-        });
+        for (const parameter of bound) {
+          if (!isPlaceholder(parameter)) {
+            into.push(parameter as Value);
+            continue;
+          }
+          const value = given[parameter.name];
+          if (value === undefined) throw new TypeError(`no value for ${parameter.name} in: ${sql}`);
+          into.push(value);
+        }
+        return into;
       },
     };
-    this.#compiled.set(definition, statement);
-    return statement;
   }
+}
+
+function isPlaceholder(parameter: unknown): parameter is Placeholder {
+  return parameter instanceof Placeholder;
+}
+
+/** The text with its constants in it; only the placeholders' question marks are left. */
+function withLiterals(sql: string, parameters: readonly unknown[]): string {
+  const [start = '', ...pieces] = sql.split('?');
+  if (pieces.length !== parameters.length) throw new TypeError(`a question mark that is no parameter in: ${sql}`);
+  return start + pieces.map((piece, i) => literal(parameters[i]) + piece).join('');
+}
+
+function literal(parameter: unknown): string {
+  if (isPlaceholder(parameter)) return '?';
+  if (parameter === null || typeof parameter === 'number') return String(parameter);
+  if (typeof parameter === 'string') return `'${parameter.replaceAll("'", "''")}'`;
+  throw new TypeError(`no SQL literal for a ${typeof parameter}`);
 }

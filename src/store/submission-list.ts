@@ -1,6 +1,6 @@
 /** Submissions as lists: newest first, page by page, and found by what is written in them. */
 import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
-import { idBound } from '../lib/ids.ts';
+import { firstId } from '../lib/ids.ts';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
@@ -93,8 +93,8 @@ function filtered(store: Store, { tenant, form, status, from, until }: Submissio
   // Written as the partial index has it.
   if (status === 'spam') query = query.where(sql<boolean>`status = 'spam'`);
   else if (status !== undefined) query = query.where('status', '=', status);
-  if (from !== undefined) query = query.where('id', '>=', idBound('sub', from));
-  if (until !== undefined) query = query.where('id', '<', idBound('sub', until));
+  if (from !== undefined) query = query.where('id', '>=', firstId('sub', from));
+  if (until !== undefined) query = query.where('id', '<', firstId('sub', until));
   return query;
 }
 

@@ -60,6 +60,15 @@ export async function findSuppression(
   return row;
 }
 
+const ofAddress = define<{ address: string }>()((db, value) =>
+  db.selectFrom('suppressions').selectAll().where('address', '=', value('address')).orderBy('tenant'),
+);
+
+/** On whose lists the address is; it is compared without case. */
+export function suppressionsOf(store: Store, address: string): Promise<SuppressionRow[]> {
+  return store.select(ofAddress({ address: address.toLowerCase() }));
+}
+
 /** The tenant's list by address, those after `after` where it is given. */
 export function selectSuppressions(
   store: Store,

@@ -21,8 +21,6 @@ export interface InboundRow {
   verdicts: string;
   /** JSON: the messages (`msg_…`) that it became; none for a bounce. */
   messages: string;
-  /** When to look whether its bytes are needed any longer; null once they are gone. */
-  raw_due: number | null;
   created_at: number;
 }
 

@@ -17,6 +17,7 @@ import type {
   WebhookRow,
 } from './tables-accounts.ts';
 
+import type { DkimKeyRow } from './tables-keys.ts';
 import type { BounceRow, InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
 
 export interface Tables {
@@ -96,19 +97,6 @@ export interface DomainRow {
   /** Since when the required records have been broken, null while they are right. */
   broken_at: number | null;
   next_check_at: number;
-  created_at: number;
-}
-
-export interface DkimKeyRow {
-  domain: string;
-  /** Whose mail it signs: two tenants that claim one domain have keys under different selectors. */
-  tenant: string;
-  selector: string;
-  algorithm: 'rsa' | 'ed25519';
-  /** PKCS#8 PEM. */
-  private_key: string;
-  /** Base64, as `p=` has it. */
-  public_key: string;
   created_at: number;
 }
 
@@ -286,6 +274,8 @@ export interface EventRow {
   domain: string | null;
   /** Of the submission, as `submissions.form`. */
   form: string | null;
+  /** `req_…`, whose answer has it as X-Request-Id; null where no request caused it. */
+  request: string | null;
   created_at: number;
 }
 

@@ -156,3 +156,13 @@ export function recentDeliveries(
 ): Promise<(WebhookDeliveryRow & { type: string | null })[]> {
   return store.select(recent({ webhook, limit }));
 }
+
+/** How many are still to be made. */
+export async function countPending({ read }: Store): Promise<number> {
+  const { count } = await read
+    .selectFrom('webhook_deliveries')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where(pending)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}

@@ -48,7 +48,8 @@ const kept = z.object({
   bcc: z.array(mailbox),
   reply_to: z.array(mailbox),
   subject: z.string(),
-  text: z.string(),
+  /** Null once what it said is kept no longer. */
+  text: z.string().nullable(),
   html: z.string().optional(),
   headers: z.array(z.tuple([z.string(), z.string()])),
   attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
@@ -65,6 +66,12 @@ export type KeptEmail = z.output<typeof kept>;
 
 export function readEmail(json: string): KeptEmail {
   return kept.parse(JSON.parse(json));
+}
+
+/** The same without what the mail said: how long that is kept is the operator's to say. */
+export function withoutWords(json: string): string {
+  const { html: _, ...email } = readEmail(json);
+  return JSON.stringify({ ...email, text: null } satisfies KeptEmail);
 }
 
 /** The Message-ID header: the same for every try, and after a restart. `id` is the message's. */

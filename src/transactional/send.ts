@@ -4,6 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto';
 import type { Principal } from '../access/principal.ts';
+import { baseUrlOf } from '../config/http-address.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
@@ -16,7 +17,7 @@ import { messageIdOf, type KeptEmail, type NewEmail } from './email.ts';
 import { fault, faultAt, type Fault } from './fault.ts';
 import { headersFault } from './headers.ts';
 import { mediaTypeOf } from './media-types.ts';
-import { senderOf, type Sender } from './sender.ts';
+import { createSenders, type Sender } from './sender.ts';
 import { createTemplates, projectOf, type Content } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
 
@@ -36,6 +37,8 @@ export interface Asker {
   /** What is in force. */
   readonly snapshot: Snapshot;
   readonly now: number;
+  /** `req_…` */
+  readonly request?: string | undefined;
 }
 
 export interface Transactional {
@@ -57,6 +60,7 @@ const HEADERS = 16 * 1024;
 
 export function createTransactional({ store, unsubscribeKey }: TransactionalOptions): Transactional {
   const templates = createTemplates();
+  const senderOf = createSenders(store);
 
   return {
     async plan(email, asker) {
@@ -65,7 +69,7 @@ export function createTransactional({ store, unsubscribeKey }: TransactionalOpti
       if (wrong !== undefined) return wrong;
       const project = projectOf(email, principal.tenant.id, snapshot);
       if (project !== undefined && 'kind' in project) return project;
-      const sender = await senderOf({ from: email.from, project }, principal, store);
+      const sender = await senderOf({ from: email.from, project, principal, now });
       if ('kind' in sender) return sender;
       const content = templates.contentOf(email, project, now);
       if ('kind' in content) return content;
@@ -79,9 +83,8 @@ export function createTransactional({ store, unsubscribeKey }: TransactionalOpti
     const own = Object.entries(headers);
     const [recipient] = to;
     if (!unsubscribe || recipient === undefined) return own;
-    const { http, hostname } = snapshot.server.server;
     const token = unsubscribeToken({ tenant: principal.tenant.id, address: recipient.address }, unsubscribeKey);
-    return [...own, ...unsubscribeHeaders(token, http.base_url ?? `http://${hostname}`)];
+    return [...own, ...unsubscribeHeaders(token, baseUrlOf(snapshot.server))];
   }
 }
 
@@ -134,7 +137,7 @@ interface Ready {
   readonly headers: [string, string][];
 }
 
-function planned({ email, sender, content, headers }: Ready, { principal, snapshot, now }: Asker): Planned {
+function planned({ email, sender, content, headers }: Ready, { principal, snapshot, now, request }: Asker): Planned {
   const { to, cc, bcc, replyTo, attachments, tags, sendAt } = email;
   const source: KeptEmail = {
     from: sender.from,
@@ -163,6 +166,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
       ttl: snapshot.server.delivery.expire.default,
       environment: principal.environment,
       sendAt: sendAt === undefined ? undefined : Math.max(now, sendAt),
+      request,
     },
     now,
   );

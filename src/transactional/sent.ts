@@ -48,10 +48,9 @@ export async function sentMessages(store: Store, messages: readonly MessageRow[]
 
 /** One message with every attempt, by delivery. */
 export async function sentInFull(store: Store, message: MessageRow, now: number): Promise<SentInFull | undefined> {
-  const [[sent], attempts] = await Promise.all([
-    sentMessages(store, [message], now),
-    attemptsOfMessage(store, message.id),
-  ]);
+  // In this order: a delivery that is seen to have ended has its last attempt.
+  const [sent] = await sentMessages(store, [message], now);
+  const attempts = await attemptsOfMessage(store, message.id);
   return sent && { ...sent, attempts: Map.groupBy(attempts, ({ delivery }) => delivery) };
 }
 

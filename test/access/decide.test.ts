@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { principalOf } from '../../src/access/authenticate.ts';
 import { decide, type Need } from '../../src/access/decide.ts';
 import { FULL, makeKey } from '../../src/access/keys.ts';
-import { expandPermissions, type PermissionName } from '../../src/access/permissions.ts';
+import { expandPermissions } from '../../src/access/permissions.ts';
+import type { PermissionName } from '../../src/lib/permission-names.ts';
 import type { Principal, Restrictions } from '../../src/access/principal.ts';
 import { networkWithin, normalNetwork } from '../../src/dns/networks.ts';
 

@@ -41,6 +41,7 @@ describe('when to ask again', () => {
     expect(wait('pending', 'broken', 0)).toBe(20_000);
     expect(wait('pending', 'broken', 10 * HOUR)).toBe(HOUR);
     expect(wait('pending', 'broken', 1000 * HOUR)).toBe(recheck);
+    expect(wait('pending', 'unknown', 10 * HOUR)).toBe(HOUR);
   });
   test('a verified one after the configured time, a broken one sooner, a silent DNS soonest', () => {
     expect(wait('verified', 'ok', HOUR)).toBe(recheck);

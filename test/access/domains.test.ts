@@ -5,8 +5,11 @@ import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { holdersOf } from '../../src/config/claims.ts';
 import { buildSnapshot, type Project, type Snapshot } from '../../src/config/snapshot.ts';
 import { silentLog } from '../../src/lib/log.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
+import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { sendingDomains, standingsOf } from '../../src/store/domains.ts';
+import { storePrefix } from '../../src/store/messages.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
@@ -19,10 +22,11 @@ interface Setting {
   readonly algorithms?: ('rsa' | 'ed25519')[];
   /** Who claims example.com, with `project.owner`. */
   readonly claims?: readonly (readonly [tenant: string, owner?: string])[];
+  readonly hostname?: string;
 }
 
-async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]] }: Setting = {}) {
-  const server = serverSchema.parse({ server: { hostname: 'mail.example.net', operator: 'ops@example.net' } });
+async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]], hostname = 'mail.example.net' }: Setting = {}) {
+  const server = serverSchema.parse({ server: { hostname, operator: 'ops@example.net' } });
   const dns = await startTestDns([]);
   const store = await openTestStore();
   const clock = testClock();
@@ -50,6 +54,7 @@ async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]] }: Setting = 
     clock,
     log: silentLog,
     snapshot: () => snapshot,
+    fetchPolicy: () => Promise.resolve({ kind: 'failed', reason: 'nobody asks' } as const),
     letter: (letter: Letter) => systemMail(letter, 'mail.example.net', clock.now()),
     onTransition: async () => {
       snapshot = await configured(claims);
@@ -255,4 +260,28 @@ test('a claim that is withdrawn and made again keeps its token and its key', asy
   await domains.checkDue();
   expect((await wanted()).map(({ value }) => value)).toEqual(before.map(({ value }) => value));
   expect(await sendingDomains(store, OPERATOR)).toEqual(['example.com']);
+});
+
+test('the keys of a domain that is the host name are kept for all mail that is forwarded', async () => {
+  const { domains, publish, server, clock, store } = await setUp({ hostname: 'example.com' });
+  await publish();
+  await domains.check('example.com');
+  await domains.rotateKeys('example.com');
+  const { records = [] } = (await domains.report('example.com')) ?? {};
+  server.set(records.filter(({ purpose }) => purpose === 'ownership' || purpose === 'dkim'));
+  const message = {
+    kind: 'forward',
+    tenant: 'ten_b',
+    domain: 'elsewhere.example',
+    submission: null,
+    source: {},
+  } as const;
+  const { id, rows } = enqueue({ ...message, recipients: ['a@inbox.test'], ttl: 90 * 24 * HOUR }, clock.now());
+  await store.write(rows);
+  await store.write(storePrefix(id, { sender: '', encoding: '7bit', size: 1, prefix: Buffer.from('x') }));
+  await domains.check('example.com');
+  clock.advance(8 * 24 * HOUR);
+  await domains.check('example.com');
+  const keys = await dkimKeysOf(store, 'example.com');
+  expect(keys.map(({ state }) => state)).toEqual(['retiring', 'active']);
 });

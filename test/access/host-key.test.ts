@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { adoptHostKey, hostRecords } from '../../src/access/host-key.ts';
-import { dkimKeysOf } from '../../src/store/domains.ts';
+import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -25,6 +25,12 @@ test('another host name gets a key of its own', async () => {
   await adoptHostKey({ store, clock, log: silentLog }, 'mail.example.net');
   await adoptHostKey({ store, clock, log: silentLog }, 'mx.example.net');
   expect(await hostRecords(store, 'mx.example.net')).toEqual([
-    { name: 'postern._domainkey.mx.example.net', type: 'TXT', value: expect.stringMatching(/^v=DKIM1; k=rsa; p=\S+$/) },
+    {
+      purpose: 'dkim',
+      name: 'postern._domainkey.mx.example.net',
+      type: 'TXT',
+      value: expect.stringMatching(/^v=DKIM1; k=rsa; p=\S+$/),
+      required: true,
+    },
   ]);
 });

@@ -1,7 +1,8 @@
 import { createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { createKeyring } from '../../src/access/keyring.ts';
-import { insertDkimKey, insertDomain } from '../../src/store/domains.ts';
+import { insertDkimKey } from '../../src/store/dkim-keys.ts';
+import { insertDomain } from '../../src/store/domains.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';

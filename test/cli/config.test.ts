@@ -2,29 +2,31 @@ import { describe, expect, test } from 'vitest';
 import { configCheck, configSchema, configShow } from '../../src/cli/config.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
+import { testTerminal } from '../harness/terminal.ts';
 import { configFolder, projectText, SERVER, type Folder } from '../config/folder.ts';
 
 const env = { RELAY_PASSWORD: 'hunter2', DATABASE_URL: 'postgres://postern:hunter2@db/mail' };
 
 /** What the command writes, with paths relative to the folder, and its exit code. */
 async function run(folder: Folder, command: 'check' | 'show', flags = { changed: false, json: false }) {
-  let output = '';
-  const options = {
-    path: folder.server,
-    env,
-    reading: { secrets: machineSecrets(env), checkTemplates },
-    write: (text: string) => {
-      output += text;
-    },
-  };
-  const code = await (command === 'check' ? configCheck(options) : configShow({ ...options, ...flags }));
-  return { code, output: output.replaceAll(`${folder.path('')}/`, '') };
+  const terminal = testTerminal({ env });
+  const reading = { secrets: machineSecrets(env), checkTemplates };
+  const options = { path: folder.server, env, reading, terminal, ...flags };
+  const code = await (command === 'check' ? configCheck(options) : configShow(options));
+  const [output, complaints] = [terminal.out(), terminal.err()].map((text) =>
+    text.replaceAll(`${folder.path('')}/`, ''),
+  );
+  return { code, output: output ?? '', complaints: complaints ?? '' };
 }
 
 describe('config check', () => {
   test('of a good configuration says so', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
-    expect(await run(folder, 'check')).toEqual({ code: 0, output: 'server.yml and 1 project: 0 errors, 0 warnings\n' });
+    expect(await run(folder, 'check')).toEqual({
+      code: 0,
+      output: 'server.yml and 1 project: 0 errors, 0 warnings\n',
+      complaints: '',
+    });
   });
 
   test('lists every error and warning of every file', async () => {
@@ -47,6 +49,19 @@ describe('config check', () => {
     ]);
   });
 
+  test('--json lists them for programs', async () => {
+    const folder = await configFolder({ 'server.yml': `${SERVER}delivery: { prot: 25 }\n` });
+    const { code, output } = await run(folder, 'check', { changed: false, json: true });
+    expect(code).toBe(78);
+    expect(JSON.parse(output)).toEqual({
+      file: 'server.yml',
+      projects: 0,
+      valid: false,
+      errors: ['server.yml:4:13: delivery.prot: unknown key "prot" (did you mean "port"?)'],
+      warnings: [],
+    });
+  });
+
   test('warns of mail that would circle between projects', async () => {
     const forward = (from: string, to: string): string =>
       projectText(from, `${from}.example`, `    forwarding: { x@${from}.example: x@${to}.example }\n`);
@@ -61,7 +76,7 @@ describe('config check', () => {
   test('of a file that is not there says where it looked', async () => {
     const folder = await configFolder();
     await folder.remove('server.yml');
-    expect(await run(folder, 'check')).toEqual({ code: 78, output: 'there is no file server.yml\n' });
+    await expect(run(folder, 'check')).rejects.toThrow(`there is no file ${folder.server}`);
   });
 });
 
@@ -119,16 +134,20 @@ delivery:
 
   test('of a bad configuration writes its errors', async () => {
     const folder = await configFolder({ 'server.yml': 'server: {}\n' });
-    const { code, output } = await run(folder, 'show');
-    expect(code).toBe(78);
-    expect(output.split('\n')[0]).toBe(
+    const { code, output, complaints } = await run(folder, 'show', { changed: false, json: true });
+    expect([code, output]).toEqual([78, '']);
+    expect(complaints.split('\n')[0]).toBe(
       'server.yml:1:1: server.hostname: is missing; expected a domain name such as example.com',
     );
   });
 });
 
 test('config schema writes a JSON Schema', () => {
-  let output = '';
-  expect(configSchema('project', (text) => (output += text))).toBe(0);
-  expect(JSON.parse(output)).toMatchObject({ type: 'object', additionalProperties: false, required: ['project'] });
+  const terminal = testTerminal();
+  expect(configSchema('project', terminal)).toBe(0);
+  expect(JSON.parse(terminal.out())).toMatchObject({
+    type: 'object',
+    additionalProperties: false,
+    required: ['project'],
+  });
 });

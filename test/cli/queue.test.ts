@@ -7,6 +7,7 @@ import { insertAttempt } from '../../src/store/attempts.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
+import { testTerminal } from '../harness/terminal.ts';
 
 interface Said {
   readonly code: number;
@@ -16,12 +17,9 @@ interface Said {
 
 /** Runs a command against the daemon behind the socket. */
 async function say(socket: string, command: (options: CommandOptions) => Promise<number>, json = false): Promise<Said> {
-  let out = '';
-  let err = '';
-  const write = (text: string) => void (out += text);
-  const complain = (text: string) => void (err += text);
-  const code = await command({ client: createClient(socket), write, complain, json });
-  return { code, out, err };
+  const terminal = testTerminal({ width: 200 });
+  const code = await command({ client: createClient({ address: `unix:${socket}` }), terminal, json });
+  return { code, out: terminal.out(), err: terminal.err() };
 }
 
 async function queued(
@@ -56,7 +54,7 @@ test('list shows a line per delivery, how many there are, and how to see more', 
   const http = await startHttp({ clock });
   await queued(http, clock.now(), ['a@one.example']);
   const { deliveries } = await queued(http, clock.now() + 1, ['b@two.example']);
-  const { code, out, err } = await say(http.socket, (options) => queueList(options, { limit: '1' }));
+  const { code, out, err } = await say(http.socket, (options) => queueList(options, { limit: 1 }));
   expect([code, err]).toEqual([0, '']);
   expect(out.split('\n')).toEqual([
     expect.stringMatching(/^DELIVERY +STATE +TRIES +NEXT TRY +RECIPIENT +LAST REPLY$/),

@@ -19,9 +19,9 @@ describe('the difference of two configurations', () => {
     const before = { a: 1, b: { c: 'x', d: [1, 2] }, e: undefined };
     const after = { a: 1, b: { c: 'y', d: [1, 3] }, e: true };
     expect(diffConfig(before, after)).toEqual([
-      { op: 'change', path: 'b.c', from: 'x', to: 'y' },
-      { op: 'change', path: 'b.d', from: [1, 2], to: [1, 3] },
-      { op: 'add', path: 'e', from: undefined, to: true },
+      { op: 'change', path: 'b.c', keys: ['b', 'c'], from: 'x', to: 'y' },
+      { op: 'change', path: 'b.d', keys: ['b', 'd'], from: [1, 2], to: [1, 3] },
+      { op: 'add', path: 'e', keys: ['e'], from: undefined, to: true },
     ]);
     expect(diffConfig(after, { a: 1, b: { c: 'y' } }).map(({ op, path }) => `${op} ${path}`)).toEqual([
       'remove b.d',

@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { dnsServer, duration, forwardingKey, listenAddress, origin, size } from '../../src/config/scalars.ts';
+import {
+  dnsServer,
+  duration,
+  forwardingKey,
+  listenAddress,
+  origin,
+  retention,
+  size,
+} from '../../src/config/scalars.ts';
 
 describe('durations and sizes', () => {
   test.each([
@@ -27,6 +35,19 @@ describe('durations and sizes', () => {
 
   test.each(['', '5', '0B', '20MB', '1.5MiB', '5 MiB', '5mib'])('%j is no size', (text) => {
     expect(size.safeParse(text).success).toBe(false);
+  });
+
+  test.each([
+    ['90d', 7_776_000_000],
+    [0, 0],
+    ['forever', 'forever'],
+  ])('things are kept for %s', (written, value) => {
+    expect(retention.parse(written)).toBe(value);
+    expect(z.encode(retention, retention.parse(written))).toBe(written);
+  });
+
+  test.each(['0', '0d', 'never', -1, 1, null])('and not for %j', (value) => {
+    expect(retention.safeParse(value).success).toBe(false);
   });
 
   test('mean the same after they were written again', () => {

@@ -195,7 +195,7 @@ describe('a reload', () => {
     expect(result).toMatchObject({ kind: 'applied', changes: [{ path: 'log.level' }] });
     const { server, problems } = source.current();
     expect(server.log.level).toBe('debug');
-    expect(server.server.http.listen).toEqual(['[::]:80']);
+    expect(server.server.http.listen).toEqual(['[::]:80', '[::]:443']);
     expect(server.database.url).toBe('sqlite:/var/lib/postern/postern.db');
     expect(problems).toEqual(
       ['server.http.listen', 'database.url'].map(

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { type RecordStatus, checkDomain } from '../../src/dns/check.ts';
-import { domainRecords } from '../../src/dns/records.ts';
+import { checkDomain, type CheckWorld } from '../../src/dns/check.ts';
+import type { RecordStatus } from '../../src/dns/finding.ts';
+import { domainRecords, type DomainRecord } from '../../src/dns/records.ts';
+import type { Resolver } from '../../src/dns/resolver.ts';
 import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
 
 const KEY = 'MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtest/key+with/all=';
@@ -17,9 +19,19 @@ function txt(name: string, value: string): ZoneRecord {
   return { name, type: 'TXT', value };
 }
 
+function judge(resolver: Resolver, records: readonly DomainRecord[] = WANTED, world: Partial<CheckWorld> = {}) {
+  return checkDomain('example.test', records, {
+    resolver,
+    hostname: 'mail.our.test',
+    publicIps: ['192.0.2.1'],
+    fetchPolicy: () => Promise.resolve({ kind: 'failed', reason: 'nobody asks' }),
+    ...world,
+  });
+}
+
 async function check(...zone: ZoneRecord[]) {
   const { resolver } = await startTestDns([txt('example.test', 'unrelated'), ...zone]);
-  const { records, verdict } = await checkDomain(WANTED, resolver);
+  const { records, verdict } = await judge(resolver);
   return { verdict, of: (purpose: string) => records.find((record) => record.purpose === purpose) };
 }
 
@@ -68,8 +80,11 @@ test('the records to publish, each value as one plain string', () => {
 });
 
 test('whoever publishes what is wanted is verified', async () => {
-  const { resolver } = await startTestDns(WANTED.map(({ name, value }) => txt(name, value)));
-  const { records, verdict } = await checkDomain(WANTED, resolver);
+  const { resolver } = await startTestDns([
+    ...WANTED.map(({ name, value }) => txt(name, value)),
+    { name: 'mail.our.test', type: 'A', value: '192.0.2.1' },
+  ]);
+  const { records, verdict } = await judge(resolver);
   expect(verdict).toBe('ok');
   expect(records.map(({ status, found, value }) => [status, found[0] === value])).toEqual(
     WANTED.map(() => ['ok', true]),
@@ -159,26 +174,47 @@ describe('DKIM is compared by meaning', () => {
   });
 });
 
-describe('SPF is advised by adding to what stands there', () => {
-  const base = 'v=spf1 a:mail.our.test ~all';
-  test.each<[string, string[], RecordStatus, string]>([
-    ['none', [], 'missing', base],
-    ['ours', ['v=spf1 a:mail.our.test -all'], 'ok', base],
-    ['ours in other spelling', ['V=SPF1 +A:Mail.Our.Test/32 mx ?all'], 'ok', base],
+describe('DKIM: what the owner is told', () => {
+  const at = 'postern._domainkey.example.test';
+  test.each<[string, ZoneRecord[], object]>([
     [
-      'somebody else only',
-      ['v=spf1 include:_spf.other.test -all'],
-      'wrong',
-      'v=spf1 include:_spf.other.test a:mail.our.test -all',
+      'a CNAME to the key',
+      [{ name: at, type: 'CNAME', value: 'k1.keys.test' }, txt('k1.keys.test', `v=DKIM1; k=rsa; p=${KEY}`)],
+      { status: 'ok', note: 'It is found through a CNAME to k1.keys.test, which is fine.' },
     ],
-    ['a redirect', ['v=spf1 redirect=_spf.other.test'], 'wrong', 'v=spf1 a:mail.our.test redirect=_spf.other.test'],
-    ['no end', ['v=spf1 mx'], 'wrong', 'v=spf1 mx a:mail.our.test'],
-    ['ours is forbidden', ['v=spf1 -a:mail.our.test ~all'], 'wrong', 'v=spf1 a:mail.our.test ~all'],
-    ['two', ['v=spf1 mx -all', 'v=spf1 a:mail.our.test -all'], 'duplicate', base],
-    ['something that only looks like it', ['v=spf10 a:mail.our.test'], 'missing', base],
-  ])('%s', async (_what, values, status, value) => {
-    const { of } = await check(...values.map((text) => txt('example.test', text)));
-    expect(of('spf')).toMatchObject({ status, value, required: false });
+    [
+      'a CNAME to another key',
+      [{ name: at, type: 'CNAME', value: 'k1.keys.test' }, txt('k1.keys.test', 'v=DKIM1; p=AAAA')],
+      { status: 'wrong', problem: 'The key p= is another one. (by its CNAME to k1.keys.test)' },
+    ],
+    [
+      'a CNAME to nothing',
+      [{ name: at, type: 'CNAME', value: 'k1.keys.test' }],
+      { status: 'missing', found: ['CNAME k1.keys.test'] },
+    ],
+    [
+      'a test mode that was forgotten',
+      [txt(at, `v=DKIM1; k=rsa; t=y:s; p=${KEY}`)],
+      { status: 'ok', note: expect.stringContaining('t=y') },
+    ],
+    ['a key cut short', [txt(at, `v=DKIM1; p=${KEY.slice(0, 30)}`)], { problem: 'The key p= is cut short.' }],
+    [
+      'an extra record',
+      [txt(at, `v=DKIM1; p=${KEY}`), txt(at, 'old')],
+      { status: 'duplicate', problem: 'Only one TXT record may stand under a selector. Take out: old' },
+    ],
+    [
+      'the same record twice, written in two ways',
+      [txt(at, `v=DKIM1; p=${KEY}`), txt(at, `v=DKIM1; k=rsa; p=${KEY}`)],
+      { problem: 'Only one TXT record may stand under a selector. All of them have the right key: leave one.' },
+    ],
+    [
+      'a console that appended the domain',
+      [txt(`${at}.example.test`, `v=DKIM1; p=${KEY}`)],
+      { status: 'missing', problem: expect.stringContaining('enter postern._domainkey alone') },
+    ],
+  ])('%s', async (_what, zone, expected) => {
+    expect((await check(...zone)).of('dkim')).toMatchObject(expected);
   });
 });
 
@@ -192,26 +228,53 @@ describe('DMARC', () => {
       'duplicate',
     ],
     ['something else', [txt('_dmarc.example.test', 'v=DMARC2; p=none')], 'missing'],
+    ['no policy', [txt('_dmarc.example.test', 'v=DMARC1; rua=mailto:a@example.test')], 'wrong'],
+    ['a policy that nobody knows', [txt('_dmarc.example.test', 'v=DMARC1; p=deny')], 'wrong'],
+    ['a missing semicolon', [txt('_dmarc.example.test', 'v=DMARC1; p=none rua=mailto:a@example.test')], 'wrong'],
+    ['reports to no address', [txt('_dmarc.example.test', 'v=DMARC1; p=none; rua=a@example.test')], 'wrong'],
+    [
+      'everything that may stand there',
+      [
+        txt(
+          '_dmarc.example.test',
+          'v=DMARC1; p=Quarantine; sp=none; np=reject; adkim=s; aspf=r; fo=1:d; pct=50; t=n; psd=n; rua=mailto:a@example.test!10m, mailto:b@c.test; ri=3600',
+        ),
+      ],
+      'ok',
+    ],
     ['DNS does not answer', [{ name: '_dmarc.example.test', fault: 'SERVFAIL' }], 'unknown'],
   ])('%s', async (_what, zone, status) => {
     expect((await check(...zone)).of('dmarc')).toMatchObject({ status });
   });
 
+  test.each([
+    [
+      'v=DMARC1; p=deny; sp=reject; rua=mailto:a@example.test',
+      'v=DMARC1; p=none; sp=reject; rua=mailto:a@example.test',
+    ],
+    ['v=DMARC1; p=reject; pct=lots; adkim=s', 'v=DMARC1; p=reject; adkim=s'],
+    ['v=DMARC1; p=none rua=mailto:a@example.test', 'v=DMARC1; p=none'],
+    ['v=DMARC1; p=none; p=reject', 'v=DMARC1; p=none; rua=mailto:postmaster@example.test'],
+  ])('what is wrong is mended, the rest stays: %s', async (stands, value) => {
+    expect((await check(txt('_dmarc.example.test', stands))).of('dmarc')).toMatchObject({ status: 'wrong', value });
+  });
+
   test('a subdomain inherits the policy of the domain above', async () => {
     const wanted = domainRecords({ domain: 'news.eu.example.test', token: 't', hostname: 'mail.our.test', dkim: [] });
     const { resolver } = await startTestDns([txt('_dmarc.example.test', 'v=DMARC1; p=reject')]);
-    const { records } = await checkDomain(wanted, resolver);
+    const { records } = await judge(resolver, wanted);
     expect(records.find(({ purpose }) => purpose === 'dmarc')).toMatchObject({
       status: 'ok',
       found: ['v=DMARC1; p=reject'],
+      note: 'The policy at _dmarc.example.test is valid here.',
     });
   });
 });
 
 test('a check past the cache sees an edit at once', async () => {
   const { server, resolver } = await startTestDns([]);
-  expect((await checkDomain(WANTED, resolver)).verdict).toBe('broken');
+  expect((await judge(resolver)).verdict).toBe('broken');
   server.set([OWNER, DKIM]);
-  expect((await checkDomain(WANTED, resolver)).verdict).toBe('broken');
-  expect((await checkDomain(WANTED, resolver.fresh())).verdict).toBe('ok');
+  expect((await judge(resolver)).verdict).toBe('broken');
+  expect((await judge(resolver.fresh())).verdict).toBe('ok');
 });

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { addressInRanges, isHostAddress, isPublicAddress } from '../../src/dns/networks.ts';
+import { addressInRanges, isHostAddress, isPublicAddress, reverseName } from '../../src/dns/networks.ts';
 
 describe('isPublicAddress', () => {
   test.each([
@@ -120,3 +120,10 @@ describe('addressInRanges', () => {
     expect(addressInRanges('10.1.2.3', [])).toBe(false);
   });
 });
+
+test.each([
+  ['192.0.2.10', '10.2.0.192.in-addr.arpa'],
+  ['::ffff:192.0.2.10', '10.2.0.192.in-addr.arpa'],
+  // The example of RFC 3596 §2.5.
+  ['4321:0:1:2:3:4:567:89ab', 'b.a.9.8.7.6.5.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.0.0.0.0.1.2.3.4.ip6.arpa'],
+])('the name of the reverse record of %s', (ip, name) => expect(reverseName(ip)).toBe(name));

@@ -34,6 +34,7 @@ describe('the examples', () => {
       submission: named(submission),
       message: named(message),
       domain: named(domain),
+      request: null,
       created_at: Date.parse(example.timestamp),
     };
     const content = {

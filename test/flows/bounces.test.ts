@@ -21,14 +21,16 @@ test('a bounce to the return path is shown by the API, told, and ends the mail t
   const [sent] = (await world.caught(1)).list();
   const path = sent?.envelope.from ?? '';
   const bounce = POSTFIX.replaceAll('ana@example.org', 'ana@inbox.test');
+  const show = async () => (await client.ask('GET', `/email/${id}`)).body as { status: string };
+  await expect.poll(async () => (await show()).status).toBe('delivered');
 
   const forged = { from: '', to: path.replace(/^b\+./, 'b+7') };
   await expect(world.transport.sendMail({ envelope: forged, raw: bounce })).rejects.toThrow(/550 5\.1\.1/);
   const { response } = await world.transport.sendMail({ envelope: { from: '', to: path }, raw: bounce });
   expect(response).toMatch(/^250 2\.0\.0/);
 
-  const show = async () => (await client.ask('GET', `/email/${id}`)).body as { status: string };
-  await expect.poll(async () => (await show()).status, { timeout: 15_000, interval: 100 }).toBe('bounced');
+  // A job reads it, every ten seconds.
+  await expect.poll(async () => (await show()).status, { timeout: 30_000, interval: 100 }).toBe('bounced');
   expect(await show()).toMatchObject({
     recipients: [
       {

@@ -26,7 +26,7 @@ interface Shown {
 /** Waits until the mail has come to this; answers it as the API shows it. */
 async function reaches(client: Awaited<ReturnType<typeof apiClient>>, id: string, status: string): Promise<Shown> {
   const show = async () => (await client.ask('GET', `/email/${id}`)).body as Shown;
-  await expect.poll(async () => (await show()).status, { timeout: 8000 }).toBe(status);
+  await expect.poll(async () => (await show()).status).toBe(status);
   return show();
 }
 
@@ -147,7 +147,7 @@ test('a form that is posted with a test key mails nobody either', async () => {
     const rows = await world.daemon.store.read.selectFrom('deliveries').select('state').execute();
     return rows.map((row) => row.state);
   };
-  await expect.poll(state, { timeout: 8000 }).toEqual(['captured']);
+  await expect.poll(state).toEqual(['captured']);
   expect(world.mx.mails.list()).toEqual([]);
   const { id } = await world.daemon.store.read.selectFrom('messages').select('id').executeTakeFirstOrThrow();
   const source = await fetch(`${world.url}/email/${id}/source`, { headers });
@@ -166,7 +166,5 @@ test('Resend’s SDK delivers through a whole daemon', async () => {
   });
   const { mail } = await caughtMail(world);
   expect([mail.subject, mail.text?.trim()]).toEqual(['Hi', 'Hello']);
-  await expect
-    .poll(async () => (await resend.emails.get(data?.id ?? '')).data?.last_event, { timeout: 8000 })
-    .toBe('delivered');
+  await expect.poll(async () => (await resend.emails.get(data?.id ?? '')).data?.last_event).toBe('delivered');
 });

@@ -153,9 +153,7 @@ test('mail that a test key causes is captured, and never leaves', async () => {
   expect(await arrived(world, 'jobs@inbox.test')).toMatchObject({ text: expect.stringContaining('Live') });
   const states = () =>
     store.read.selectFrom('deliveries').select('state').where('recipient', '=', 'partners@inbox.test').execute();
-  for (let i = 0; i < 500 && (await states())[0]?.state !== 'captured'; i++)
-    await new Promise((wait) => setTimeout(wait, 10));
-  expect(await states()).toEqual([{ state: 'captured' }]);
+  await expect.poll(states).toEqual([{ state: 'captured' }]);
   expect(world.mx.mails.list()).toHaveLength(1);
 });
 

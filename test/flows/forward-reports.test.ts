@@ -30,7 +30,7 @@ async function start() {
   async function ends(count: number): Promise<Record<string, unknown>[]> {
     const read = () =>
       world.daemon.store.read.selectFrom('events').select('data').where('type', '=', 'email.bounced').execute();
-    await expect.poll(async () => (await read()).length, { timeout: 10_000 }).toBe(count);
+    await expect.poll(async () => (await read()).length).toBe(count);
     return (await read()).map(({ data }) => JSON.parse(data) as Record<string, unknown>);
   }
 

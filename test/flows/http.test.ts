@@ -4,22 +4,18 @@ import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
 import { queueHold, queueList, queueRelease, queueShow } from '../../src/cli/queue.ts';
 import { SITE, startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import { testTerminal } from '../harness/terminal.ts';
 
 const JSON_ANSWER = { Accept: 'application/json' };
 
 /** A `postern queue` command as an operator sees it. */
 function operator(world: TestWorld) {
-  let out = '';
   const socket = world.daemon.addresses?.socket ?? '';
-  const options = {
-    client: createClient(socket),
-    write: (text: string) => void (out += text),
-    complain: (text: string) => void (out += text),
-    json: false,
-  };
+  const terminal = testTerminal({ width: 300 });
+  const options = { client: createClient({ address: `unix:${socket}` }), terminal, json: false };
   return async (command: (given: typeof options) => Promise<number>) => {
-    out = '';
-    return { code: await command(options), out };
+    const code = await command(options);
+    return { code, out: terminal.out() };
   };
 }
 
@@ -53,7 +49,9 @@ test('a configuration that breaks while the daemon runs shows in readyz, and sto
     status: 'ready',
     configuration: { hint: expect.stringContaining('config check') },
   });
-  const told = JSON.stringify(await createClient(world.daemon.addresses?.socket ?? '').get('/readyz'));
+  const told = JSON.stringify(
+    await createClient({ address: `unix:${world.daemon.addresses?.socket ?? ''}` }).get('/readyz'),
+  );
   expect(told).toContain('uplaods');
   expect((await world.post('/example.test/contact', { message: 'Hello' }, JSON_ANSWER)).status).toBe(200);
 });

@@ -41,14 +41,25 @@ test('what a program submits leaves signed for its domain, and the API shows it'
   expect(source).not.toContain('bob@inbox.test');
   expect(source).toContain(`Message-ID: ${sent.messageId}\r\n`);
   const id = sent.response.split(' ').at(-1);
-  const shown = await fetch(`${world.url}/email/${id}`, { headers: key.headers });
-  expect(await shown.json()).toMatchObject({
+  const shown = async () => (await fetch(`${world.url}/email/${id}`, { headers: key.headers })).json();
+  await expect.poll(shown).toMatchObject({ status: 'delivered' });
+  expect(await shown()).toMatchObject({
     id,
     message_id: sent.messageId,
     status: 'delivered',
     subject: 'Grüße',
     to: ['ana@inbox.test'],
     bcc: ['bob@inbox.test'],
+  });
+  const operator = await testKey(world.daemon.store, { tenant: OPERATOR, permissions: ['admin'] });
+  const traced = await fetch(`${world.url}/admin/trace/${id}`, { headers: operator.headers });
+  expect(await traced.json()).toMatchObject({
+    timeline: expect.arrayContaining([
+      expect.objectContaining({
+        step: 'inbound',
+        text: expect.stringMatching(/^taken from <shop@.*: with an API key$/),
+      }),
+    ]),
   });
 });
 
@@ -74,7 +85,7 @@ test('what a test key submits is captured, and its bytes are shown', async () =>
     const shown = (await (await fetch(path, { headers: key.headers })).json()) as { status: string };
     return shown.status;
   };
-  await expect.poll(status, { timeout: 10_000 }).toBe('captured');
+  await expect.poll(status).toBe('captured');
   const { source, size } = (await (await fetch(`${path}/source`, { headers: key.headers })).json()) as {
     source: string;
     size: number;

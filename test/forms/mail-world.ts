@@ -14,9 +14,9 @@ import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts'
 import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
-import { insertDkimKey } from '../../src/store/domains.ts';
+import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
-import type { DkimKeyRow, MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
+import type { MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
 import { compileTemplates } from '../../src/templates/engine.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -28,9 +28,10 @@ type FileContent = readonly [filename: string, contentType: string, content: Buf
 export const secret = Buffer.alloc(32, 9);
 
 /** A new key of DOMAIN. */
-export async function makeKey(algorithm: DkimAlgorithm): Promise<DkimKeyRow> {
+export async function makeKey(algorithm: DkimAlgorithm): Promise<NewDkimKey> {
   const { privateKey, publicKey } = await generateDkimKey(algorithm);
-  const names = { domain: DOMAIN, tenant: OPERATOR, selector: `s-${algorithm}`, algorithm };
+  const selector = `s-${algorithm}`;
+  const names = { domain: DOMAIN, tenant: OPERATOR, selector, base: selector, state: 'active', algorithm } as const;
   return { ...names, private_key: privateKey, public_key: publicKey, created_at: 1 };
 }
 
@@ -45,7 +46,7 @@ export interface Read {
 
 export interface MailWorldOptions {
   /** One Ed25519 key unless told. */
-  readonly keys?: readonly DkimKeyRow[];
+  readonly keys?: readonly NewDkimKey[];
   /** Whether the revision can be read. */
   readonly revision?: boolean;
 }

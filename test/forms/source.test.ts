@@ -1,7 +1,8 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { describe, expect, test } from 'vitest';
 import { dkimRecordValue } from '../../src/dns/records.ts';
-import { insertDkimKey, insertDomain, updateDomain } from '../../src/store/domains.ts';
+import { insertDkimKey } from '../../src/store/dkim-keys.ts';
+import { insertDomain, updateDomain } from '../../src/store/domains.ts';
 import { addressing, ana, makeKey, openMailWorld } from './mail-world.ts';
 import { DOMAIN } from './world.ts';
 

@@ -2,10 +2,8 @@
  * The real program, as an operator runs it: `bin/postern serve --config FILE` with a folder of its own for configuration
  * and database, that a test starts, kills and starts again. Its domain is verified by DNS as any other.
  */
-import { once } from 'node:events';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { request, type RequestOptions } from 'node:http';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Kysely, SqliteDialect } from 'kysely';
@@ -16,7 +14,7 @@ import { type DnsServer, type ZoneRecord, startDnsServer } from '../../src/dev/d
 import { openPostgresStore } from '../../src/store/postgres.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
 import type { Tables } from '../../src/store/tables.ts';
-import { startChild, until, untilReady } from './child.ts';
+import { freePort, startChild, until, untilReady } from './child.ts';
 import type { Child } from './child.ts';
 import { temporaryFolder } from './store.ts';
 
@@ -120,8 +118,8 @@ export interface Appliance {
 export async function openAppliance(options: ApplianceOptions): Promise<Appliance> {
   const folder = await temporaryFolder();
   const dns = options.dns ?? (await startWorldDns());
-  const port = await quietPort();
-  const smtpPort = await quietPort();
+  const port = await freePort();
+  const smtpPort = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const file = join(folder, 'server.yml');
   const socket = join(folder, 'admin.sock');
@@ -305,23 +303,4 @@ export function ask(options: RequestOptions, body = ''): Promise<Answer> {
     sent.on('error', reject);
     sent.end(body);
   });
-}
-
-/**
- * A free port below those that the kernel gives to outgoing connections: one of those could sit on it just when the
- * program starts again.
- */
-async function quietPort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    const server = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false));
-      server.listen(port, '127.0.0.1', () => resolve(true));
-    });
-    if (!free) continue;
-    server.close();
-    await once(server, 'close');
-    return port;
-  }
 }

@@ -1,8 +1,9 @@
 /** Programs that a test starts: what they print is kept for the error message, and they are ended by their process id. */
 import { spawn } from 'node:child_process';
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
+import { connect, createServer, Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Child {
@@ -58,7 +59,7 @@ export function endWithUs(child: ChildProcess): void {
 }
 
 /** Waits until `check` answers true; says what the program printed when it ends before, or `ms` pass. */
-export async function untilReady(child: Child, check: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+export async function untilReady(child: Child, check: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
   let code: number | null | undefined;
   void child.ended.then((value) => (code = value));
   for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
@@ -68,7 +69,7 @@ export async function untilReady(child: Child, check: () => boolean | Promise<bo
 }
 
 /** Waits until `check` answers true: for what another program does in its own time. */
-export async function until(what: string, check: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+export async function until(what: string, check: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
   for (const end = Date.now() + ms; !(await check()); await sleep(20)) {
     if (Date.now() > end) throw new Error(`${what}: not after ${ms / 1000} s`);
   }
@@ -85,13 +86,25 @@ export function answers(port: number): Promise<boolean> {
   });
 }
 
-/** A port of 127.0.0.1 that is free now, for programs that cannot pick one. */
+/** Below the ports that the kernel gives to outgoing connections: one of those could sit on it before its program does. */
+const PORTS = { first: 20_000, each: 1500 };
+/** Test files that run at the same time draw from ranges of their own, and each port once. */
+const FIRST_PORT = PORTS.first + (Number(process.env['VITEST_POOL_ID'] ?? 0) % 8) * PORTS.each;
+let draws = Math.floor(Math.random() * PORTS.each);
+
+/** A port of 127.0.0.1 that is free now, over TCP and UDP, for programs that cannot pick one or come back to it. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no free port');
-  return address.port;
+  for (;;) {
+    const port = FIRST_PORT + (draws++ % PORTS.each);
+    if ((await isFree(createServer(), port)) && (await isFree(createSocket('udp4'), port))) return port;
+  }
+}
+
+function isFree(door: Server | Socket, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    door.once('error', () => resolve(false));
+    door.once('listening', () => door.close(() => resolve(true)));
+    if (door instanceof Server) door.listen(port, '127.0.0.1');
+    else door.bind(port, '127.0.0.1');
+  });
 }

@@ -9,7 +9,7 @@ import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
 import { createLog, silentLog } from '../../src/lib/log.ts';
 import { startTestDns } from './dns.ts';
-import { freshDatabase, temporaryFolder } from './store.ts';
+import { migratedDatabase, temporaryFolder } from './store.ts';
 
 export interface TestWorld {
   readonly daemon: Daemon;
@@ -59,7 +59,7 @@ const PUBLIC_ZONE: readonly ZoneRecord[] = [
 export async function startTestWorld(settings: WorldSettings = {}): Promise<TestWorld> {
   const { projects = { 'site.yml': SITE }, server = {}, zone = [], unverified = [], parts = {} } = settings;
   const folder = await temporaryFolder();
-  const { server: dns, resolver } = await startTestDns([...PUBLIC_ZONE, ...zone], { timeoutMs: 1000 });
+  const { server: dns, resolver } = await startTestDns([...PUBLIC_ZONE, ...zone]);
   const mx = await startCatchingMx({
     folder: join(folder, 'caught'),
     hostname: 'mx.inbox.test',
@@ -76,7 +76,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
       admin_socket: join(folder, 'admin.sock'),
       ...server['server'],
     },
-    database: { url: await freshDatabase(), ...server['database'] },
+    database: { url: await migratedDatabase(), ...server['database'] },
     dns: { servers: [dns.address], ...server['dns'] },
     tls: { ...server['tls'] },
     webhooks: { ...server['webhooks'] },
@@ -108,7 +108,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
       return fetch(url + path, { method: 'POST', body, headers, redirect: 'manual' });
     },
     async caught(count) {
-      for (let i = 0; i < 1000 && mx.mails.list().length < count; i++)
+      for (let i = 0; i < 3000 && mx.mails.list().length < count; i++)
         await new Promise((wait) => setTimeout(wait, 10));
       const { length } = mx.mails.list();
       if (length < count) throw new Error(`${length} of ${count} mails were caught`);

@@ -27,6 +27,7 @@ import { createHttpServer, type HttpServerOptions } from '../../src/http/server.
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { openBackups } from '../../src/store/backup.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
 import { createTransactional } from '../../src/transactional/send.ts';
@@ -76,6 +77,7 @@ export interface TestHttpOptions {
   readonly server?: object;
   readonly limits?: object;
   readonly plans?: object;
+  readonly tls?: object;
   readonly status?: Readonly<Record<string, DomainStatus>>;
   /** Beside the operator's. */
   readonly projects?: readonly Project[];
@@ -115,6 +117,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     limits: { free_disk: '1B', ...given.limits },
     plans: { ...given.plans },
+    tls: { ...given.tls },
   });
   const config = projectSchema.parse({
     project: { name: 'Example', slug: 'example' },
@@ -150,7 +153,13 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       status: (name) => states[name],
       report: (name) => Promise.resolve(reportOf(name, states[name])),
       check: (name) => Promise.resolve(reportOf(name, states[name])),
+      rotateKeys: (name) => Promise.resolve(reportOf(name, states[name])),
     },
+    backups: await openBackups({ path: undefined, clock, log: silentLog, reserve: () => 0 }),
+    doctor: () => Promise.resolve({ checks: [], ok: true }),
+    explain: () => Promise.resolve(undefined),
+    trace: () => Promise.resolve(undefined),
+    hostKeys: { rotate: () => Promise.resolve(true), check: () => Promise.resolve() },
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
     confirmations: {

@@ -132,7 +132,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
             rows = Object.values(await deliveries(message));
             return rows.map((row) => row.state);
           },
-          { interval: 5, timeout: 8000 },
+          { interval: 5 },
         )
         .toSatisfy((states: readonly string[]) => states.every((each) => each === state));
       const [first] = rows;

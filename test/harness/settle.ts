@@ -1,11 +1,38 @@
-/** Ends every delivery, as a worker would. */
+/** Ends deliveries, as a worker would. */
 import type { Store } from '../../src/store/store.ts';
 import { define } from '../../src/store/statement.ts';
+import type { DeliveryState } from '../../src/store/tables.ts';
 
-const settle = define<{ at: number }>()((db, value) =>
-  db.updateTable('deliveries').set({ state: 'delivered', next_attempt_at: null, settled_at: value('at') }),
+interface End {
+  state: DeliveryState;
+  due: number | null;
+  at: number | null;
+}
+
+const endOne = define<End & { delivery: string }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: value('state'), next_attempt_at: value('due'), settled_at: value('at') })
+    .where('id', '=', value('delivery')),
+);
+const endAll = define<End & { message: string }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: value('state'), next_attempt_at: value('due'), settled_at: value('at') })
+    .where('message', '=', value('message')),
 );
 
-export async function settleAll(store: Store): Promise<void> {
-  await store.write([settle({ at: Date.now() })]);
+interface Settling {
+  readonly message: string;
+  /** One of its deliveries; each unless told. */
+  readonly delivery?: string | undefined;
+  readonly state: DeliveryState;
+  readonly at: number;
+}
+
+/** Brings deliveries of a message into this state. */
+export async function settle(store: Store, { message, delivery, state, at }: Settling): Promise<void> {
+  const isOpen = ['queued', 'sending', 'deferred'].includes(state);
+  const end = { state, due: isOpen ? at : null, at: isOpen ? null : at };
+  await store.write([delivery === undefined ? endAll({ message, ...end }) : endOne({ delivery, ...end })]);
 }

@@ -6,12 +6,12 @@ import { connect as connectTls } from 'node:tls';
 import { onTestFinished } from 'vitest';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
+import type { CertificateKeeper } from '../../src/lib/certificate.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath, returnPath } from '../../src/mail/bounce.ts';
 import { createSmtpDoor, type DoorParts } from '../../src/smtp/door.ts';
-import type { Certificate } from '../../src/smtp/certificate.ts';
 import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
 import type { Deadlines } from '../../src/smtp/session-parts.ts';
@@ -32,10 +32,12 @@ export interface DoorSettings {
   readonly limits?: object;
   readonly inbound?: object;
   readonly deadlines?: { readonly usual: Deadlines; readonly crowded: Deadlines };
-  readonly certificate?: Certificate;
+  readonly certificate?: CertificateKeeper;
   readonly clock?: Clock;
   readonly store?: Store;
   readonly host?: string;
+  /** By which it knows its own daemon. */
+  readonly mark?: string;
   readonly directory?: Partial<Directory>;
   readonly parts?: Partial<DoorParts>;
 }
@@ -111,6 +113,7 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
     certificate: settings.certificate,
     door,
     ...(settings.deadlines === undefined ? {} : { deadlines: settings.deadlines }),
+    ...(settings.mark === undefined ? {} : { mark: settings.mark }),
   });
   const [bound] = await listener.listen([{ host, port: 0 }]);
   onTestFinished(() => listener.close(0));
@@ -210,7 +213,7 @@ export class SmtpClient {
     return this.reply();
   }
 
-  /** A whole transaction after EHLO; answers the reply to the message. */
+  /** A whole transaction from EHLO on; of the message each line that begins with a dot is stuffed. Answers the reply to it. */
   async send(message: string | Buffer, { from = 'x@sender.test', to = ['info@example.test'] } = {}): Promise<string> {
     await this.say('EHLO client.test');
     await this.say(`MAIL FROM:<${from}>`);

@@ -20,6 +20,8 @@ export interface SmtpLoadOptions {
   readonly kind: (n: number) => MailKind;
 }
 
+/** What a message that is kept is answered with, and nothing else on the way there. */
+const TAKEN = /^250 2\.0\.0 taken as inb_/;
 /** With what the door answers a message to nobody (DATA without a recipient), and one that might be smuggled. */
 export const REFUSALS: readonly number[] = [503, 554];
 
@@ -67,7 +69,7 @@ export function startSmtpLoad({ port, connections, to, nobody, kind }: SmtpLoadO
       const what = kind(n);
       const recipient = what === 'to nobody' ? nobody : to;
       const reply = await client.send(mailOf(what, reference), { from: SENDER, to: [recipient] });
-      if (reply.startsWith('250')) accepted.add(reference);
+      if (TAKEN.test(reply)) accepted.add(reference);
       else if (reply === 'closed') return void unanswered.add(reference);
       else refused.set(reference, Number(reply.slice(0, 3)));
     }
@@ -81,7 +83,7 @@ function mailOf(kind: MailKind, reference: string): string {
     case 'to nobody':
       return `${header}Are you open on Friday?`;
     case 'large':
-      return `${header}${LARGE}.`;
+      return `${header}${LARGE}..`; // a line of one dot, stuffed
     case 'with a bare newline':
       return `${header}${LARGE}\nMAIL FROM:<>`;
   }

@@ -6,6 +6,7 @@ import { insertInboundLog, type InboundLogRow } from '../../src/store/inbound.ts
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
+import { testTerminal } from '../harness/terminal.ts';
 
 const SAID = {
   ip: '192.0.2.7',
@@ -103,27 +104,19 @@ test.each(['outcome=lost', 'reason=UP', 'domain=x%20y', 'from=yesterday', 'curso
 
 test('postern inbound list shows a line for each, or the daemon’s JSON', async () => {
   const http = await fill();
-  let out = '';
-  let err = '';
-  const options = {
-    client: createClient(http.socket),
-    write: (text: string) => void (out += text),
-    complain: (text: string) => void (err += text),
-    json: false,
-  };
-  expect(await inboundList(options, { outcome: 'rejected', limit: '1' })).toBe(0);
-  expect(out.split('\n')).toEqual([
+  const terminal = testTerminal({ width: 200 });
+  const options = { client: createClient({ address: `unix:${http.socket}` }), terminal, json: false };
+  expect(await inboundList(options, { outcome: 'rejected', limit: 1 })).toBe(0);
+  expect(terminal.out().split('\n')).toEqual([
     expect.stringMatching(/^AT +OUTCOME +REASON +FROM +SENDER +RECIPIENT +REPLY$/),
     '2026-01-03T00:00:00Z  rejected  relay_denied  192.0.2.7  <>      a%b@else.example  550 5.7.1 this server does not relay',
     expect.stringMatching(/^1 of 2; more with --cursor inl_/),
     '',
   ]);
-  out = '';
   expect(await inboundList({ ...options, json: true }, { domain: 'example.com' })).toBe(0);
-  expect(JSON.parse(out)).toMatchObject({ count: 2 });
-  out = '';
+  expect(JSON.parse(terminal.out())).toMatchObject({ count: 2 });
   expect(await inboundList(options, { reason: 'dmarc' })).toBe(0);
-  expect(out).toBe('No mail has come in that matches.\n');
+  expect(terminal.out()).toBe('No mail has come in that matches.\n');
   expect(await inboundList(options, { outcome: 'lost' })).toBe(1);
-  expect(err).toMatch(/^outcome /);
+  expect(terminal.err()).toMatch(/^outcome /);
 });

@@ -1,8 +1,13 @@
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { silentLog } from '../../src/lib/log.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
+import { startTestWorld } from '../harness/daemon.ts';
 import { startHttp } from '../harness/http.ts';
+import { SmtpClient } from '../harness/smtp-door.ts';
 
 test('the operator reads figures on the Unix socket; the public side has no such address', async () => {
   const http = await startHttp();
@@ -23,13 +28,62 @@ test('a listener of its own serves Prometheus', async () => {
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   const text = await response.text();
   expect(text).toContain('postern_info{version="1.2.3"} 1\n');
-  // The text format: a comment, or a name, labels, and a number.
-  for (const line of text.trimEnd().split('\n')) {
-    expect(line).toMatch(/^(?:# (?:HELP|TYPE) \w+ .+|\w+(?:\{(?:\w+="[^"]*",?)+\})? -?[\d.e+-]+)$/);
-  }
+  expectTextFormat(text);
   await metrics.close();
   await expect(fetch(`http://127.0.0.1:${address?.port}/metrics`)).rejects.toThrow('fetch failed');
 });
+
+test('answers are counted by the class of their status, mail by what was said of its recipients', async () => {
+  const world = await startTestWorld();
+  await world.post('/example.test/contact', { message: 'hello' });
+  await world.post('/example.test/nowhere', { message: 'hello' });
+  // One hangs up in the middle of its body, and gets no answer.
+  const gone = connect(Number(new URL(world.url).port), '127.0.0.1');
+  gone.write('POST /example.test/contact HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n');
+  gone.write('Content-Length: 9\r\nExpect: 100-continue\r\n\r\n');
+  await once(gone, 'data');
+  gone.destroy();
+  const client = await SmtpClient.open(world.daemon.smtp[0]?.port ?? 0);
+  await client.say('EHLO client.test');
+  await client.say('MAIL FROM:<x@sender.test>');
+  expect(await client.say('RCPT TO:<nobody@example.test>')).toMatch(/^550/);
+  const told = await ask(world.daemon.addresses?.socket ?? '');
+  expect(told).toContain('postern_http_requests_total{class="2xx"} 1\n');
+  expect(told).toContain('postern_http_requests_total{class="4xx"} 1\n');
+  expect(told).toContain('postern_smtp_connections_total{outcome="let_in"} 1\n');
+  expect(told).toContain('postern_smtp_recipients_total{outcome="rejected"} 1\n');
+  expect(told).toContain('postern_webhook_deliveries_pending 0\n');
+  expect(told).not.toContain('postern_certificate');
+  expectTextFormat(told);
+});
+
+function ask(socketPath: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    get({ socketPath, path: '/metrics' }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+      response.on('end', () => resolve(text));
+    }).on('error', reject);
+  });
+}
+
+/** The text format 0.0.4: each metric once, its HELP and TYPE before its samples, names and numbers as they may be. */
+function expectTextFormat(text: string): void {
+  const described: string[] = [];
+  for (const block of text.trimEnd().split('\n\n')) {
+    const [help = '', type = '', ...samples] = block.split('\n');
+    const [, name = '', kind] = /^# TYPE ([a-z_]+) (counter|gauge)$/.exec(type) ?? [];
+    expect(help).toMatch(new RegExp(`^# HELP ${name} \\S.*$`));
+    expect(name.endsWith('_total')).toBe(kind === 'counter');
+    described.push(name);
+    for (const sample of samples) {
+      expect(sample).toMatch(new RegExp(`^${name}(?:\\{[a-z_]+="[^"\\n]*"\\})? -?\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?$`));
+    }
+  }
+  expect(text.endsWith('\n')).toBe(true);
+  expect(new Set(described).size).toBe(described.length);
+  expect(described.length).toBeGreaterThan(10);
+}
 
 test('security.txt says whom to tell (RFC 9116)', async () => {
   const http = await startHttp();

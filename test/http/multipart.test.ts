@@ -219,7 +219,7 @@ describe('what is refused, with nothing left behind', () => {
     const head = `POST ${ADDRESS} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=${B}\r\nContent-Length: 5000000\r\n\r\n`;
     const begun = file('f', 'a.bin', 'x'.repeat(700_000)).slice(0, -2);
     await http.raw(Buffer.from(head + begun, 'latin1'), (socket) => setTimeout(() => socket.destroy(), 150));
-    await expect.poll(() => leftovers(http), { timeout: 5000 }).toBe(0);
+    await expect.poll(() => leftovers(http)).toBe(0);
     expect(await http.submissions()).toEqual([]);
     expect((await http.request('/healthz')).status).toBe(200);
   });
@@ -250,12 +250,13 @@ describe('what is refused, with nothing left behind', () => {
 
 test('hostile bytes block nobody', async () => {
   const http = await startHttp(UPLOADS);
+  // Of this thread's own time: another program that has the CPU blocks nobody here.
   let worst = 0;
-  let last = performance.now();
+  let last = process.threadCpuUsage();
   const timer = setInterval(() => {
-    const now = performance.now();
-    worst = Math.max(worst, now - last);
-    last = now;
+    const { user, system } = process.threadCpuUsage(last);
+    last = process.threadCpuUsage();
+    worst = Math.max(worst, (user + system) / 1000);
   }, 1);
   const bodies = ['\r', '\r\n', '\r\n-', '\r\n--Xboundary'].map((bytes) => bytes.repeat(200_000 / bytes.length));
   for (const content of bodies) expect((await send(http, [file('f', 'a', content)])).status).toBe(200);

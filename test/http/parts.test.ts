@@ -7,7 +7,7 @@ import { clientAddress } from '../../src/http/client-address.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { splitTarget } from '../../src/http/exchange.ts';
 import { watchFreeSpace } from '../../src/store/free-space.ts';
-import { parseListenAddress } from '../../src/http/listen.ts';
+import { parseListenAddress } from '../../src/lib/listen.ts';
 import { parseFormPath } from '../../src/http/routes/form-path.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { testClock } from '../harness/clock.ts';

@@ -3,7 +3,7 @@
  * any more, another tenant's key, and bodies of the wrong shape. Who may with which permission: api/permissions.test.ts.
  */
 import { describe, expect, test } from 'vitest';
-import { PERMISSIONS, type Permission } from '../../src/access/permissions.ts';
+import { PERMISSIONS, type Permission } from '../../src/lib/permission-names.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey, type TestKey, type TestKeySettings } from '../harness/keys.ts';

@@ -296,11 +296,28 @@ describe('the envelope sender is vouched for', () => {
     ['by a signature of the domain above', 'signed', {}, { ip: '198.51.100.9', sender: 'b@bounces.example.com' }, true],
     ['not by a signature of another, whoever the author is', 'signed', {}, { sender: 'victim@victim.example' }, false],
     ['not by SPF that fails', mail, { ...SPF }, { ip: '198.51.100.9' }, false],
+    ['by ourselves', mail, { ...SPF }, { ip: '127.0.0.1', isOwn: true }, true],
     ['not where there is none', 'signed', { 'TXT client.example.com': 'v=spf1 +all' }, { sender: '' }, false],
   ])('%s', async (_, bytes, records, more, vouched) => {
     const verdicts = await found(typeof bytes === 'string' ? signed : bytes, { ...records, ...published }, more);
     expect(verdicts.vouched).toBe(vouched);
   });
+});
+
+test('of our own mail SPF says nothing, and DKIM all that it does of others', async () => {
+  const own = { ip: '127.0.0.1', sender: 'b@mail.example.net', isOwn: true };
+  const { verdicts, headers } = await judge(
+    signed,
+    { 'TXT mail.example.net': 'v=spf1 -all', ...REJECT, ...published },
+    own,
+  );
+  expect(verdicts).toMatchObject({
+    spf: { result: 'none' },
+    dkim: [{ result: 'pass', domain: 'example.com', aligned: true }],
+    dmarc: { result: 'pass', policy: 'reject' },
+  });
+  expect(headers).toMatch(/^Authentication-Results: mail\.example\.net;\r\n auth=pass;\r\n dkim=pass /);
+  expect(headers).not.toMatch(/spf/i);
 });
 
 describe('an ARC chain', () => {

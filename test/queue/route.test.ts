@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { serverSchema } from '../../src/config/schema.ts';
 import { findRoute, type Route } from '../../src/queue/route.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { configOf } from '../harness/queue.ts';
@@ -51,4 +52,33 @@ test.each([
     'a.test',
   );
   expect(to).toMatchObject({ kind: 'way', way });
+});
+
+const DOOR = { host: '127.0.0.9', port: 2525, mark: 'secret' };
+
+test.each([
+  ['our own door', [], DOOR, { port: 2525, hosts: [{ addresses: ['127.0.0.9'] }], mark: 'secret' }],
+  ['our host name, where the door is elsewhere', [], undefined, { port: 25, hosts: [{ addresses: ['127.0.0.3'] }] }],
+  [
+    'our host name, where a proxy stands before the door',
+    ['127.0.0.0/8'],
+    DOOR,
+    { port: 25, hosts: [{ name: 'smart.test' }] },
+  ],
+])('mail whose mail hosts are we goes to %s', async (_where, proxy_protocol, place, way) => {
+  const own = ['taken.test', 'other.test'].map((name) => ({ name, type: 'MX', value: '10 smart.test' }) as const);
+  const { resolver } = await startTestDns([...RECORDS, ...own]);
+  const config = serverSchema.parse({
+    server: { hostname: 'smart.test', operator: 'ops@example.net' },
+    inbound: { proxy_protocol },
+  });
+  const door = { takes: (domain: string) => Promise.resolve(domain === 'taken.test'), place: () => place };
+  const options = { resolver, config, ownAddresses: () => false, random: () => 0, door };
+  const route = await findRoute('taken.test', options);
+  expect(route).toMatchObject({ kind: 'way', way });
+  // Nobody else learns of the mark.
+  if (route.kind === 'way' && route.way.port !== DOOR.port) expect(route.way.mark).toBeUndefined();
+  // Nobody here knows what would become of it.
+  const loop = { kind: 'permanent', reply: expect.stringMatching(/^550 5\.4\.6 /) };
+  expect(await findRoute('other.test', options)).toEqual(loop);
 });

@@ -238,47 +238,47 @@ test.each([
 });
 
 describe('deadlines', () => {
-  const timeouts = {
-    connect: 200,
-    greeting: 200,
-    command: 200,
-    tls: 200,
-    data: 200,
-    block: 200,
-    final: 200,
-    transaction: 500,
+  const PATIENT = {
+    connect: 60_000,
+    greeting: 60_000,
+    command: 60_000,
+    tls: 60_000,
+    data: 60_000,
+    block: 60_000,
+    final: 60_000,
+    transaction: 120_000,
   };
 
-  test.each<[string, PeerScript, string]>([
-    ['the greeting', { greeting: HANG }, 'unreachable: 421 4.4.2 no answer to greeting within 0.2 s'],
-    ['EHLO', { ehlo: HANG }, 'unreachable: 421 4.4.2 no answer to ehlo within 0.2 s'],
-    ['MAIL', { mail: HANG }, 'unreachable: 421 4.4.2 no answer to mail within 0.2 s'],
-    ['RCPT', { rcpt: HANG }, 'unreachable: 421 4.4.2 no answer to rcpt within 0.2 s'],
-    ['DATA', { data: HANG }, 'unreachable: 421 4.4.2 no answer to data within 0.2 s'],
-    ['the message', { final: HANG }, 'deferred: 421 4.4.2 no answer to final within 0.2 s'],
-  ])('silence at %s ends the try', async (_, script, outcome) => {
-    const peer = await startSmtpPeer({ script });
-    const { carry } = startCarrier({ port: peer.port, timeouts });
+  /** Which deadline is over at which step. */
+  const STEPS = [
+    ['greeting', 'greeting', 'unreachable'],
+    ['ehlo', 'command', 'unreachable'],
+    ['mail', 'command', 'unreachable'],
+    ['rcpt', 'command', 'unreachable'],
+    ['data', 'data', 'unreachable'],
+    ['final', 'final', 'deferred'],
+  ] as const;
+
+  test.each(STEPS)('silence at %s ends the try', async (step, deadline, outcome) => {
+    const peer = await startSmtpPeer({ script: { [step]: HANG } });
+    const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, [deadline]: 500 } });
     const began = performance.now();
-    expect(told(await carry('a@example.test'))).toBe(outcome);
-    expect(performance.now() - began).toBeLessThan(5000);
+    expect(told(await carry('a@example.test'))).toBe(`${outcome}: 421 4.4.2 no answer to ${step} within 0.5 s`);
+    expect(performance.now() - began).toBeLessThan(50_000);
     await expect.poll(() => peer.connections().open).toBe(0);
   });
 
-  test.each(['greeting', 'ehlo', 'mail', 'rcpt', 'data', 'final'] as const)(
-    'an answer to %s that drips in stretches nothing',
-    async (step) => {
-      const peer = await startSmtpPeer({ script: { [step]: { drip: `250-${'x'.repeat(500)}`, everyMs: 20 } } });
-      const { carry } = startCarrier({ port: peer.port, timeouts });
-      const began = performance.now();
-      expect(told(await carry('a@example.test'))).toMatch(/421 4\.4\.2 no answer to \w+ within 0\.2 s/);
-      expect(performance.now() - began).toBeLessThan(5000);
-    },
-  );
+  test.each(STEPS)('an answer to %s that drips in stretches nothing', async (step, deadline, outcome) => {
+    const peer = await startSmtpPeer({ script: { [step]: { drip: `250-${'x'.repeat(5000)}`, everyMs: 20 } } });
+    const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, [deadline]: 500 } });
+    const began = performance.now();
+    expect(told(await carry('a@example.test'))).toBe(`${outcome}: 421 4.4.2 no answer to ${step} within 0.5 s`);
+    expect(performance.now() - began).toBeLessThan(50_000);
+  });
 
   test('a server that stops to read ends the try', async () => {
     const peer = await startSmtpPeer({ script: { data: { reply: '354 go ahead', thenStall: true } } });
-    const { carry } = startCarrier({ port: peer.port, timeouts });
+    const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, data: 200, block: 200 } });
     const block = Buffer.alloc(256 * 1024, 'x');
     async function* pieces() {
       for (let i = 0; i < 100; i++) {
@@ -293,7 +293,7 @@ describe('deadlines', () => {
 
   test('the whole message has one, however busy the server looks', async () => {
     const peer = await startSmtpPeer({ features: [], script: { rcpt: { reply: '250 2.1.5 ok', afterMs: 100 } } });
-    const { carry } = startCarrier({ port: peer.port, timeouts });
+    const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, transaction: 500 } });
     const result = await carry(Array.from({ length: 20 }, (_, i) => `u${i}@example.test`));
     expect(told(result)).toBe('unreachable: 421 4.4.2 no answer to the message within 0.5 s');
   });
@@ -305,7 +305,7 @@ describe('deadlines', () => {
         starttls: ({ connection }) => (connection === 1 ? { reply: '220 go ahead', thenStall: true } : undefined),
       },
     });
-    const { carry } = startCarrier({ port: peer.port, timeouts });
+    const { carry } = startCarrier({ port: peer.port, timeouts: { ...PATIENT, tls: 200 } });
     expect(await carry('a@example.test')).toMatchObject({ recipients: [{ outcome: 'delivered', tls: null }] });
   });
 });

@@ -1,6 +1,5 @@
 /** Mail that comes back, from a client at the door to what the tenant sees of it. */
 import { describe, expect, test } from 'vitest';
-import { createLimits } from '../../src/access/limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
@@ -42,7 +41,6 @@ async function openWorld({ read }: { read?: () => Promise<Said> } = {}) {
     clock,
     log: silentLog,
     config: () => snapshot.server,
-    limits: await createLimits({ store, clock, log: silentLog }),
     reader: read === undefined ? reader : { ...reader, read },
     wake() {},
   });

@@ -23,7 +23,7 @@ describe('the sender of a forward that fails', () => {
     const world = await openForwardWorld(GONE);
     const id = await world.take({ original: 'Sales@example.com' });
     await world.reaches(id, 'bounced');
-    await expect.poll(() => world.peer.messages.length, { timeout: 8000 }).toBe(1);
+    await expect.poll(() => world.peer.messages.length).toBe(1);
     const [report] = world.peer.messages;
     expect(report).toMatchObject({ from: '', to: ['ana@author.test'] });
     const mail = await simpleParser(report?.data ?? '', { keepDeliveryStatus: true });
@@ -45,7 +45,7 @@ describe('the sender of a forward that fails', () => {
   test('is told of all whom one server refuses in one report, and nothing of those who get it', async () => {
     const world = await openForwardWorld(GONE);
     const id = await world.take({ targets: ['you1@inbox.test', 'you2@inbox.test', 'me@inbox.test'] });
-    await expect.poll(() => world.peer.messages.length, { timeout: 8000 }).toBe(2);
+    await expect.poll(() => world.peer.messages.length).toBe(2);
     expect(await endOf(world, id)).toHaveLength(2);
     expect(await reportsOf(world)).toHaveLength(1);
   });
@@ -59,7 +59,7 @@ describe('the sender of a forward that fails', () => {
       await expect.poll(() => world.worker.progress().lookedAt).toBe(world.clock.now());
     }
     await world.reaches(id, 'expired');
-    await expect.poll(() => world.peer.messages.length, { timeout: 8000 }).toBe(1);
+    await expect.poll(() => world.peer.messages.length).toBe(1);
     expect(world.peer.messages[0]?.data).toContain('Status: 4.4.7\r\n');
     expect(await reportsOf(world)).toHaveLength(1);
   });

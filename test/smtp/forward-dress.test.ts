@@ -5,7 +5,7 @@ import { dkimRecordValue } from '../../src/dns/records.ts';
 import { authenticate } from '../../src/mail/authenticate.ts';
 import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
 import type { Verdicts } from '../../src/mail/verdicts.ts';
-import { insertDkimKey } from '../../src/store/domains.ts';
+import { insertDkimKey } from '../../src/store/dkim-keys.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -37,7 +37,14 @@ async function forward(taken: Partial<Taken>, inbound: object = {}) {
   const store = await openTestStore();
   const clock = testClock();
   const { privateKey, publicKey } = await generateDkimKey('rsa');
-  const key = { domain: 'shop.test', tenant: TENANT, selector: 's1', algorithm: 'rsa' } as const;
+  const key = {
+    domain: 'shop.test',
+    tenant: TENANT,
+    selector: 's1',
+    base: 's1',
+    state: 'active',
+    algorithm: 'rsa',
+  } as const;
   await store.write([insertDkimKey({ ...key, private_key: privateKey, public_key: publicKey, created_at: 1 })]);
   const server = { hostname: 'mail.example.net', operator: 'ops@example.net' };
   const { source } = await sourcesOf(store, clock, serverSchema.parse({ server, inbound }));

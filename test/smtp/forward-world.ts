@@ -75,7 +75,6 @@ export async function take(store: Store, now: number, taken: Partial<Taken> = {}
     trace: TRACE,
     verdicts: writeVerdicts(taken.verdicts ?? VERDICTS),
     messages: JSON.stringify([forward.id]),
-    raw_due: now,
     created_at: now,
     ...taken.inbound,
   };

@@ -11,6 +11,7 @@ function mail(id: string, size: number): Incoming {
     helo: 'client.test',
     tls: null,
     protocol: 'ESMTP',
+    isOwn: false,
     sender: '',
     recipients: [],
     encoding: '7bit',

@@ -1,8 +1,11 @@
 /** The dialogue at the door, over real sockets. */
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import type { Judge } from '../../src/smtp/interfaces.ts';
+import { keptCertificate } from '../harness/certificate.ts';
 import { freePort } from '../harness/child.ts';
 import { HOSTNAME, SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
 
@@ -11,10 +14,16 @@ const MINUTE = 60_000;
 describe('the dialogue', () => {
   test('greets at once by our name, and offers what it can', async () => {
     const door = await startSmtpDoor();
-    const began = performance.now();
-    const client = await SmtpClient.raw(door.port);
-    expect(await client.reply()).toBe(`220 ${HOSTNAME} ESMTP`);
-    expect(performance.now() - began).toBeLessThan(80);
+    const waits: number[] = [];
+    for (let i = 0; i < 10; i++) {
+      const began = performance.now();
+      const greeted = await SmtpClient.raw(door.port);
+      expect(await greeted.reply()).toBe(`220 ${HOSTNAME} ESMTP`);
+      waits.push(performance.now() - began);
+    }
+    // A pause of smtp-server's would be in each of them, a busy machine's is not.
+    expect(Math.min(...waits)).toBeLessThan(80);
+    const client = await door.client();
     const offered = (await client.say('EHLO client.test')).split('\n').map((line) => line.slice(4));
     expect(offered).toEqual([HOSTNAME, 'PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES', 'SIZE 26214400']);
     expect(await client.say('HELO client.test')).toBe(`250 ${HOSTNAME}`);
@@ -98,6 +107,22 @@ describe('the dialogue', () => {
     expect(replies).toEqual(['250', '250', '550', '354']);
   });
 
+  test('commands that come together are answered together; behind QUIT nothing is', async () => {
+    const door = await startSmtpDoor();
+    const socket = connect({ port: door.port, host: '127.0.0.1' });
+    const packets: string[] = [];
+    socket.on('data', (packet: Buffer) => packets.push(packet.toString()));
+    await expect.poll(() => packets).toHaveLength(1);
+    socket.write('HELO client.test\r\n');
+    await expect.poll(() => packets).toHaveLength(2);
+    socket.write('MAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nDATA\r\n');
+    await expect.poll(() => packets.at(-1)).toMatch(/^250 .*\r\n250 .*\r\n354 .*\r\n$/);
+    socket.write('Subject: x\r\n\r\nhello\r\n.\r\nQUIT\r\nNOOP\r\n');
+    await once(socket, 'close');
+    expect(packets.slice(3).join('')).toMatch(/^250 .*\r\n221 .*\r\n$/);
+    await expect(door.taken()).resolves.toHaveLength(1);
+  });
+
   test('a command line ends in CRLF, and has its end', async () => {
     const door = await startSmtpDoor();
     for (const line of ['NOOP\n', 'NO\rOP\r\n', 'NOOP\0\r\n', `NOOP ${'x'.repeat(5000)}\r\n`, 'x'.repeat(5000)]) {
@@ -123,6 +148,39 @@ describe('limits', () => {
     await first.say('QUIT');
     first.close();
     await expect.poll(async () => (await SmtpClient.raw(door.port)).reply()).toMatch(/^220/);
+  });
+
+  test('none for our own mail, which counts for nobody', async () => {
+    const judged: boolean[] = [];
+    const judge: Judge = ({ isOwn }) => {
+      judged.push(isOwn);
+      return Promise.resolve({ headers: '', verdicts: '{}' });
+    };
+    const limits = { smtp: { errors: 3, per_address: 1 } };
+    const door = await startSmtpDoor({ limits, mark: 'secret', parts: { judge } });
+    const ours = await door.client();
+    await ours.say('EHLO mail.example.net');
+    expect(await ours.say('XOWN secret')).toMatch(/^250 /);
+    await ours.say('MAIL FROM:<x@sender.test>');
+    for (let i = 0; i < 5; i++) expect(await ours.say('RCPT TO:<nobody@example.test>')).toMatch(/^550 5\.1\.1/);
+    await ours.say('RSET');
+    expect(await ours.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250 /);
+    const stranger = await door.client();
+    expect(await stranger.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250 /);
+    expect(judged).toEqual([true, false]);
+  });
+
+  test.each([
+    ['another mark', 'secret', 'XOWN wrong'],
+    ['no mark', 'secret', 'XOWN'],
+    ['a mark where there is none', undefined, 'XOWN undefined'],
+  ])('%s is an error like any other', async (_what, mark, command) => {
+    const door = await startSmtpDoor({ limits: { smtp: { errors: 2 } }, ...(mark === undefined ? {} : { mark }) });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    expect(await client.say(command)).toBe('500 5.5.1 Command not recognized');
+    expect(await client.say(command)).toMatch(/^500 /);
+    expect(await client.reply()).toMatch(/^421 4\.7\.0 Too many errors/);
   });
 
   test('errors, over all connections of an address', async () => {
@@ -197,10 +255,10 @@ describe('limits', () => {
 });
 
 describe('STARTTLS', () => {
-  const { key, cert } = selfSignedCertificate([HOSTNAME], Date.now());
+  const { keeper, renew } = keptCertificate(HOSTNAME);
 
   test('is offered with a certificate, and begins anew', async () => {
-    const door = await startSmtpDoor({ certificate: { key, cert } });
+    const door = await startSmtpDoor({ certificate: keeper });
     const client = await door.client();
     expect(await client.say('EHLO client.test')).toContain('STARTTLS');
     expect(await client.say('STARTTLS')).toMatch(/^220/);
@@ -213,7 +271,7 @@ describe('STARTTLS', () => {
   });
 
   test('what was sent in clear text after it is never a command', async () => {
-    const door = await startSmtpDoor({ certificate: { key, cert } });
+    const door = await startSmtpDoor({ certificate: keeper });
     const client = await door.client();
     await client.say('EHLO client.test');
     client.write('STARTTLS\r\nMAIL FROM:<evil@sender.test>\r\n');
@@ -226,8 +284,8 @@ describe('STARTTLS', () => {
   });
 
   test('a renewed certificate is shown from the next handshake on', async () => {
-    const door = await startSmtpDoor({ certificate: { key, cert } });
-    door.listener.renew(selfSignedCertificate(['renewed.test'], Date.now()));
+    const door = await startSmtpDoor({ certificate: keeper });
+    await renew(selfSignedCertificate(['renewed.test'], Date.now()));
     const client = await door.client();
     await client.say('EHLO client.test');
     await client.say('STARTTLS');
@@ -264,7 +322,7 @@ test('an address that is taken is an error that names it, and leaves nothing lis
   const door = await startSmtpDoor();
   const free = await freePort();
   const places = [free, door.port].map((port) => ({ host: '127.0.0.1', port }));
-  await expect(door.listener.listen(places)).rejects.toThrow(`cannot listen for mail on 127.0.0.1:${door.port}`);
+  await expect(door.listener.listen(places)).rejects.toThrow(`cannot listen on 127.0.0.1:${door.port}`);
   await expect(SmtpClient.raw(free)).rejects.toThrow('ECONNREFUSED');
 });
 

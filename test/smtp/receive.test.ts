@@ -7,7 +7,6 @@ import { StoreError, type Store } from '../../src/store/store.ts';
 import { sweepInbound } from '../../src/smtp/sweep.ts';
 import { testClock } from '../harness/clock.ts';
 import { SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
-import { settleAll } from '../harness/settle.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const HEAD = 'From: x@sender.test\r\nSubject: x\r\n\r\n';
@@ -200,7 +199,8 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
     expect(await client.say('DATA')).toMatch(/^354/);
     client.write(`${HEAD}two\r\n.\r\n`);
     expect(await client.reply()).toMatch(/^250/);
-    expect((await door.taken()).map(({ sender }) => sender)).toEqual(['x@sender.test', 'y@sender.test']);
+    // Of one millisecond they are in any order.
+    expect((await door.taken()).map(({ sender }) => sender).sort()).toEqual(['x@sender.test', 'y@sender.test']);
   });
 });
 
@@ -360,7 +360,7 @@ describe('a verdict', () => {
   });
 });
 
-test('bytes are swept: those of nobody soon, those of a message when it is settled and old', async () => {
+test('what was never taken is swept soon, and what was said at the door when it is old', async () => {
   const clock = testClock();
   const door = await startSmtpDoor({ clock });
   const client = await begin(door.port);
@@ -376,15 +376,9 @@ test('bytes are swept: those of nobody soon, those of a message when it is settl
   clock.advance(DAY);
   await sweep();
   expect(await left()).toBe(1);
-  clock.advance(7 * DAY);
-  await sweep();
-  expect(await left()).toBe(1);
-  await settleAll(store);
-  clock.advance(DAY);
-  await sweep();
-  expect(await left()).toBe(0);
   expect(await door.log()).toHaveLength(1);
   clock.advance(30 * DAY);
   await sweep();
   expect(await door.log()).toEqual([]);
+  expect(await left()).toBe(1);
 });

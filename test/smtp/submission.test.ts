@@ -8,7 +8,6 @@ import { createAuthenticator } from '../../src/access/authenticate.ts';
 import { createLimits } from '../../src/access/limits.ts';
 import { serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
-import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey } from '../../src/mail/dkim.ts';
@@ -19,11 +18,12 @@ import { revokeKey } from '../../src/store/api-keys.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import { createSubmissions } from '../../src/transactional/submitted.ts';
+import { keptCertificate } from '../harness/certificate.ts';
 import { testKey, type TestKeySettings } from '../harness/keys.ts';
 import { SmtpClient } from '../harness/smtp-door.ts';
 import { openTestStore } from '../harness/store.ts';
 
-const CERTIFICATE = selfSignedCertificate(['mail.postern.test'], systemClock.now());
+const { keeper: CERTIFICATE } = keptCertificate('mail.postern.test');
 const DESK_SECRET = createSecretKey(Buffer.alloc(32, 5));
 
 interface Settings extends TestKeySettings {

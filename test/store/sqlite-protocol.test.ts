@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { packAnswer, packUnit, unpackAnswers, unpackUnits, type Answer } from '../../src/store/sqlite-protocol.ts';
+import { packAnswer, packCall, unpackAnswers, unpackUnit, type Answer } from '../../src/store/sqlite-protocol.ts';
+import type { CompiledStatement } from '../../src/store/statement.ts';
 
 const value = fc.oneof(fc.string(), fc.integer(), fc.constant(null), fc.uint8Array());
 const call = fc.record({
@@ -16,10 +17,20 @@ const answer = fc.oneof(
 
 test('units cross as they are, whatever their parameters', () => {
   fc.assert(
-    fc.property(fc.array(fc.record({ id: fc.nat(), calls: fc.array(call) })), (units) => {
-      const packed: Parameters<typeof packUnit>[1] = [];
-      for (const unit of units) packUnit(unit, packed);
-      expect(unpackUnits(packed)).toEqual(units);
+    fc.property(fc.nat(), fc.array(call), (id, calls) => {
+      const packed: Parameters<typeof packCall>[1] = [id];
+      for (const { statement, expect, parameters } of calls) {
+        const compiled: CompiledStatement = {
+          sql: '',
+          count: parameters.length,
+          bind(_, into = []) {
+            into.push(...parameters);
+            return into;
+          },
+        };
+        packCall({ statement, compiled, values: {}, expect }, packed);
+      }
+      expect(unpackUnit(packed)).toEqual({ id, calls });
     }),
   );
 });

@@ -1,7 +1,9 @@
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import Database from 'better-sqlite3';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { PassingError } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
 import { obtainSecret } from '../../src/store/secrets.ts';
 import { assertDurable, openForWriting } from '../../src/store/sqlite-connection.ts';
@@ -33,6 +35,12 @@ test('a second daemon on the same file is told why it may not', async () => {
   await expect(createStore(url)).rejects.toThrow(`the database ${url} cannot be opened: another daemon is using it`);
   await store.close();
   await createStore(url).then((again) => again.close());
+});
+
+test('a folder that may not be written is named, and who must be able to', async () => {
+  const opening = createStore('sqlite:/sys/postern/postern.db');
+  await expect(opening).rejects.toThrow(`${userInfo().username} must be able to write to /sys/postern`);
+  await expect(opening).rejects.not.toBeInstanceOf(PassingError);
 });
 
 test('a file that is no database is refused and left as it was', async () => {

@@ -12,11 +12,13 @@ const MAY_KNOW: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(GROUND.map((part) => [part, ['lib']])),
   ...Object.fromEntries(MIDDLE.map((part) => [part, ['lib', ...GROUND]])),
   ...Object.fromEntries(DOORS.map((part) => [part, ['lib', ...GROUND, ...MIDDLE]])),
+  doctor: ['lib', ...GROUND, ...MIDDLE],
+  explain: ['lib', ...GROUND, ...MIDDLE, ...DOORS],
   http: ['lib', ...GROUND, ...MIDDLE, 'forms', 'transactional'],
   cli: ['lib', 'config', 'templates'],
-  daemon: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http'],
-  dev: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http', 'daemon'],
-  main: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'http', 'daemon', 'dev', 'cli'],
+  daemon: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'doctor', 'explain', 'http'],
+  dev: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'doctor', 'explain', 'http', 'daemon'],
+  main: ['lib', ...GROUND, ...MIDDLE, ...DOORS, 'doctor', 'explain', 'http', 'daemon', 'dev', 'cli'],
 };
 
 /** A folder directly below src, or one of the files that stand there: main.ts, and what composes the daemon and its threads. */

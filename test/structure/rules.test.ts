@@ -67,7 +67,7 @@ describe('files', () => {
   });
 
   test('are called by their content in kebab-case', () => {
-    const odd = src.filter(({ path }) => !/^[a-z0-9]+(?:-[a-z0-9]+)*\.ts$/.test(basename(path)));
+    const odd = src.filter(({ path }) => !/^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.d)?\.ts$/.test(basename(path)));
     expect(odd.map((file) => file.path)).toEqual([]);
   });
 

@@ -1,14 +1,12 @@
 /** What the visitor's mail address says, and whether it can be answered at all. */
-import { parseAddress } from '../../lib/addresses.ts';
 import { DISPOSABLE } from './disposable.ts';
 import type { Reason } from './reasons.ts';
 
 /** Whether the domain certainly takes no mail. What DNS cannot say is no. */
 export type RefusesMail = (domain: string) => Promise<boolean>;
 
-/** What the address itself says. */
-export function addressReasons(address: string | undefined): Reason[] {
-  const domain = address === undefined ? undefined : parseAddress(address)?.domain;
+/** What the domain of the address says by itself. */
+export function addressReasons(domain: string | undefined): Reason[] {
   if (domain === undefined || !isDisposable(domain)) return [];
   return [{ name: 'disposable_address', score: 4, detail: domain }];
 }

@@ -33,6 +33,11 @@ const RARE: Readonly<Record<string, string>> = {
   y: 'qxy',
   z: 'qx',
 };
+/** 1 for each such pair, at 32 times the first letter's place and the second's. */
+const RARE_PAIRS = new Uint8Array(1024);
+for (const [first, seconds] of Object.entries(RARE)) {
+  for (const second of seconds) RARE_PAIRS[letterAt(first, 0) * 32 + letterAt(second, 0)] = 1;
+}
 const SHORTEST = 8;
 const SAMPLE = 4096;
 const TOKEN = /[^\s,;:!?()"“”]+/g;
@@ -65,19 +70,36 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
 /** Whether letters were drawn by lot. */
 function isRandom(word: string): boolean {
   if (word.length < SHORTEST || ROMAN.test(word)) return false;
-  const rare = rarePairs(word.toLowerCase());
+  const rare = rarePairs(word);
   return (rare >= 2 && rare >= (word.length - 1) / 5) || innerCapitals(word) >= Math.max(3, word.length / 4.2);
 }
 
 function rarePairs(word: string): number {
   let rare = 0;
-  for (let i = 1; i < word.length; i++) if (RARE[word.charAt(i - 1)]?.includes(word.charAt(i)) === true) rare++;
+  let before = letterAt(word, 0);
+  for (let i = 1; i < word.length; i++) {
+    const letter = letterAt(word, i);
+    rare += RARE_PAIRS[before * 32 + letter] ?? 0;
+    before = letter;
+  }
   return rare;
 }
 
 /** Capitals behind small letters: `camelCase` has one. */
 function innerCapitals(word: string): number {
-  return word.match(/[a-z](?=[A-Z])/g)?.length ?? 0;
+  let capitals = 0;
+  for (let i = 1; i < word.length; i++) if (isCapital(word, i) && !isCapital(word, i - 1)) capitals++;
+  return capitals;
+}
+
+/** The place of an ASCII letter in the alphabet, from 1; 0 for the full stop behind a word. */
+function letterAt(word: string, at: number): number {
+  const code = word.charCodeAt(at);
+  return code < 0x41 ? 0 : code & 31;
+}
+
+function isCapital(word: string, at: number): boolean {
+  return (word.charCodeAt(at) & 32) === 0;
 }
 
 /** Whether all that was written are words with inner capitals, different ones in two fields or more. */

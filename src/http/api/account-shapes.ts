@@ -1,7 +1,7 @@
 /** Accounts in bodies and answers: what the routes of keys, tenants and sign-up have in common. */
 import { z } from 'zod';
 import { normalNetwork } from '../../dns/networks.ts';
-import { PERMISSIONS } from '../../access/permissions.ts';
+import { PERMISSIONS } from '../../lib/permission-names.ts';
 import { restrictionsOf, type Restrictions } from '../../access/principal.ts';
 import { parseAddress, parseDomain } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';

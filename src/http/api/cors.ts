@@ -2,25 +2,30 @@
 import cors from '@koa/cors';
 import type Koa from 'koa';
 import { originOf } from '../cors.ts';
-import type { State } from '../exchange.ts';
+import type { Exchange, State } from '../exchange.ts';
 
 const HEADERS =
   'content-type, accept, authorization, x-api-key, service-api-key, idempotency-key, x-requested-with, user-agent';
-const EXPOSED =
-  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
 
 /** Answers preflights of those pages, and lets them read answers. */
 export function apiCors(): Koa.Middleware<State> {
-  return cors({
-    origin(ctx) {
-      const { exchange }: State = ctx.state;
-      const origin = originOf(ctx.get('Origin'));
-      const allowed = exchange.snapshot.server.server.http.cors_origins.some((one) => originOf(one) === origin);
-      return allowed && origin !== undefined ? ctx.get('Origin') : '';
-    },
+  const preflight = cors({
+    origin: ({ state }) => (state as State).readableFor ?? '',
     allowMethods: 'GET, POST, PUT, PATCH, DELETE',
     allowHeaders: HEADERS,
-    exposeHeaders: EXPOSED,
     maxAge: '86400',
   });
+  return async (ctx, next) => {
+    const { exchange } = ctx.state;
+    ctx.state.readableFor = readableFor(exchange);
+    await (exchange.method === 'OPTIONS' ? preflight(ctx, next) : next());
+  };
+}
+
+/** The `Origin` that the answer is readable for, or nothing. */
+function readableFor({ request, snapshot }: Exchange): string {
+  const { origin } = request.headers;
+  const asking = origin === undefined ? undefined : originOf(origin);
+  if (origin === undefined || asking === undefined) return '';
+  return snapshot.server.server.http.cors_origins.some((one) => originOf(one) === asking) ? origin : '';
 }

@@ -1,40 +1,50 @@
 /** Domains of a tenant: what each has to publish, what of it DNS says, and the claims that were made without a YAML. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { claimOwner, keysOfOwner } from '../../access/domain-keys.ts';
 import type { DomainReport, Domains } from '../../access/domains.ts';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import { MOST_DOMAINS } from '../../access/pushes.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
+import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { deleteDomain, insertDomain } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
+import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 import { listingByName, listOf } from './listing.ts';
 import { domainsIn, unknownProject } from './projects.ts';
+import { keyShape, shownKeys } from './key-shapes.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
 export interface DomainsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
-  readonly domains: Pick<Domains, 'report' | 'check'>;
+  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys'>;
   /** Puts in force what the database says of projects and domains now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
 
 const record = z.object({
-  purpose: z.enum(['ownership', 'dkim', 'spf', 'dmarc']),
-  type: z.literal('TXT'),
+  purpose: z.enum(PURPOSES),
+  type: z.enum(RECORD_TYPES),
   name: z.string(),
-  value: z.string().describe('One string, unquoted and unsplit, as DNS consoles take it.'),
+  value: z
+    .string()
+    .describe(
+      'What to publish: one string, unquoted and unsplit, as DNS consoles take it. For SPF what stands there is in it.',
+    ),
   required: z.boolean().describe('Whether the domain is verified by it; the others are advised.'),
   status: z.enum(['ok', 'missing', 'wrong', 'duplicate', 'unknown']),
   found: z.array(z.string()).describe('What stood there at the last check.'),
+  problem: z.string().optional().describe('What is the matter, and what to change; absent where nothing is.'),
+  note: z.string().optional().describe('What it is good for, where that is not plain.'),
 });
 const domainShape = z.object({
   domain: z.string().describe('Lower case, A-labels.'),
@@ -44,6 +54,7 @@ const domainShape = z.object({
   checked_at: z.iso.datetime().nullable(),
   verified_at: z.iso.datetime().nullable(),
   records: z.array(record),
+  keys: z.array(keyShape).describe('Its DKIM keys: what signs first, then by age.'),
 });
 const newDomain = z.strictObject({
   domain: z.string().describe('Such as example.com, in whatever case or script.'),
@@ -63,6 +74,14 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
     return (
       claim ?? refuse('DOMAIN_NOT_FOUND', { message: `There is no domain ${text.slice(0, 253)} in this account.` })
     );
+  }
+
+  async function shown(claim: Domain, report: DomainReport | undefined): Promise<z.output<typeof domainShape>> {
+    return shownDomain(claim, report, await keysOfOwner(store, claimOwner(claim)));
+  }
+
+  async function answerFor(claim: Domain, report: DomainReport | undefined): Promise<Outcome> {
+    return json(await shown(claim, report));
   }
 
   async function show(claim: Domain): Promise<Outcome> {
@@ -123,11 +142,11 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
           .sort((a, b) => (a.name < b.name ? -1 : 1));
         const rest = all.filter(({ name }) => name > cursor);
         const page = rest.slice(0, limit);
-        const shown = await Promise.all(
-          page.map(async (claim) => shownDomain(claim, await domains.report(claim.name, claim.project.tenant))),
+        const found = await Promise.all(
+          page.map(async (claim) => shown(claim, await domains.report(claim.name, claim.project.tenant))),
         );
         const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
-        return json({ domains: shown, count: all.length, next_cursor });
+        return json({ domains: found, count: all.length, next_cursor });
       },
     }),
     defineRoute({
@@ -166,6 +185,20 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
     }),
     defineRoute({
       ...WRITE,
+      method: 'POST',
+      path: '/domains/:domain/rotate-dkim',
+      summary: 'Makes the next DKIM keys of a domain, and shows what to publish for them.',
+      description:
+        'The present keys sign on until the records of the next ones are seen in DNS, by the scheduled check or by `verify`. The record of a key that signs no more is needed until no mail that it signed is under way; its `note` says when it may go. Asked again while next keys wait for their records, it answers those.',
+      answer: domainShape,
+      async handle({ principal, params: { domain } }) {
+        const claim = find(principal, domain);
+        if (!('config' in claim)) return claim;
+        return answerFor(claim, await domains.rotateKeys(claim.name, claim.project.tenant));
+      },
+    }),
+    defineRoute({
+      ...WRITE,
       method: 'DELETE',
       path: '/domains/:domain',
       summary: 'Takes a domain out of service, and shows it as it was.',
@@ -183,12 +216,12 @@ function conflict(message: string): Outcome {
   return refuse('CONFLICT', { message });
 }
 
-function answerFor(claim: Domain, report: DomainReport | undefined): Outcome {
-  return json(shownDomain(claim, report));
-}
-
 /** Without a report it was taken out of service in this very moment. */
-function shownDomain({ name, project }: Domain, report: DomainReport | undefined): z.output<typeof domainShape> {
+function shownDomain(
+  { name, project }: Domain,
+  report: DomainReport | undefined,
+  keys: readonly DkimKeyRow[],
+): z.output<typeof domainShape> {
   const status = report?.status ?? 'pending';
   return {
     domain: name,
@@ -205,7 +238,10 @@ function shownDomain({ name, project }: Domain, report: DomainReport | undefined
       required,
       status: found,
       found: [...rest.found],
+      ...(rest.problem === undefined ? {} : { problem: rest.problem }),
+      ...(rest.note === undefined ? {} : { note: rest.note }),
     })),
+    keys: shownKeys(keys),
   };
 }
 

@@ -33,10 +33,10 @@ export async function planAll(
   { exchange, principal }: Asked,
   { transactional, freeSpace }: EmailParts,
 ): Promise<(Planned | Fault)[] | Refusal> {
-  const { snapshot, at: now } = exchange;
+  const { snapshot, at: now, id: request } = exchange;
   if (freeSpace.below(snapshot.server.limits.free_disk)) return unavailable();
   const plans: (Planned | Fault)[] = [];
-  for (const email of emails) plans.push(await transactional.plan(email, { principal, snapshot, now }));
+  for (const email of emails) plans.push(await transactional.plan(email, { principal, snapshot, now, request }));
   return plans;
 }
 

@@ -28,7 +28,7 @@ export const emailSummary = z.object(summary);
 
 export const emailShown = z.object({
   ...summary,
-  text: z.string(),
+  text: z.string().nullable().describe('null once it is kept no longer (`retention.message_bodies` of the server).'),
   html: z.string().nullable(),
   headers: z.record(z.string(), z.string()).describe('Those beside what every mail has.'),
   attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),

@@ -1,10 +1,10 @@
 /** The forms that somebody who asks may know of: those of the tenant, and within a key's domains. */
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import type { Collection, Form, Snapshot } from '../../config/snapshot.ts';
-import { collectionOfRow, findCollection, findOwnForm } from '../../forms/find.ts';
+import { collectionOfRow, findFormById } from '../../forms/find.ts';
 import { collectionsOfTenant } from '../../store/collections.ts';
 import type { Store } from '../../store/store.ts';
-import { parseFormId } from './form-id.ts';
+import { parseFormId } from '../../forms/form-id.ts';
 
 export interface Asking {
   readonly principal: Principal;
@@ -15,21 +15,8 @@ export interface Asking {
 /** The form with this id, as an address of the API has it. */
 export async function knownForm(text: string, { principal, snapshot, store }: Asking): Promise<Form | undefined> {
   const id = parseFormId(text);
-  const form = await find();
+  const form = id && (await findFormById(id, snapshot, store));
   return form !== undefined && form.tenant === principal.tenant.id && maySee(principal, form) ? form : undefined;
-
-  async function find(): Promise<Form | undefined> {
-    switch (id?.kind) {
-      case undefined:
-        return undefined;
-      case 'domain':
-        return snapshot.domains.get(id.domain)?.forms.get(id.key);
-      case 'collection':
-        return (await findCollection(snapshot, store, id.collection))?.forms.get(id.key);
-      case 'own':
-        return findOwnForm(store, id.id, snapshot.server);
-    }
-  }
 }
 
 /** A form that belongs to no domain is none of a key's business that is restricted to some. */

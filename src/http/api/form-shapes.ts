@@ -31,6 +31,7 @@ export const formSettings = z.strictObject({
     .optional()
     .describe('Origins whose pages may post; those of any origin when nothing is listed.'),
   uploads: shape.uploads,
+  retention: shape.retention,
 });
 
 /** The schema without its default, so that what is absent can be told from what is given. */

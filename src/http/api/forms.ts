@@ -11,7 +11,7 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import { parseFormId } from './form-id.ts';
+import { parseFormId } from '../../forms/form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';

@@ -155,6 +155,17 @@ export function instantRoutes({ store, clock, limits, wake }: InstantParts): Rou
       handle: make,
     }),
     defineRoute({
+      ...READ,
+      method: 'GET',
+      path: '/instant/forms/:id',
+      summary: 'Shows an instant form.',
+      answer: instantFormShape,
+      async handle({ principal, exchange, params: { id } }) {
+        const row = await find(principal, id);
+        return row === undefined ? unknown(id) : answer(row, exchange);
+      },
+    }),
+    defineRoute({
       ...WRITE,
       method: 'PATCH',
       path: '/instant/forms/:id',

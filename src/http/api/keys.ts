@@ -1,7 +1,7 @@
 /** API keys of a tenant: made by one another, never with more than their maker, and revoked at once. */
 import { z } from 'zod';
 import { endKey, grantKey, makeKey } from '../../access/keys.ts';
-import { COARSE, PERMISSIONS } from '../../access/permissions.ts';
+import { COARSE, PERMISSIONS } from '../../lib/permission-names.ts';
 import { mayTouch, restrictionsOf, type Principal } from '../../access/principal.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';

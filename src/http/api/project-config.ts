@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import { livesOnDisk, onDisk, push, type Push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
+import { glanceAtProject } from '../../config/parse.ts';
 import type { Problem } from '../../config/problem.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
@@ -26,7 +27,15 @@ const files = z
   )
   .refine((all) => Object.keys(all).length <= MOST_FILES, `must be ${MOST_FILES} files at most`)
   .refine((all) => bytesOf(all) <= MOST_BYTES, 'must be 5 MiB together at most');
+const base_revision = z
+  .string()
+  .nullable()
+  .optional()
+  .describe(
+    'The one that it may replace, null for a project that has none: 409 where another is in force. Without it, whichever is.',
+  );
 const bundle = z.strictObject({
+  base_revision,
   config: z.string().describe('The YAML, 256 KiB at most.'),
   files: files
     .default({})
@@ -43,6 +52,7 @@ const pushed = z.object({
     z.object({
       op: z.enum(['add', 'remove', 'change']),
       path: z.string(),
+      keys: z.array(z.string()).describe('The path, key by key: names of domains hold dots.'),
       from: z.json().describe('Null where it was not there.'),
       to: z.json().describe('Null where it is no longer there.'),
     }),
@@ -51,9 +61,9 @@ const pushed = z.object({
   revision: z.string().nullable().describe('In force from now on; after a dry run the one that still is.'),
 });
 const shown = z.object({
-  config: z.string().nullable().describe('The YAML in force; null where there is none.'),
+  config: z.string().nullable().describe('The YAML; null where there is none.'),
   files: z.record(z.string(), z.string()),
-  revision: z.string().nullable(),
+  revision: z.string().nullable().describe('Whose YAML this is: the one in force unless another was asked for.'),
   revisions: z
     .array(z.object({ id: z.string(), created_at: z.iso.datetime(), current: z.boolean() }))
     .describe('The latest 100 that were accepted, newest first; any of them can be restored.'),
@@ -66,9 +76,17 @@ const WRITE = { ...READ, permission: 'projects.write' } as const;
 export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
   const { store, snapshot } = parts;
 
-  async function take(principal: Principal, given: Pick<Push, 'slug' | 'bundle' | 'dryRun'>): Promise<Outcome> {
+  async function take(
+    principal: Principal,
+    given: Pick<Push, 'slug' | 'bundle' | 'base' | 'dryRun'>,
+  ): Promise<Outcome> {
     const whose = { tenant: principal.tenant.id, may: (domain: string | undefined) => mayTouch(principal, domain) };
     return answerOf(await push({ ...given, ...whose }, parts));
+  }
+
+  function revisionToShow({ tenant, slug, inForce }: InForce, asked: string | undefined) {
+    if (asked !== undefined) return findRevisionOf(store, { tenant, slug }, asked);
+    return inForce === '' ? undefined : findRevision(store, inForce);
   }
 
   return [
@@ -76,19 +94,24 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       ...READ,
       method: 'GET',
       path: '/projects/:slug/config',
-      summary: 'Shows the configuration in force, and which revisions there are.',
+      summary: 'Shows the configuration in force, or an earlier one, and which revisions there are.',
+      query: z.strictObject({ revision: z.string().optional().describe('`rev_…`, one of `revisions`.') }),
       answer: shown,
-      async handle({ principal, params: { slug } }) {
+      async handle({ principal, params: { slug }, query: { revision: asked } }) {
         const row = await findVisible(parts, principal, slug);
         if (row === undefined) return unknownProject(slug);
         const { tenant } = row;
         if (!mayTouchAll(principal, domainsIn(snapshot(), tenant, slug))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-        const current = row.revision === '' ? undefined : await findRevision(store, row.revision);
+        const wanted = await revisionToShow({ tenant, slug, inForce: row.revision }, asked);
+        if (asked !== undefined) {
+          if (wanted === undefined) return unknownRevision(asked);
+          if (!mayTouchAll(principal, glanceAtProject(wanted.yaml).domains)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+        }
         const revisions = await revisionsOf(store, { tenant, slug });
         return json({
-          config: current?.yaml ?? null,
-          files: current?.files ?? {},
-          revision: current?.id ?? null,
+          config: wanted?.yaml ?? null,
+          files: wanted?.files ?? {},
+          revision: wanted?.id ?? null,
           revisions: revisions.map(({ id, created_at }) => ({
             id,
             created_at: isoTime(created_at),
@@ -110,8 +133,9 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       body: bundle,
       bodyLimit: () => BODY,
       answer: pushed,
-      async handle({ principal, params: { slug }, query: { dry_run }, body: { config, files: named } }) {
-        return take(principal, { slug, bundle: { yaml: config, files: named }, dryRun: dry_run === 'true' });
+      async handle({ principal, params: { slug }, query: { dry_run }, body }) {
+        const { config, files: named, base_revision: base } = body;
+        return take(principal, { slug, bundle: { yaml: config, files: named }, base, dryRun: dry_run === 'true' });
       },
     }),
     defineRoute({
@@ -119,27 +143,38 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       method: 'POST',
       path: '/projects/:slug/rollback',
       summary: 'Puts an earlier revision in force again.',
-      body: z.strictObject({ revision: z.string().describe('`rev_…`, one that was in force before.') }),
+      body: z.strictObject({ revision: z.string().describe('`rev_…`, one that was in force before.'), base_revision }),
       answer: pushed,
-      async handle({ principal, params: { slug }, body: { revision: id } }) {
+      async handle({ principal, params: { slug }, body: { revision: id, base_revision: base } }) {
         const tenant = principal.tenant.id;
         if (livesOnDisk(snapshot(), tenant, slug)) return answerOf(onDisk());
         if ((await findVisible(parts, principal, slug)) === undefined) return unknownProject(slug);
         const revision = await findRevisionOf(store, { tenant, slug }, id);
-        if (revision === undefined) {
-          return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
-        }
-        return take(principal, { slug, bundle: revision, dryRun: false });
+        if (revision === undefined) return unknownRevision(id);
+        return take(principal, { slug, bundle: revision, base, dryRun: false });
       },
     }),
   ];
+}
+
+interface InForce {
+  readonly tenant: string;
+  readonly slug: string;
+  /** Empty where there is none. */
+  readonly inForce: string;
+}
+
+function unknownRevision(id: string): Outcome {
+  return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
 function answerOf(outcome: PushOutcome): Outcome {
   switch (outcome.kind) {
     case 'done': {
       const { changes, warnings, revision } = outcome;
-      const shownChanges = changes.map(({ op, path, from, to }) => ({ op, path, from: from ?? null, to: to ?? null }));
+      const shownChanges = changes.map(({ op, path, keys, from, to }) => {
+        return { op, path, keys: [...keys], from: from ?? null, to: to ?? null };
+      });
       return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
     }
     case 'invalid':

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import { livesOnDisk, onDisk } from '../../access/pushes.ts';
+import { slugOf, SLUG } from '../../config/slug.ts';
 import type { Project, Snapshot } from '../../config/snapshot.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
@@ -14,7 +15,6 @@ import { refuse } from '../errors.ts';
 import { label } from './account-shapes.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
-import { slugOf, SLUG } from './slug.ts';
 
 export interface ProjectsParts {
   readonly store: Store;

@@ -4,7 +4,7 @@
  * them, so that none can say anything else than the others.
  */
 import type { z } from 'zod';
-import type { Permission } from '../../access/permissions.ts';
+import type { Permission } from '../../lib/permission-names.ts';
 import type { Principal } from '../../access/principal.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Answer } from '../answer.ts';

@@ -15,7 +15,7 @@ import { UnmetError } from '../../store/store.ts';
 import { formatAnswer, parseAnswer, type Answer } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson } from '../body.ts';
-import { decoderOf, parameterOf } from '../charset.ts';
+import { decoderOf, parameterOf, utf8Text } from '../charset.ts';
 import { bodyTooLarge, collect, discardRest } from '../collect.ts';
 import { refuse, statusOf, unavailable, type Refusal } from '../errors.ts';
 import { header, tighter, type Exchange } from '../exchange.ts';
@@ -137,7 +137,8 @@ function deny({ permission, domains }: Route, principal: Principal | undefined, 
   if (permission === 'none') return undefined;
   if (principal === undefined) return refuseMissingKey();
   const denial = decide(principal, { permission, domain: domains === 'refuse' ? 'none' : 'narrowed', ip });
-  return denial && refuse(denial);
+  if (denial !== 'AUTH_FORBIDDEN') return denial && refuse(denial);
+  return refuse(denial, { message: `The API key may not do this: it lacks the permission ${permission}.` });
 }
 
 interface Asked {
@@ -169,7 +170,10 @@ async function readText(exchange: Exchange, { bodyLimit }: Route): Promise<strin
   if (headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, most);
   if (bytes === undefined) return bodyTooLarge(most);
-  const charset = parameterOf(headers['content-type'] ?? '', 'charset') ?? 'utf-8';
+  const declared = parameterOf(headers['content-type'] ?? '', 'charset');
+  const plain = utf8Text(bytes, declared);
+  if (plain !== undefined) return plain;
+  const charset = declared ?? 'utf-8';
   const decoder = decoderOf(charset);
   if (decoder === undefined) return unknownCharset(charset);
   return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);

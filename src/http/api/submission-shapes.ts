@@ -6,7 +6,7 @@ import { isoTime } from '../../lib/clock.ts';
 import type { Store } from '../../store/store.ts';
 import { partsOf, type SubmissionParts } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { parseFormId } from './form-id.ts';
+import { parseFormId } from '../../forms/form-id.ts';
 import { since, until } from './times.ts';
 
 const value = z.union([z.string(), z.array(z.string())]);

@@ -18,7 +18,7 @@ import { json, type Answer } from '../answer.ts';
 import { download } from '../download.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
-import { parseFormId } from './form-id.ts';
+import { parseFormId } from '../../forms/form-id.ts';
 import { knownForm } from './form-lookup.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
@@ -207,6 +207,7 @@ interface Asked {
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 
 const CONFLICTS = {
+  'submission-gone': 'This submission has just been removed.',
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
   unconfirmed: 'The recipient of the form has not agreed to get mail yet.',
   spam: 'This submission is marked as spam. Release it first.',

@@ -1,7 +1,12 @@
 /** All routes of the authenticated and administrative API, resource by resource. */
+import { adminBackupRoutes, type AdminBackupParts } from './admin-backup.ts';
 import { adminBillingRoutes, type AdminBillingParts } from './admin-billing.ts';
+import { adminDoctorRoutes, type AdminDoctorParts } from './admin-doctor.ts';
+import { adminExplainRoutes, type AdminExplainParts } from './admin-explain.ts';
+import { adminHostKeysRoutes, type AdminHostKeysParts } from './admin-host-keys.ts';
 import { adminInboundRoutes, type AdminInboundParts } from './admin-inbound.ts';
 import { adminQueueRoutes, type AdminQueueParts } from './admin-queue.ts';
+import { adminTraceRoutes, type AdminTraceParts } from './admin-trace.ts';
 import { adminTenantsRoutes, type AdminTenantsParts } from './admin-tenants.ts';
 import { adminUsageRoutes } from './admin-usage.ts';
 import { analyticsRoutes, type AnalyticsParts } from './analytics.ts';
@@ -25,10 +30,15 @@ import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 
 export interface ApiParts
   extends
+    AdminBackupParts,
     AdminBillingParts,
+    AdminDoctorParts,
+    AdminExplainParts,
+    AdminHostKeysParts,
     AdminInboundParts,
     AdminQueueParts,
     AdminTenantsParts,
+    AdminTraceParts,
     AnalyticsParts,
     DomainsParts,
     EmailParts,
@@ -70,5 +80,10 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...adminBillingRoutes(parts),
     ...adminQueueRoutes(parts),
     ...adminInboundRoutes(parts),
+    ...adminDoctorRoutes(parts),
+    ...adminHostKeysRoutes(parts),
+    ...adminBackupRoutes(parts),
+    ...adminExplainRoutes(parts),
+    ...adminTraceRoutes(parts),
   ];
 }

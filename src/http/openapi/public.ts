@@ -53,6 +53,9 @@ export const PUBLIC_PATHS: Readonly<Record<string, Readonly<Record<string, Json>
   },
   '/metrics': { get: page('getMetrics', 'Figures for Prometheus; on the Unix socket alone.', []) },
   '/.well-known/security.txt': { get: page('getSecurityTxt', 'Whom to tell of a weakness (RFC 9116).', []) },
+  '/.well-known/mta-sts.txt': {
+    get: page('getMtaSts', 'At mta-sts.<domain>: the MTA-STS policy of a domain whose mail comes here (RFC 8461).', []),
+  },
   '/openapi.json': { get: look('getOpenapi', 'This document.') },
   '/docs': { get: page('getDocs', 'This document as a page.', []) },
 };

@@ -4,7 +4,7 @@
  */
 import type { Form } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/fault.ts';
-import { labelOf, ruleOf } from '../../forms/label.ts';
+import { labelOf, ruleOf } from '../../config/label.ts';
 import { html, type Html } from './html.ts';
 
 export interface Typed {

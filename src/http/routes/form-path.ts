@@ -3,7 +3,7 @@
  * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment that holds a dot is a domain, so that these never
  * collide with the rest of the routes.
  */
-import { parseFormId } from '../api/form-id.ts';
+import { parseFormId } from '../../forms/form-id.ts';
 
 /** What an address says, percent-decoded and otherwise as written. */
 export type FormPath =

@@ -5,7 +5,7 @@ import type { Handler } from '../exchange.ts';
 import type { Metrics } from '../metrics.ts';
 
 export interface MetricsRouteParts {
-  readonly metrics: Pick<Metrics, 'answer'>;
+  readonly metrics: Pick<Metrics, 'answer' | 'answered'>;
 }
 
 export function metrics(parts: MetricsRouteParts): Handler {

@@ -17,6 +17,7 @@ import { createConfirm, type ConfirmParts } from './confirm.ts';
 import { createReference } from './reference.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
 import { metrics, type MetricsRouteParts } from './metrics.ts';
+import { mtaSts } from './mta-sts.ts';
 import { securityTxt } from './security-txt.ts';
 import { createUnsubscribe, type UnsubscribeParts } from './unsubscribe.ts';
 
@@ -36,6 +37,7 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   table.get('/readyz', answering(readyz(parts)));
   table.get('/metrics', answering(metrics(parts)));
   table.get('/.well-known/security.txt', answering(securityTxt));
+  table.get('/.well-known/mta-sts.txt', answering(mtaSts));
   const confirm = createConfirm(parts);
   table.register('/confirm/:token', ['GET', 'POST'], async (ctx) => {
     send(ctx, await confirm(ctx.state.exchange, ctx.params['token'] ?? ''));
@@ -57,6 +59,13 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
       spelled[i]?.table.register(prefix + route.path, [route.method], serving(route, serve));
     }
   }
+  // Those whose path is written out, and no other's, need not be looked for.
+  const alone = routes.filter(
+    ({ path, method }) => !/[:*]/.test(path) && table.match(path, method).pathAndMethod.length === 1,
+  );
+  const known = new Map(
+    alone.flatMap((route) => ['', ...PREFIXES].map((prefix) => [`${route.method} ${prefix}${route.path}`, route])),
+  );
   const tables = [...spelled, { prefix: '/', table }].map((each) => ({ ...each, middleware: each.table.routes() }));
   function tableOf(path: string) {
     return tables.find(({ prefix }) => path.startsWith(prefix));
@@ -64,6 +73,9 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   app.use(apiCors());
   app.use(limited);
   app.use(async (ctx, next) => {
+    const { exchange } = ctx.state;
+    const route = known.get(`${exchange.method} ${exchange.path}`);
+    if (route !== undefined) return send(ctx, await serve(route, exchange, {}));
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what it wants of the context it adds itself
     await (tableOf(ctx.path)?.middleware(ctx as RouterContext<State>, next) ?? next());
   });

@@ -95,6 +95,7 @@ export function createTake({ files, idempotency, judge, accept, log }: TakeParts
       ip: exchange.ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
       referer: exchange.request.headers.referer ?? '',
+      request: exchange.id,
       environment,
       also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(posted, submission, accepted)))]),
     });

@@ -52,8 +52,12 @@ const TABLES: Columns = {
     ['selector', 'text', 'key'],
     ['tenant', 'text'],
     ['algorithm', 'text'],
+    ['base', 'text'],
+    ['state', 'text'],
     ['private_key', 'text'],
     ['public_key', 'text'],
+    ['since', 'int'],
+    ['keep_until', 'int', 'null'],
     ['created_at', 'int'],
   ],
   submissions: [
@@ -175,6 +179,7 @@ const TABLES: Columns = {
     ['message', 'text', 'null'],
     ['domain', 'text', 'null'],
     ['form', 'text', 'null'],
+    ['request', 'text', 'null'],
     ['created_at', 'int'],
   ],
   idempotency_keys: [
@@ -217,6 +222,7 @@ const INDEXES: Indexes = [
   ['destinations', ['next_due_at'], 'next_due_at is not null and held = 0'],
   ['domains', ['tenant', 'name']],
   ['domains', ['next_check_at']],
+  ['suppressions', ['address']],
   ['events', ['tenant', 'created_at']],
   ['events', ['message'], 'message is not null'],
   ['idempotency_keys', ['created_at']],
@@ -246,8 +252,13 @@ export function initial(dialect: Dialect): Migration {
   return {
     async up(db: Kysely<unknown>) {
       await build(db, dialect, { tables: TABLES, indexes: INDEXES, children: CHILDREN, large: LARGE });
-      await unique(db, 'config_revisions', ['tenant', 'slug', 'hash']);
-      await unique(db, 'projects', ['tenant', 'slug']);
+      await unique(db, 'config_revisions', { columns: ['tenant', 'slug', 'hash'] });
+      await unique(db, 'projects', { columns: ['tenant', 'slug'] });
+      // However many daemons rotate at once: one key of an algorithm signs, and one is the next.
+      await unique(db, 'dkim_keys', {
+        columns: ['domain', 'tenant', 'algorithm', 'state'],
+        where: "state in ('next', 'active')",
+      });
     },
   };
 }

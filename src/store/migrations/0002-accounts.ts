@@ -119,10 +119,10 @@ export function accounts(dialect: Dialect): Migration {
   return {
     async up(db: Kysely<unknown>) {
       await build(db, dialect, { tables: TABLES, indexes: INDEXES, children: CHILDREN });
-      await unique(db, 'api_keys', ['hash']);
+      await unique(db, 'api_keys', { columns: ['hash'] });
       // Those that the API made have no project, and so no twin.
-      await unique(db, 'webhooks', ['tenant', 'project', 'form', 'url']);
-      await unique(db, 'webhook_deliveries', ['webhook', 'event']);
+      await unique(db, 'webhooks', { columns: ['tenant', 'project', 'form', 'url'] });
+      await unique(db, 'webhook_deliveries', { columns: ['webhook', 'event'] });
     },
   };
 }

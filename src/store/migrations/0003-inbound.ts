@@ -17,7 +17,6 @@ const TABLES: Columns = {
     ['trace', 'text'],
     ['verdicts', 'text'],
     ['messages', 'text'],
-    ['raw_due', 'int', 'null'],
     ['created_at', 'int'],
   ],
   raw_chunks: [
@@ -53,7 +52,6 @@ const TABLES: Columns = {
 const INDEXES: Indexes = [
   ['raw_chunks', ['created_at']],
   ['inbound', ['created_at']],
-  ['inbound', ['raw_due'], 'raw_due is not null'],
   ['inbound_log', ['tenant', 'id']],
   ['inbound_log', ['created_at']],
   ['bounces', ['due']],

@@ -32,9 +32,18 @@ export async function build(db: Kysely<unknown>, dialect: Dialect, schema: Schem
   }
 }
 
-/** Makes the columns unique together. */
-export async function unique(db: Kysely<unknown>, table: string, columns: string[]): Promise<void> {
-  await db.schema.createIndex(`${table}_unique`).unique().on(table).columns(columns).execute();
+/** Makes the columns unique together, among the rows of `where`. */
+export async function unique(
+  db: Kysely<unknown>,
+  table: string,
+  { columns, where }: { readonly columns: readonly string[]; readonly where?: string },
+): Promise<void> {
+  const create = db.schema
+    .createIndex(`${table}_unique`)
+    .unique()
+    .on(table)
+    .columns([...columns]);
+  await (where === undefined ? create : create.where(sql.raw<boolean>(where))).execute();
 }
 
 interface Table {

@@ -64,6 +64,7 @@ test('a domain is added, told what to publish, verified, and taken away', async 
       expect.objectContaining({ purpose: 'spf', required: false }),
       expect.objectContaining({ purpose: 'dmarc', required: false }),
     ],
+    keys: [expect.objectContaining({ selector: 'postern', algorithm: 'rsa', state: 'active', advice: 'Signs.' })],
   });
   expect((await ana.ask('POST', '/domains', { domain: 'bücher.example', project: 'site' })).body).toEqual(added.body);
 

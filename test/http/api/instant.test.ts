@@ -74,6 +74,7 @@ describe('an instant form', () => {
     expect((await ask('GET', '/forms')).json).toMatchObject({ count: 0 });
     expect((await ask('GET', `/forms/${String(form['id'])}`)).status).toBe(404);
     const path = `/api/instant/forms/${String(form['id'])}`;
+    expect((await ask('GET', path)).json).toEqual({ ...form, submissions: 1 });
     expect((await ask('PATCH', path, { name: 'All guests' })).json).toMatchObject({
       name: 'All guests',
       submissions: 1,
@@ -91,6 +92,7 @@ describe('an instant form', () => {
     const other = asking(http, await testKey(http.store));
     expect((await other('PATCH', `/instant/forms/${String(json['id'])}`, { name: 'Mine' })).status).toBe(404);
     expect((await other('DELETE', `/instant/forms/${String(json['id'])}`)).status).toBe(404);
+    expect((await other('GET', `/instant/forms/${String(json['id'])}`)).status).toBe(404);
     expect((await other('GET', '/instant/forms')).json).toMatchObject({ count: 0 });
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PERMISSIONS } from '../../../src/access/permissions.ts';
+import { PERMISSIONS } from '../../../src/lib/permission-names.ts';
 import { OPERATOR } from '../../../src/store/revisions.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp, type TestRequest } from '../../harness/http.ts';

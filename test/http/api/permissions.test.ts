@@ -1,6 +1,6 @@
 /** Every route, asked with every permission: those of the contract, whose needs are written here by hand, and what else the reference has. */
 import { describe, expect, test } from 'vitest';
-import { PERMISSIONS, type Permission } from '../../../src/access/permissions.ts';
+import { PERMISSIONS, type Permission } from '../../../src/lib/permission-names.ts';
 import { startHttp, type TestHttp } from '../../harness/http.ts';
 import { testKey } from '../../harness/keys.ts';
 
@@ -37,6 +37,7 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
   'domains.write': [
     ['POST', '/domains'],
     ['POST', '/domains/example.com/verify'],
+    ['POST', '/domains/example.com/rotate-dkim'],
     ['DELETE', '/domains/example.com'],
   ],
   'forms.read': [
@@ -99,6 +100,11 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['POST', '/admin/queue/hold'],
     ['POST', '/admin/queue/release'],
     ['GET', '/admin/inbound'],
+    ['GET', '/admin/explain?what=x'],
+    ['GET', '/admin/trace/x'],
+    ['GET', '/admin/host-keys'],
+    ['POST', '/admin/host-keys/rotate'],
+    ['POST', '/admin/host-keys/verify'],
   ],
 };
 

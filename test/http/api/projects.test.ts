@@ -232,6 +232,43 @@ describe('a push', () => {
     expect(won).toHaveLength(1);
   });
 
+  test('that was planned against another revision than the one in force changes nothing', async () => {
+    const world = await startTestWorld();
+    const ana = await apiClient(world);
+    const conflict = { status: 409, body: { code: 'CONFLICT', error: expect.stringContaining('meanwhile') } };
+    const put = (config: string, base_revision: string | null, query = '') =>
+      ana.ask('PUT', `/projects/shop/config${query}`, { config, files: FILES, base_revision });
+    expect(await put(YAML, 'rev_1')).toMatchObject(conflict);
+    expect((await put(YAML, null)).status).toBe(200);
+    const first = (await revisionOf(ana, 'shop')) as string;
+    const second = YAML.replace('name: Contact', 'name: Second');
+    expect(await put(second, null)).toMatchObject(conflict);
+    expect(await put(second, null, '?dry_run=true')).toMatchObject(conflict);
+    expect((await put(second, first)).status).toBe(200);
+    const back = (base_revision: string | null) =>
+      ana.ask('POST', '/projects/shop/rollback', { revision: first, base_revision });
+    expect(await back(first)).toMatchObject(conflict);
+    expect((await back((await revisionOf(ana, 'shop')) as string)).status).toBe(200);
+  });
+
+  test('stays to be seen when another has replaced it, by those who may see all of it', async () => {
+    const world = await startTestWorld();
+    const ana = await apiClient(world);
+    const wide = YAML.replace('domains:\n', 'domains:\n  other.test: {}\n');
+    await ana.ask('PUT', '/projects/shop/config', { config: wide, files: FILES });
+    const first = (await revisionOf(ana, 'shop')) as string;
+    await ana.ask('PUT', '/projects/shop/config', { config: YAML, files: FILES });
+    expect(await ana.ask('GET', `/projects/shop/config?revision=${first}`)).toMatchObject({
+      status: 200,
+      body: { config: wide, files: FILES, revision: first, revisions: [{ current: true }, { id: first }] },
+    });
+    expect((await ana.ask('GET', '/projects/shop/config?revision=rev_1')).status).toBe(404);
+    const restrictions = { domain_restrictions: ['shop.test'] };
+    const narrow = await apiClient(world, { tenant: ana.tenant, restrictions });
+    expect((await narrow.ask('GET', '/projects/shop/config')).status).toBe(200);
+    expect((await narrow.ask('GET', `/projects/shop/config?revision=${first}`)).status).toBe(403);
+  });
+
   test('can be rolled back to any revision of its own project, and no other', async () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);

@@ -1,0 +1,26 @@
+/** `npm run docs`: writes the man page and the page of documentation anew, from the definitions of the commands. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { createProgram } from '../src/cli/program.ts';
+import { documentsOf } from '../src/cli/reference/documents.ts';
+import { treeOf } from '../src/cli/reference/tree.ts';
+import { processTerminal } from '../src/cli/terminal.ts';
+
+const program = createProgram({
+  version: '',
+  // As wide as help is that no terminal reads.
+  terminal: { ...processTerminal(), width: undefined },
+  exit: () => undefined,
+  services: { serve: unused, dev: unused },
+});
+
+for (const [path, text] of Object.entries(documentsOf(treeOf(program)))) {
+  const file = join(import.meta.dirname, '..', path);
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+  console.log(`${path} written`);
+}
+
+function unused(): Promise<void> {
+  return Promise.reject(new Error('nothing is run here'));
+}

@@ -1,0 +1,116 @@
+/** What the definitions of all commands share. Each action loads its code when it is asked for, so that help costs nothing. */
+import { Option, type Command } from 'commander';
+import type { CommandOptions } from '../run.ts';
+import type { Target } from '../target.ts';
+import type { Terminal } from '../terminal.ts';
+import { dateOrTime, serverAddress, wholeNumber } from '../values.ts';
+
+/** What every group of commands is given. */
+export interface Cli {
+  readonly terminal: Terminal;
+  /** Takes the exit code of the command that ran. */
+  readonly exit: (code: number) => void;
+}
+
+export const CONFIG_OPTION = [
+  '--config <file>',
+  'server.yml (else $POSTERN_CONFIG, ./config/server.yml, /etc/postern/server.yml)',
+] as const;
+
+/** Of what asks no daemon. */
+export const JSON_OUT = ['--json', 'as JSON instead of words', false] as const;
+
+/** Of what asks before it does something. */
+export const YES = ['--yes', 'do not ask', false] as const;
+
+/** Of what waits for something to happen. */
+export function waitingTime(): Option {
+  return new Option('--timeout <seconds>', 'how long to wait').argParser(wholeNumber(1, 86_400));
+}
+
+/** The options that `asking` and `operating` add, as commander hands them over. */
+export interface AskingFlags {
+  readonly url?: string | undefined;
+  readonly config?: string | undefined;
+  readonly json: boolean;
+}
+
+/** Adds the options of a command that asks a daemon for its account. */
+export function asking<Asking extends Command>(command: Asking): Asking {
+  return command
+    .option(
+      '--url <address>',
+      'the server (else $POSTERN_URL, the one that signup remembered, the one on this machine)',
+      serverAddress,
+    )
+    .addOption(
+      new Option('--config <file>', 'ask as the operator, over the socket that this server.yml names').conflicts('url'),
+    )
+    .option('--json', "the daemon's JSON instead of words", false);
+}
+
+/** Adds the options of a command for whoever runs the server. */
+export function operating<Operating extends Command>(command: Operating): Operating {
+  return command
+    .option(
+      '--url <address>',
+      'the server, with a key that has `admin` in $POSTERN_API_KEY (else $POSTERN_URL, the one on this machine)',
+      serverAddress,
+    )
+    .addOption(
+      new Option(
+        '--config <file>',
+        'server.yml that names the socket (else $POSTERN_CONFIG and the usual places)',
+      ).conflicts('url'),
+    )
+    .option('--json', "the daemon's JSON instead of words", false);
+}
+
+/** What `paged` adds. */
+export interface PageFlags {
+  readonly limit?: number | undefined;
+  /** The `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
+}
+
+/** Adds the options of a list that comes in pages. */
+export function paged<Listing extends Command>(command: Listing): Listing {
+  return command
+    .option('--limit <count>', 'rows at most, 1 to 200 (50 unless told)', wholeNumber(1, 200))
+    .option('--cursor <cursor>', 'go on after the page before');
+}
+
+/** What `spanned` adds. */
+export interface SpanFlags {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+}
+
+/** Adds the options of what happened in a span of time. */
+export function spanned<Spanned extends Command>(command: Spanned): Spanned {
+  return command
+    .option('--from <time>', 'since this date or time', dateOrTime)
+    .option('--to <time>', 'until this date (that whole day) or time', dateOrTime);
+}
+
+/** What the code of a command needs that asks a daemon. */
+export interface AskingOptions extends CommandOptions {
+  readonly target: Target;
+}
+
+/** What the code of an `asking` command needs. */
+export function askingOptions(cli: Cli, flags: AskingFlags): Promise<AskingOptions> {
+  return optionsFor(cli, flags, false);
+}
+
+/** What the code of an `operating` command needs. */
+export function operatingOptions(cli: Cli, flags: AskingFlags): Promise<AskingOptions> {
+  return optionsFor(cli, flags, true);
+}
+
+async function optionsFor({ terminal }: Cli, flags: AskingFlags, operator: boolean): Promise<AskingOptions> {
+  const [{ createClient }, { findTarget }] = await Promise.all([import('../client.ts'), import('../target.ts')]);
+  const { url, config, json } = flags;
+  const target = await findTarget({ url, config, operator }, terminal.env);
+  return { client: createClient(target), target, terminal, json };
+}

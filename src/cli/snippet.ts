@@ -1,0 +1,176 @@
+/** Code for web pages: a form with the address, the fields and the honeypot that its configuration has. */
+
+export const STYLES = ['html', 'fetch', 'formspree'] as const;
+
+export type Style = (typeof STYLES)[number];
+
+export interface SnippetField {
+  readonly name: string;
+  readonly label: string;
+  readonly type: 'text' | 'email' | 'url' | 'tel' | 'number' | 'date' | 'list' | 'file';
+  readonly isRequired: boolean;
+  /** Characters at most. */
+  readonly max?: number | undefined;
+  readonly pattern?: string | undefined;
+  /** The values that may be chosen. */
+  readonly options?: readonly string[] | undefined;
+}
+
+export interface SnippetForm {
+  readonly id: string;
+  /** Where it is posted to. */
+  readonly endpoint: string;
+  readonly fields: readonly SnippetField[];
+  /** Name of the field that people do not see. */
+  readonly honeypot: string;
+}
+
+/** The code, with a line break at its end. */
+export function snippetOf(form: SnippetForm, style: Style): string {
+  const lines = linesOf(form, style);
+  return `${lines.join('\n')}\n`;
+}
+
+function linesOf(form: SnippetForm, style: Style): string[] {
+  switch (style) {
+    case 'html':
+      return formLines(form, { attributes: [], extra: [] });
+    case 'fetch':
+      return [
+        ...formLines(form, { attributes: [`id="${idOf(form)}"`], extra: ['<p role="status"></p>'] }),
+        ...fetchScript(idOf(form)),
+      ];
+    case 'formspree':
+      return [
+        '<div data-fs-success></div>',
+        '<div data-fs-error></div>',
+        ...formLines(form, { attributes: [`id="${idOf(form)}"`], extra: [], isFormspree: true }),
+        ...formspreeScript(form),
+      ];
+  }
+}
+
+interface Dress {
+  readonly attributes: readonly string[];
+  /** Behind the button. */
+  readonly extra: readonly string[];
+  /** With the marks by which the clients of Formspree find fields. */
+  readonly isFormspree?: boolean;
+}
+
+function formLines(form: SnippetForm, { attributes, extra, isFormspree = false }: Dress): string[] {
+  const { endpoint, fields, honeypot } = form;
+  const type = fields.some((field) => field.type === 'file') ? ['enctype="multipart/form-data"'] : [];
+  const start = ['<form', ...attributes, `action="${escaped(endpoint)}"`, 'method="post"', ...type].join(' ');
+  return [
+    `${start}>`,
+    ...fields.flatMap((field) => fieldLines(field, isFormspree)),
+    '  <!-- People do not see this field; who fills it in is no person. -->',
+    '  <div style="position: absolute; left: -9999px" aria-hidden="true">',
+    `    <label>Leave this empty <input name="${escaped(honeypot)}" tabindex="-1" autocomplete="off" /></label>`,
+    '  </div>',
+    `  <p><button type="submit"${isFormspree ? ' data-fs-submit-btn' : ''}>Send</button></p>`,
+    ...extra.map((line) => `  ${line}`),
+    '</form>',
+  ];
+}
+
+function fieldLines(field: SnippetField, isFormspree: boolean): string[] {
+  const error = isFormspree ? [`    <span data-fs-error="${escaped(field.name)}"></span>`] : [];
+  return [
+    '  <p>',
+    '    <label>',
+    `      ${escaped(field.label)}<br />`,
+    ...controlLines(field, isFormspree ? ['data-fs-field'] : []).map((line) => `      ${line}`),
+    '    </label>',
+    ...error,
+    '  </p>',
+  ];
+}
+
+/** Types whose inputs take a length and a pattern. */
+const MEASURED: ReadonlySet<string> = new Set(['text', 'email', 'url', 'tel']);
+
+function controlLines(field: SnippetField, marks: readonly string[]): string[] {
+  const { name, type, isRequired, max, pattern, options } = field;
+  const attributes = [`name="${escaped(name)}"`, ...(isRequired ? ['required'] : []), ...marks];
+  if (options !== undefined) {
+    const several = type === 'list' ? ['multiple'] : [];
+    // Else the first is chosen before anybody has looked.
+    const nothing = type === 'list' ? [] : ['  <option value=""></option>'];
+    const choices = options.map((option) => `  <option>${escaped(option)}</option>`);
+    return [`<select ${[...attributes, ...several].join(' ')}>`, ...nothing, ...choices, '</select>'];
+  }
+  const length = max === undefined || !MEASURED.has(type) ? [] : [`maxlength="${max}"`];
+  if (type === 'text' && pattern === undefined && isLong(field)) {
+    return [`<textarea ${[...attributes, ...length, 'rows="6"'].join(' ')}></textarea>`];
+  }
+  const shape = pattern === undefined || !MEASURED.has(type) ? [] : [`pattern="${escaped(pattern)}"`];
+  const kind = type === 'list' ? 'text' : type;
+  const several = type === 'file' ? ['multiple'] : [];
+  const given = [`type="${kind}"`, ...attributes, ...length, ...shape, ...several, ...fillings(name)];
+  return [`<input ${given.join(' ')} />`];
+}
+
+function isLong({ name, max }: SnippetField): boolean {
+  return max === undefined ? /message|comment|text|question|description/i.test(name) : max > 200;
+}
+
+/** What browsers fill in by themselves. */
+function fillings(name: string): string[] {
+  const known: Readonly<Record<string, string>> = {
+    name: 'name',
+    email: 'email',
+    phone: 'tel',
+    company: 'organization',
+  };
+  const filling = Object.hasOwn(known, name) ? known[name] : undefined;
+  return filling === undefined ? [] : [`autocomplete="${filling}"`];
+}
+
+function fetchScript(id: string): string[] {
+  return `<script type="module">
+  const form = document.getElementById('${id}');
+  const status = form.querySelector('[role=status]');
+  const button = form.querySelector('button');
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    status.textContent = 'Sending …';
+    try {
+      const response = await fetch(form.action, {
+        method: 'POST',
+        body: new FormData(form),
+        headers: { Accept: 'application/json' },
+      });
+      const answer = await response.json();
+      const faults = (answer.errors ?? []).map(({ message }) => message);
+      status.textContent = faults.length > 0 ? faults.join(' ') : answer.message;
+      if (answer.success) form.reset();
+    } catch {
+      status.textContent = 'It could not be sent. Please try again.';
+    }
+    button.disabled = false;
+  });
+</script>`.split('\n');
+}
+
+function formspreeScript(form: SnippetForm): string[] {
+  const path = new URL(form.endpoint).pathname;
+  const own = [`/f/${form.id}`, `/${encodeURI(form.id)}`].find((end) => path.endsWith(end)) ?? '';
+  const settings = { formElement: `#${idOf(form)}`, formId: form.id, origin: form.endpoint.slice(0, -own.length) };
+  return `<script>
+  window.formspree = window.formspree || function () { (formspree.q = formspree.q || []).push(arguments); };
+  formspree('initForm', ${JSON.stringify(settings).replaceAll('<', String.raw`\u003c`)});
+</script>
+<script src="https://unpkg.com/@formspree/ajax@1" defer></script>`.split('\n');
+}
+
+/** An id for the page that needs no escaping. */
+function idOf({ id }: SnippetForm): string {
+  return `form-${id.replaceAll(/[^\w-]+/g, '-')}`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+}

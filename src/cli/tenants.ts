@@ -1,0 +1,128 @@
+/** `postern tenants …`, `usage` and `billing`: for whoever runs the server. */
+import { z } from 'zod';
+import type { PageFlags, SpanFlags } from './commands/asking.ts';
+import { writeFacts, writePage, writeTable } from './list.ts';
+import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+
+const tenant = z.object({
+  id: z.string(),
+  name: z.string(),
+  email: z.string(),
+  plan: z.string(),
+  requests_per_hour: z.number().nullable(),
+  suspended: z.boolean(),
+  confirmed_at: z.string().nullable(),
+  created_at: z.string(),
+});
+const listing = z.object({ tenants: z.array(tenant), count: z.number(), next_cursor: z.string().nullable() });
+const made = z.object({ tenant, key: z.string() });
+const use = z.object({
+  requests: z.number(),
+  submissions: z.number(),
+  spam: z.number(),
+  delivered: z.number(),
+  bounced: z.number(),
+  forwarded: z.number(),
+});
+const used = z.object({ totals: use, tenants: z.array(use.extend({ tenant: z.string(), name: z.string() })) });
+const bill = z.object({
+  month: z.string(),
+  lines: z.array(
+    z.object({ tenant: z.string(), plan: z.string(), usage: use, amount: z.number(), currency: z.string() }),
+  ),
+});
+const USES = use.keyof().options;
+
+/** Lists the accounts: the operator's, then the others, newest first. Answers the exit code, as all of these do. */
+export function tenantsList(options: CommandOptions, page: PageFlags): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/tenants${queryOf(page)}`);
+    if (json) return writeJson(terminal, data);
+    const { tenants, ...where } = listing.parse(data);
+    const rows = tenants.map((row) => [row.id, stateOf(row), row.plan, shortTime(row.created_at), row.email, row.name]);
+    const headings = ['TENANT', 'STATE', 'PLAN', 'SINCE', 'ADDRESS', 'NAME'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'There are no tenants.' });
+  });
+}
+
+function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
+  if (suspended) return 'suspended';
+  return confirmed_at === null ? 'unconfirmed' : 'active';
+}
+
+function factsOf(row: z.output<typeof tenant>): [string, string][] {
+  const { id, name, email, plan, requests_per_hour: most } = row;
+  return [
+    ['tenant', id],
+    ['name', name],
+    ['address', email],
+    ['plan', most === null ? plan : `${plan}, with ${most} requests an hour`],
+    ['state', stateOf(row)],
+  ];
+}
+
+export interface NewTenant {
+  readonly name: string;
+  readonly email: string;
+  readonly plan?: string | undefined;
+}
+
+/** Makes one that needs no confirmation, and shows its first key, once. */
+export function tenantsCreate(options: CommandOptions, wanted: NewTenant): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.post('/admin/tenants', wanted);
+    if (json) return writeJson(terminal, data);
+    const { tenant: row, key } = made.parse(data);
+    writeFacts(terminal, [...factsOf(row), ['key', key]]);
+    terminal.complain('Keep the key now: it is not shown again.\n');
+  });
+}
+
+export interface TenantChange {
+  readonly plan?: string | undefined;
+  /** null: the plan's again. */
+  readonly requests_per_hour?: number | null | undefined;
+  readonly suspended?: boolean | undefined;
+}
+
+/** Changes its plan, its limit, or whether it is served. */
+export function tenantsChange(options: CommandOptions, id: string, change: TenantChange): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);
+    if (json) return writeJson(terminal, data);
+    writeFacts(terminal, factsOf(tenant.parse(data)));
+  });
+}
+
+/** Shows what the whole server did, and for whom. */
+export function usage(options: CommandOptions, span: SpanFlags): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/usage${queryOf(span)}`);
+    if (json) return writeJson(terminal, data);
+    const { totals, tenants } = used.parse(data);
+    const rows = [...tenants, { ...totals, tenant: 'in all', name: '' }];
+    writeTable(terminal, {
+      headings: ['TENANT', ...USES.map((name) => name.toUpperCase()), 'NAME'],
+      rows: rows.map((row) => [row.tenant, ...USES.map((name) => String(row[name])), row.name]),
+    });
+  });
+}
+
+/** Shows what each tenant owes for a month. */
+export function billing(options: CommandOptions, query: { readonly month?: string | undefined }): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/billing${queryOf(query)}`);
+    if (json) return writeJson(terminal, data);
+    const { month, lines } = bill.parse(data);
+    if (lines.length === 0) return terminal.complain(`Nobody owes anything for ${month}.\n`);
+    const rows = lines.map(({ tenant: id, plan, usage: { requests, submissions, delivered }, amount, currency }) => [
+      id,
+      plan,
+      String(requests),
+      String(submissions),
+      String(delivered),
+      `${amount} ${currency}`,
+    ]);
+    writeTable(terminal, { headings: ['TENANT', 'PLAN', 'REQUESTS', 'SUBMISSIONS', 'DELIVERED', 'AMOUNT'], rows });
+  });
+}

@@ -1,0 +1,92 @@
+/** The values of options: read here, so that a wrong one ends in a usage error that says what is expected. */
+import { InvalidArgumentError } from 'commander';
+import { parseAddress, parseDomain } from '../lib/addresses.ts';
+
+/** A reader of whole numbers from `least` to `most`. */
+export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  const range = most === Number.MAX_SAFE_INTEGER ? `of ${least} or more` : `from ${least} to ${most}`;
+  return (text) => {
+    const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= least && number <= most) return number;
+    throw new InvalidArgumentError(`It must be a whole number ${range}.`);
+  };
+}
+
+/** A date, such as 2026-01-31, or a time with its zone, as it was given. */
+export function dateOrTime(text: string): string {
+  const [, day, time] = /^(2\d{3}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+  if (day !== undefined && isDay(day) && (time === undefined || !Number.isNaN(Date.parse(text)))) return text;
+  throw new InvalidArgumentError('It must be a date such as 2026-01-31 or a time such as 2026-01-31T12:00:00Z.');
+}
+
+/** Date.parse takes the 30th of February for the 2nd of March. */
+function isDay(day: string): boolean {
+  const at = Date.parse(`${day}T00:00:00Z`);
+  return !Number.isNaN(at) && new Date(at).toISOString().startsWith(day);
+}
+
+/** The moment that a date (its beginning, UTC) or time is, as ISO 8601. */
+export function moment(text: string): string {
+  return new Date(dateOrTime(text)).toISOString();
+}
+
+/** A month, such as 2026-01. */
+export function month(text: string): string {
+  if (/^2\d{3}-(?:0[1-9]|1[0-2])$/.test(text)) return text;
+  throw new InvalidArgumentError('It must be a month such as 2026-01.');
+}
+
+/** A mail address in its normal form. */
+export function mailAddress(text: string): string {
+  const parsed = parseAddress(text.trim());
+  if (parsed !== undefined) return parsed.address;
+  throw new InvalidArgumentError('It must be a mail address such as you@example.com.');
+}
+
+/** A domain name in its normal form. */
+export function domainName(text: string): string {
+  const parsed = parseDomain(text.trim());
+  if (parsed !== undefined) return parsed;
+  throw new InvalidArgumentError('It must be a domain name such as example.com.');
+}
+
+/** An http or https address. */
+export function webAddress(text: string): string {
+  if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
+  throw new InvalidArgumentError('It must be an address such as https://example.com/hook.');
+}
+
+/** What the address of a server looks like. */
+export const SERVER_ADDRESS = 'It must be such as https://mail.example.net or unix:/run/postern/admin.sock.';
+
+/** Whether a text says where a server is: an http or https address, or that of a Unix socket. */
+export function isServerAddress(text: string): boolean {
+  return /^unix:./.test(text) || (/^https?:\/\//.test(text) && URL.canParse(text));
+}
+
+/** Where a server is. */
+export function serverAddress(text: string): string {
+  if (isServerAddress(text)) return text;
+  throw new InvalidArgumentError(SERVER_ADDRESS);
+}
+
+/** A reader of lists, `a,b`, which may be given more than once; `read` takes one of the entries. */
+export function listOf<Entry>(read: (text: string) => Entry): (text: string, before?: readonly Entry[]) => Entry[] {
+  return (text, before = []) => {
+    const entries = text
+      .split(',')
+      .map((entry) => entry.trim())
+      .filter((entry) => entry !== '');
+    if (entries.length === 0) throw new InvalidArgumentError('It must name at least one.');
+    return [...before, ...entries.map(read)];
+  };
+}
+
+/** A reader of one of these words. */
+export function oneOf<Word extends string>(words: readonly Word[]): (text: string) => Word {
+  return (text) => {
+    const word = words.find((each) => each === text);
+    if (word !== undefined) return word;
+    throw new InvalidArgumentError(`"${text}" is none of ${words.join(', ')}.`);
+  };
+}

@@ -1,0 +1,30 @@
+/** The figures for Prometheus, composed: those of the store, of HTTP, of mail, of the certificate. */
+import { createMetrics, type Metrics, type MetricsParts } from './http/metrics.ts';
+import type { CertificateKeeper } from './lib/certificate.ts';
+import type { SmtpTallies } from './smtp/tallies.ts';
+import { version } from './version.ts';
+
+export interface OpenMetrics extends Pick<MetricsParts, 'store' | 'clock' | 'log'> {
+  readonly certificate: CertificateKeeper | undefined;
+  readonly tallies: SmtpTallies;
+}
+
+export function openMetrics({ certificate, tallies, ...parts }: OpenMetrics): Metrics {
+  return createMetrics({
+    ...parts,
+    version: version(),
+    certificateEnds: () => certificate?.expiresAt(),
+    tallies: [
+      {
+        name: 'postern_smtp_connections_total',
+        help: 'Connections to the ports of mail, and those that were one too many.',
+        tally: tallies.connections,
+      },
+      {
+        name: 'postern_smtp_recipients_total',
+        help: 'Recipients of mail that came in, by what was said of them.',
+        tally: tallies.recipients,
+      },
+    ],
+  });
+}

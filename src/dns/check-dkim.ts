@@ -1,0 +1,80 @@
+/** A DKIM key in DNS (RFC 6376 §3.6.1), compared by meaning: what matters is that verifiers find our key there. */
+import type { Resolver } from './answers.ts';
+import { missing, unanswered, type Finding } from './finding.ts';
+import type { DomainRecord } from './records.ts';
+import { tagList, type Tags } from './tags.ts';
+
+/** The verdict on what stands at the selector. */
+export async function checkDkim(
+  { name, value }: Pick<DomainRecord, 'name' | 'value'>,
+  resolver: Pick<Resolver, 'txt' | 'lookup'>,
+): Promise<Finding> {
+  const answer = await resolver.txt(name);
+  if (answer.kind === 'failed') return unanswered(answer);
+  const found = answer.kind === 'found' ? answer.records : [];
+  const [only] = found;
+  const alias = await resolver.lookup(name, 'CNAME');
+  const target = alias.kind === 'found' ? alias.records[0] : undefined;
+  if (only === undefined) {
+    return target === undefined
+      ? missing('There is no such record yet.')
+      : missing(`The name is a CNAME to ${target}, and there is no key there.`, [`CNAME ${target}`]);
+  }
+  const wanted = tagList(value);
+  if (found.length > 1) {
+    // §3.6.2.2: undefined; verifiers take either, or none.
+    const others = found.filter((text) => differsFrom(wanted, tagList(text)) !== undefined);
+    return {
+      status: 'duplicate',
+      found,
+      problem: `Only one TXT record may stand under a selector.${surplus(found, others)}`,
+    };
+  }
+  const tags = tagList(only);
+  const problem = differsFrom(wanted, tags);
+  const through = target === undefined ? '' : ` (by its CNAME to ${target})`;
+  if (problem !== undefined) return { status: 'wrong', found, problem: problem + through };
+  const notes = [
+    ...(target === undefined ? [] : [`It is found through a CNAME to ${target}, which is fine.`]),
+    // §3.6.1
+    ...(listOf(tags, 't').includes('y') ? ['t=y says that DKIM is only being tested: take it out in the end.'] : []),
+  ];
+  return { status: 'ok', found, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
+}
+
+/** Which of the records to take out, `others` being those that are wrong. */
+function surplus(found: readonly string[], others: readonly string[]): string {
+  if (others.length === 0) return ' All of them have the right key: leave one.';
+  return others.length < found.length ? ` Take out: ${others.join(' | ')}` : '';
+}
+
+/** Why verifiers would not find the wanted key in this record. */
+function differsFrom(wanted: Tags | undefined, tags: Tags | undefined): string | undefined {
+  if (tags === undefined) return 'This is not a list of tags such as "v=DKIM1; k=rsa; p=…".';
+  const [first] = tags.keys();
+  if (tags.has('v') && (first !== 'v' || tags.get('v') !== 'DKIM1')) return 'It does not begin with v=DKIM1.';
+  const algorithm = wanted?.get('k') ?? 'rsa';
+  if ((tags.get('k') ?? 'rsa') !== algorithm) return `The key type k= is not ${algorithm}.`;
+  const key = bare(tags.get('p'));
+  if (key === undefined) return 'There is no key: p= is missing.';
+  if (key === '') return 'The key is revoked: p= is empty.';
+  if (key !== bare(wanted?.get('p'))) return otherKey(key, bare(wanted?.get('p')) ?? '');
+  if (tags.has('h') && !listOf(tags, 'h').includes('sha256')) return 'h= does not allow sha256.';
+  if (tags.has('s') && !listOf(tags, 's').some((service) => service === '*' || service === 'email')) {
+    return 's= does not allow email.';
+  }
+  return undefined;
+}
+
+/** Consoles that take 255 characters and no more cut the end off. */
+function otherKey(key: string, wanted: string): string {
+  return wanted.startsWith(key) ? 'The key p= is cut short.' : 'The key p= is another one.';
+}
+
+function bare(base64: string | undefined): string | undefined {
+  return base64?.replaceAll(/\s+/g, '');
+}
+
+function listOf(tags: Tags | undefined, name: string): string[] {
+  return (tags?.get(name) ?? '').split(':').map((item) => item.trim());
+}

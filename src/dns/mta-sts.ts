@@ -1,0 +1,90 @@
+/**
+ * MTA-STS (RFC 8461): a domain whose mail comes here may demand that it comes encrypted. The owner publishes a TXT record
+ * and points `mta-sts.<domain>` here; the policy itself is what this server answers there over HTTPS.
+ */
+import { createHash } from 'node:crypto';
+import { missing, unanswered, type Finding } from './finding.ts';
+import type { Resolver } from './answers.ts';
+import { tagList } from './tags.ts';
+
+/** A policy as it was fetched; `failed` where nothing can be said of it now. */
+export type FetchedPolicy =
+  | { readonly kind: 'answered'; readonly status: number; readonly text: string }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface PolicyWorld {
+  readonly hostname: string;
+  readonly fetchPolicy: (url: string) => Promise<FetchedPolicy>;
+}
+
+/** The policy of every domain whose mail comes to this host. A week, as receivers advise, for it binds senders so long. */
+export function policyText(hostname: string): string {
+  return ['version: STSv1', 'mode: enforce', `mx: ${hostname}`, 'max_age: 604800', ''].join('\r\n');
+}
+
+/** The TXT record that says that there is a policy, and which (§3.1). */
+export function policyRecord(hostname: string): string {
+  return `v=STSv1; id=${createHash('sha256').update(policyText(hostname)).digest('hex').slice(0, 16)}`;
+}
+
+/** §3.3 */
+export function policyUrl(domain: string): string {
+  return `https://mta-sts.${domain}/.well-known/mta-sts.txt`;
+}
+
+/** The verdict on the TXT records at `_mta-sts.<domain>`, and on the policy that senders find. */
+export async function checkMtaSts(domain: string, texts: readonly string[], world: PolicyWorld): Promise<Finding> {
+  const found = texts.filter((text) => /^v=STSv1\s*;/.test(text));
+  const [only] = found;
+  if (only === undefined) return missing('There is no MTA-STS policy.');
+  if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one MTA-STS record may stand there.' };
+  if (!/^[A-Za-z0-9]{1,32}$/.test(tagList(only)?.get('id') ?? '')) {
+    return { status: 'wrong', found, problem: 'id= is missing, or is not 1 to 32 letters and digits.' };
+  }
+  const url = policyUrl(domain);
+  const fetched = await world.fetchPolicy(url);
+  if (fetched.kind === 'failed') {
+    return { status: 'unknown', found, problem: `${url} could not be read: ${fetched.reason}` };
+  }
+  const problem = faultIn(fetched, world.hostname);
+  return problem === undefined ? { status: 'ok', found } : { status: 'wrong', found, problem: `${url} ${problem}` };
+}
+
+function faultIn({ status, text }: { status: number; text: string }, hostname: string): string | undefined {
+  if (status !== 200) return `answers ${status}, so that senders find no policy.`;
+  const lines = text.split(/\r?\n/).map((line) => line.split(/:\s*/, 2));
+  if (!lines.some(([name, value]) => name === 'version' && value?.trim() === 'STSv1')) return 'is not a policy.';
+  const [, ...parent] = hostname.split('.');
+  const names = new Set([hostname, `*.${parent.join('.')}`]);
+  const isNamed = lines.some(([name, value = '']) => name === 'mx' && names.has(value.trim().toLowerCase()));
+  return isNamed ? undefined : `does not name ${hostname}: no mail would come here.`;
+}
+
+/** The verdict on the name where senders look for the policy: it has to lead to this server. */
+export async function checkPolicyHost(
+  name: string,
+  addresses: readonly string[],
+  resolver: Pick<Resolver, 'addresses'>,
+): Promise<Finding> {
+  const answer = await resolver.addresses(name);
+  if (answer.kind === 'failed') return unanswered(answer);
+  if (answer.kind !== 'found') return missing('There is no such name.');
+  if (answer.records.some((address) => addresses.includes(address))) return { status: 'ok', found: answer.records };
+  return { status: 'wrong', found: answer.records, problem: 'It leads to another server.' };
+}
+
+/** The verdict on the TXT records at `_smtp._tls.<domain>` (RFC 8460 §3): any address for reports is the owner's choice. */
+export function checkTlsReporting(texts: readonly string[]): Finding {
+  const found = texts.filter((text) => /^v=TLSRPTv1\s*;/.test(text));
+  const [only] = found;
+  if (only === undefined) return missing('Nobody is told when mail cannot come encrypted.');
+  if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one such record may stand there.' };
+  const targets = (tagList(only)?.get('rua') ?? '').split(',').map((target) => target.trim());
+  const areTargets = targets.every((target) => /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/.test(target));
+  if (areTargets) return { status: 'ok', found };
+  return {
+    status: 'wrong',
+    found,
+    problem: 'rua= names no address for reports, such as mailto:postmaster@example.com.',
+  };
+}

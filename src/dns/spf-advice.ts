@@ -1,0 +1,97 @@
+/**
+ * The one SPF record that lets our mail pass: what stands there is kept and ours is added in front, so that it is found
+ * first and costs receivers least. A record by which we pass already, whichever of its includes says so, is left alone.
+ */
+import type { Answer } from './answers.ts';
+import { unanswered, type Finding } from './finding.ts';
+import { excessOf, judgeSpf, tenable } from './spf-judge.ts';
+import { isAll, spfRecords, termsOf, type SpfResolver } from './spf.ts';
+
+export interface SpfWorld {
+  readonly resolver: SpfResolver;
+  readonly hostname: string;
+  /** Of the host name. */
+  readonly hostAddresses: Answer<string>;
+  /** Where mail leaves from, as it is configured; empty: from the addresses of the host name. */
+  readonly publicIps: readonly string[];
+}
+
+/** The verdict on the TXT records `texts` of `domain`. */
+export async function adviseSpf(domain: string, texts: readonly string[], world: SpfWorld): Promise<Finding> {
+  const { hostname, hostAddresses, publicIps } = world;
+  const found = spfRecords(texts);
+  if (publicIps.length === 0 && hostAddresses.kind === 'failed') return { ...unanswered(hostAddresses), found };
+  const addresses = hostAddresses.kind === 'found' ? hostAddresses.records : [];
+  const ips = publicIps.length === 0 ? addresses : publicIps;
+  if (ips.length === 0) {
+    return { status: 'unknown', found, problem: `${hostname} has no address, so where mail comes from is not known.` };
+  }
+  const byAddress = ips.map((ip) => `${ip.includes(':') ? 'ip6' : 'ip4'}:${ip}`);
+  const byName = ips.every((ip) => addresses.includes(ip)) ? [`a:${hostname}`] : byAddress;
+  const [only] = found;
+  if (only === undefined) return missing(texts, byName);
+  const place = { domain, hostname, resolver: askedOnce(world.resolver) };
+  // §4.5: two records are a permanent error for every receiver.
+  const isOne = found.length === 1;
+  const verdict = isOne ? await judgeSpf(only, ips, place) : severalFound(found.length);
+  if (verdict.kind === 'right') return { status: 'ok', found };
+  if (verdict.kind === 'unsure') return { ...unanswered({ kind: 'failed', reason: verdict.reason }), found };
+  const kept = await tenable(found.flatMap(termsOf), place);
+  const others = kept.terms.filter((term) => ![...byName, ...byAddress].includes(bare(term)));
+  const named = merged(byName, others);
+  // Addresses cost no look-up, where the name would be one too many.
+  const value = (await excessOf(named, place)).length === 0 ? named : merged(byAddress, others);
+  const rest = (await excessOf(value, place)).length === 0 ? [] : ['Take out what no longer sends as this domain.'];
+  const problem = [...verdict.faults, ...kept.faults, ...rest].join(' ');
+  return { status: isOne ? 'wrong' : 'duplicate', found, value, problem };
+}
+
+function missing(texts: readonly string[], ours: readonly string[]): Finding {
+  const near = texts.find((text) => /^\W*(v\W*)?spf/i.test(text));
+  const problem = near === undefined ? 'There is no SPF record.' : `This does not count as an SPF record: ${near}`;
+  return { status: 'missing', found: [], value: merged(ours, ['~all']), problem };
+}
+
+function severalFound(count: number) {
+  return {
+    kind: 'wrong',
+    faults: [`There are ${count} SPF records where one may stand; this is all of them in one.`],
+  } as const;
+}
+
+/** One record of our terms and those of others, each once; it ends as the first of several did. */
+function merged(ours: readonly string[], others: readonly string[]): string {
+  const ends = others.filter((term) => isAll(term) || /^redirect=/i.test(term));
+  const middle = others.filter((term) => !ends.includes(term));
+  // Beside `all` a redirect means nothing (§6.1).
+  const end = ends.find(isAll) ?? ends[0];
+  const ending = end === undefined ? [] : [end.replace(/^\+?all$/i, '~all')];
+  return ['v=spf1', ...new Set([...ours, ...middle]), ...ending].join(' ');
+}
+
+/** Without qualifier and CIDR lengths that leave one address, in lower case. */
+function bare(term: string): string {
+  return term
+    .toLowerCase()
+    .replace(/^[-+~?]/, '')
+    .replace(/(\/32)?(\/\/?128)?$/, '');
+}
+
+/** One record is evaluated many times. */
+function askedOnce(resolver: SpfResolver): SpfResolver {
+  function once<T>(ask: (name: string) => Promise<T>): (name: string) => Promise<T> {
+    const asked = new Map<string, Promise<T>>();
+    return (name) => {
+      const answer = asked.get(name) ?? ask(name);
+      asked.set(name, answer);
+      return answer;
+    };
+  }
+  const types = {
+    A: once((name) => resolver.lookup(name, 'A')),
+    AAAA: once((name) => resolver.lookup(name, 'AAAA')),
+    CNAME: once((name) => resolver.lookup(name, 'CNAME')),
+    PTR: once((name) => resolver.lookup(name, 'PTR')),
+  };
+  return { txt: once(resolver.txt), mx: once(resolver.mx), lookup: (name, type) => types[type](name) };
+}

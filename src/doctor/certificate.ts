@@ -1,0 +1,36 @@
+/** The certificate that senders see: it is of this host, and it does not end soon. */
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { ServerConfig } from '../config/schema.ts';
+import { isoTime, type Clock } from '../lib/clock.ts';
+import { messageOf } from '../lib/errors.ts';
+import { check, type Check } from './check.ts';
+
+const DAY = 86_400_000;
+/** Whoever renews by machine does it earlier. */
+const SOON = 14 * DAY;
+
+export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Check[]> {
+  const name = 'certificate';
+  if (tls.files === null) {
+    const advice = 'Name a certificate in tls.files: mail is taken in clear text, and some senders refuse that.';
+    return [check(name, { status: 'warning', found: 'there is none', advice })];
+  }
+  const { cert } = tls.files;
+  let certificate: X509Certificate;
+  try {
+    certificate = new X509Certificate(cert.startsWith('-----BEGIN ') ? cert : await readFile(cert));
+  } catch (error) {
+    return [check(name, { status: 'failed', found: messageOf(error), advice: 'See tls.files.cert.' })];
+  }
+  const until = Date.parse(certificate.validTo);
+  const found = `${certificate.subject.replaceAll('\n', ', ')}, until ${isoTime(until).slice(0, 10)}`;
+  const left = until - clock.now();
+  if (left <= 0) return [check(name, { status: 'failed', found: `${found}: it has expired`, advice: 'Renew it.' })];
+  if (certificate.checkHost(server.hostname) === undefined) {
+    const advice = `Have one made that names ${server.hostname}: senders with MTA-STS refuse this one.`;
+    return [check(name, { status: 'warning', found: `${found}, not for ${server.hostname}`, advice })];
+  }
+  const advice = `It ends in ${Math.floor(left / DAY)} days: see whether its renewal works.`;
+  return [check(name, { status: left < SOON ? 'warning' : 'ok', found, advice })];
+}

@@ -1,0 +1,124 @@
+/** What the daemon stands on: clock, disk, database, queue, resolver, domains, configuration. */
+import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { checkServer } from '../config/checks.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import { isoTime, type Clock } from '../lib/clock.ts';
+import { messageOf } from '../lib/errors.ts';
+import { allDomains } from '../store/domains.ts';
+import { newestEventAt } from '../store/events.ts';
+import { readFigures } from '../store/figures.ts';
+import { probeStore } from '../store/probe.ts';
+import type { Store } from '../store/store.ts';
+import { check, type Check } from './check.ts';
+
+export interface Machine {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+  readonly snapshot: () => Snapshot;
+  /** What keeps the queue from moving, in words; undefined while it moves. */
+  readonly queueProblem: () => string | undefined;
+  /** Undefined where the database is a server's. */
+  readonly databaseFile: string | undefined;
+}
+
+const MINUTE = 60_000;
+/** Due work that nobody takes for so long is a fault of ours, not of its destination. */
+const LONG_DUE = 10 * MINUTE;
+const MOST_NAMED = 10;
+
+/** It is not behind what was written down before. Mail that is dated wrongly counts as spam. */
+export async function checkClock({ clock, store }: Machine): Promise<Check[]> {
+  const now = clock.now();
+  const newest = (await newestEventAt(store)) ?? 0;
+  const found = isoTime(now);
+  if (newest <= now + MINUTE) return [check('clock', { status: 'ok', found })];
+  const advice = 'Set the clock, and keep it right with NTP (apt install systemd-timesyncd).';
+  return [
+    check('clock', { status: 'failed', found: `${found}, but something happened at ${isoTime(newest)}`, advice }),
+  ];
+}
+
+/** The file system of the database has room. */
+export async function checkDisk({ databaseFile, snapshot }: Machine): Promise<Check[]> {
+  if (databaseFile === undefined) return [];
+  const folder = dirname(databaseFile);
+  const { bavail, blocks, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const least = snapshot().server.limits.free_disk;
+  const found = `${inGigabytes(free)} of ${inGigabytes(blocks * bsize)} free under ${folder}`;
+  const status = free < least ? 'failed' : free < 4 * least ? 'warning' : 'ok';
+  const advice = `Below limits.free_disk (${inGigabytes(least)}) nothing is accepted: make room, or shorten retention.`;
+  return [check('disk', { status, found, advice })];
+}
+
+/** It takes a real write. */
+export async function checkDatabase({ store }: Machine): Promise<Check[]> {
+  try {
+    await probeStore(store);
+    return [check('database', { status: 'ok', found: `${store.dialect} takes writes` })];
+  } catch (error) {
+    const advice = 'Nothing is accepted meanwhile. See the log, the disk, and the rights of the file.';
+    return [check('database', { status: 'failed', found: messageOf(error), advice })];
+  }
+}
+
+/** What is due leaves. */
+export async function checkQueue({ store, clock, queueProblem }: Machine): Promise<Check[]> {
+  const now = clock.now();
+  const { deliveries, dueSince, paused, held } = await readFigures(store, now);
+  const waiting = deliveries.filter(({ state }) => state === 'queued' || state === 'deferred');
+  const count = waiting.reduce((sum, each) => sum + each.count, 0);
+  const late = dueSince === null ? 0 : now - dueSince;
+  const found = `${count} deliveries wait, due work for ${Math.round(late / 1000)} s; ${paused} destinations paused, ${held} held`;
+  const problem = queueProblem();
+  if (problem !== undefined) {
+    return [
+      check('queue', { status: 'failed', found: problem, advice: 'See the log; postern queue list shows what waits.' }),
+    ];
+  }
+  if (late > LONG_DUE) {
+    const advice = 'More comes in than leaves: see postern queue list, delivery.concurrency, and the machine’s load.';
+    return [check('queue', { status: 'failed', found, advice })];
+  }
+  const advice = 'postern queue release lets mail to a destination go on.';
+  return [check('queue', { status: held > 0 ? 'warning' : 'ok', found, advice })];
+}
+
+/** A question that any resolver can answer (RFC 6761 §6.5: example.com is always there). */
+export async function checkResolver({ resolver, snapshot }: Machine): Promise<Check[]> {
+  const { servers } = snapshot().server.dns;
+  const where = servers.length === 0 ? 'the system’s resolver' : servers.join(', ');
+  const answer = await resolver.mx('example.com');
+  if (answer.kind !== 'failed') return [check('resolver', { status: 'ok', found: `${where} answers` })];
+  const advice = 'Nothing is delivered or verified without DNS: name resolvers that answer in dns.servers.';
+  return [check('resolver', { status: 'failed', found: `${where}: ${answer.reason}`, advice })];
+}
+
+/** Those whose records have broken. */
+export async function checkDomains({ store, snapshot }: Machine): Promise<Check[]> {
+  const { claims } = snapshot();
+  const names = new Set([...claims.values()].map(({ name }) => name));
+  const rows = (await allDomains(store)).filter(({ name, project }) => names.has(name) && project !== '');
+  const broken = rows.filter(({ status }) => status === 'degraded' || status === 'failed');
+  const verified = rows.filter(({ status }) => status === 'verified').length;
+  const named = broken.slice(0, MOST_NAMED).map(({ name, status }) => `${name} is ${status}`);
+  const found = [`${verified} of ${rows.length} verified`, ...named].join(', ');
+  const advice = 'postern domains status shows what their DNS lacks; mail of failed ones is held.';
+  return [check('domains', { status: broken.length === 0 ? 'ok' : 'warning', found, advice })];
+}
+
+/** What a reload refused or put off, and what the limits contradict. */
+export function checkConfiguration({ snapshot }: Machine): Promise<Check[]> {
+  const { problems, server } = snapshot();
+  const found = [...problems, ...checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`)];
+  const advice = 'The last good configuration is in force. postern config check names file and line.';
+  if (found.length === 0) return Promise.resolve([check('configuration', { status: 'ok', found: 'is in force' })]);
+  return Promise.resolve(found.map((each) => check('configuration', { status: 'warning', found: each, advice })));
+}
+
+function inGigabytes(bytes: number): string {
+  return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+}

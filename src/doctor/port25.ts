@@ -1,0 +1,76 @@
+/** Whether mail can leave: a session with a mail server elsewhere, opened as for a delivery. Many providers close port 25. */
+import type { ServerConfig } from '../config/schema.ts';
+import { isPublicAddress } from '../dns/networks.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { Clock } from '../lib/clock.ts';
+import { findRoute, type Way } from '../queue/route.ts';
+import { openSession } from '../queue/session.ts';
+import { TIMEOUTS } from '../queue/timeouts.ts';
+import { check, type Check } from './check.ts';
+
+export interface WayOut {
+  readonly resolver: Resolver;
+  readonly clock: Clock;
+  readonly config: ServerConfig;
+}
+
+interface Tried {
+  readonly opened: boolean;
+  readonly words: string;
+}
+
+/** Large, unlike each other, and known to everybody. */
+const WELL_KNOWN = ['gmail.com', 'outlook.com', 'yahoo.com'];
+const STEP_MS = 8000;
+const PATIENCE = { ...TIMEOUTS, connect: STEP_MS, greeting: STEP_MS, command: STEP_MS, tls: STEP_MS };
+
+/** Tries `target` (`host` or `host:port`), else the smarthost, else the MX hosts of well-known domains. */
+export async function checkPort25(out: WayOut, target: string | undefined): Promise<Check[]> {
+  const { relay } = out.config.delivery;
+  const [first = ''] = WELL_KNOWN;
+  const destinations = target !== undefined ? [target] : relay === null ? WELL_KNOWN : [first];
+  const tried = await Promise.all(destinations.map((destination) => attempt(destination, out, target)));
+  const opened = tried.find((each) => each.opened);
+  if (opened !== undefined) return [check('port_25', { status: 'ok', found: opened.words })];
+  const advice =
+    relay === null
+      ? 'Ask the provider of this machine to open port 25 out, or name a smarthost in delivery.relay.'
+      : 'See whether delivery.relay names the right host, port and password.';
+  return [check('port_25', { status: 'failed', found: tried.map(({ words }) => words).join('; '), advice })];
+}
+
+async function attempt(destination: string, out: WayOut, target: string | undefined): Promise<Tried> {
+  const config = target === undefined ? out.config : routedTo(target, out.config);
+  const route = await findRoute(destination, { ...out, config, ownAddresses: () => false, random: Math.random });
+  if (route.kind !== 'way') return { opened: false, words: `${destination}: ${route.reply}` };
+  const [host] = route.way.hosts;
+  // The operator's own routes may lead anywhere, what a request names may not.
+  const isGuarded = target !== undefined && !config.delivery.allow_private_networks;
+  const address = host?.addresses.find((each) => !isGuarded || isPublicAddress(each));
+  if (host === undefined || address === undefined) {
+    return { opened: false, words: `${destination} is on a private network (delivery.allow_private_networks)` };
+  }
+  return open(route.way, { host: host.name, address }, out);
+}
+
+function routedTo(target: string, config: ServerConfig): ServerConfig {
+  const { delivery } = config;
+  const value = /^(\[.*\]|[^:]*):\d+$/.test(target) ? target : `${target}:${delivery.port}`;
+  return { ...config, delivery: { ...delivery, routes: { [target]: value } } };
+}
+
+async function open(way: Way, target: { host: string; address: string }, { clock, config }: WayOut): Promise<Tried> {
+  const opened = await openSession(target, {
+    way,
+    hostname: config.server.hostname,
+    timeouts: PATIENCE,
+    pressed: () => false,
+    monotonic: () => clock.monotonic(),
+    brokenTls: new Set(),
+    onWire: () => undefined,
+  });
+  const place = `${target.host} (${target.address}), port ${way.port}`;
+  if (opened.kind === 'failed') return { opened: false, words: `${place}: ${opened.reply}` };
+  opened.session.wire.quit();
+  return { opened: true, words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
+}

@@ -1,0 +1,33 @@
+/** What would happen, step by step: to a post to a form, to mail that comes in for an address, to mail that goes to one. */
+import { findFormById } from '../forms/find.ts';
+import { parseFormId } from '../forms/form-id.ts';
+import { parseAddress } from '../lib/addresses.ts';
+import { formSteps } from './form.ts';
+import { inboundSteps } from './inbound.ts';
+import { outboundSteps } from './outbound.ts';
+import type { ExplainParts } from './parts.ts';
+import type { Explanation } from './steps.ts';
+
+/** Explains an address or a form (`example.com/contact`, `c/x/y`, `frm_…`); undefined for what is neither. */
+export type Explain = (what: string) => Promise<Explanation | undefined>;
+
+/** The function that explains. */
+export function createExplain(given: ExplainParts): Explain {
+  return async (what) => {
+    // As DNS stands now, not as it was remembered.
+    const parts = { ...given, resolver: given.resolver.fresh() };
+    const snapshot = parts.snapshot();
+    const id = parseFormId(what);
+    const form = id && (await findFormById(id, snapshot, parts.store));
+    if (form !== undefined) return { what, kind: 'form', steps: await formSteps(form, parts) };
+    if (what.toLowerCase() === 'postmaster') return { what, kind: 'inbound', steps: await inboundSteps(what, parts) };
+    const address = parseAddress(what);
+    if (address === undefined) return undefined;
+    const { domain } = address;
+    const isOurs =
+      domain === snapshot.server.server.hostname || snapshot.domains.has(domain) || snapshot.unavailable.has(domain);
+    return isOurs
+      ? { what, kind: 'inbound', steps: await inboundSteps(what, parts) }
+      : { what, kind: 'outbound', steps: await outboundSteps({ address: address.address, mail: undefined }, parts) };
+  };
+}

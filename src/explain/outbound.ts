@@ -1,0 +1,162 @@
+/** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
+import { parseAddress } from '../lib/addresses.ts';
+import { isoTime } from '../lib/clock.ts';
+import { findRoute, routeRule, tlsPolicy, type Route, type Way } from '../queue/route.ts';
+import { HEEDS_SUPPRESSION } from '../queue/worker.ts';
+import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/attempts.ts';
+import { findDestination } from '../store/destinations.ts';
+import { findSuppression, suppressionsOf } from '../store/suppressions.ts';
+import type { MessageKind, SuppressionRow } from '../store/tables.ts';
+import type { ExplainParts } from './parts.ts';
+import { passes, stops, warns, type Step } from './steps.ts';
+
+const SHOWN_ATTEMPTS = 5;
+
+export interface Recipient {
+  readonly address: string;
+  /** Whose mail of which kind; undefined: anybody's. */
+  readonly mail: { readonly tenant: string; readonly kind: MessageKind } | undefined;
+}
+
+/** The steps of mail to one recipient, from the suppression list to the last attempts. */
+export async function outboundSteps({ address, mail }: Recipient, parts: ExplainParts): Promise<Step[]> {
+  const destination = parseAddress(address)?.domain;
+  if (destination === undefined)
+    return [stops('route', `${address} is not an address`, 'it cannot be read in one way')];
+  const attempts = await attemptsOf(address, destination, parts);
+  const route = await findRoute(destination, {
+    resolver: parts.resolver,
+    config: parts.snapshot().server,
+    ownAddresses: (ip) => parts.snapshot().server.server.public_ips.includes(ip),
+    random: parts.random,
+    door: parts.door,
+  });
+  const steps = [
+    mail === undefined ? await anybodysSuppression(address, parts) : await suppressionStep(address, mail, parts),
+    await destinationStep(destination, parts),
+    routeStep(destination, route, parts),
+    ...(route.kind === 'way' ? [tlsStep(route.way, attempts)] : []),
+    attemptsStep(address, attempts),
+  ];
+  return steps.map((step) => ({ ...step, about: address }));
+}
+
+async function suppressionStep(
+  address: string,
+  { tenant, kind }: { readonly tenant: string; readonly kind: MessageKind },
+  { store }: ExplainParts,
+): Promise<Step> {
+  const entry = await findSuppression(store, tenant, address);
+  if (entry === undefined) return passes('suppression', 'not on the suppression list', 'nothing is known against it');
+  const found = describe(entry);
+  return HEEDS_SUPPRESSION[kind]
+    ? stops('suppression', found, 'mail of this kind is not sent to addresses on the list')
+    : warns('suppression', found, 'mail to the owner of a form is sent all the same');
+}
+
+async function anybodysSuppression(address: string, { store }: ExplainParts): Promise<Step> {
+  const entries = await suppressionsOf(store, address);
+  if (entries.length === 0) return passes('suppression', 'on no suppression list', 'nothing is known against it');
+  return warns(
+    'suppression',
+    entries.map(describe).join('; '),
+    'these accounts send it nothing but notifications of their own forms',
+  );
+}
+
+function describe({ tenant, reason, created_at }: SuppressionRow): string {
+  return `on the suppression list of ${tenant} since ${isoTime(created_at)} (${reason})`;
+}
+
+async function destinationStep(destination: string, { store, clock }: ExplainParts): Promise<Step> {
+  const row = await findDestination(store, destination);
+  if (row === undefined) return passes('destination', `nothing was ever sent to ${destination}`, 'it is not known yet');
+  if (row.held === 1) {
+    return stops(
+      'destination',
+      `mail to ${destination} is held`,
+      `the operator holds it: \`queue release ${destination}\` ends that`,
+    );
+  }
+  const error = row.last_error ?? 'it could not be reached';
+  if (row.paused_until !== null && row.paused_until > clock.now()) {
+    return warns(
+      'destination',
+      `mail to ${destination} waits until ${isoTime(row.paused_until)}`,
+      `${row.failures} connection failures in a row, the last: ${error}`,
+    );
+  }
+  if (row.failures > 0)
+    return warns('destination', `${destination} is tried again`, `its last connection failed: ${error}`);
+  return passes('destination', `${destination} is open`, 'it is neither held nor paused');
+}
+
+function routeStep(destination: string, route: Route, { snapshot }: ExplainParts): Step {
+  const rule = routeRule(destination, snapshot().server);
+  const because = {
+    routes: `delivery.routes names it for ${destination}`,
+    relay: 'delivery.relay takes all mail',
+    mx: `the MX records of ${destination}, or its own address where it has none`,
+  }[rule.by];
+  switch (route.kind) {
+    case 'permanent':
+      return stops('route', `refused at once: ${route.reply}`, because);
+    case 'temporary':
+      return warns('route', `no way for now, tried again later: ${route.reply}`, because);
+    case 'way': {
+      if (rule.by === 'mx' && route.way.hosts.some(({ name }) => name === snapshot().server.server.hostname)) {
+        return passes(
+          'route',
+          'in by our own door, which knows what becomes of it',
+          `the mail hosts of ${destination} are this server`,
+        );
+      }
+      const hosts = route.way.hosts.map(({ name, addresses }) => `${name} [${addresses.join(', ')}]`);
+      return passes('route', `${hosts.join(', then ')}, port ${route.way.port}`, because);
+    }
+  }
+}
+
+function tlsStep(way: Way, attempts: readonly RecentAttempt[]): Step {
+  const policies = way.hosts.flatMap(({ addresses }) => addresses.map((address) => tlsPolicy(way, address)));
+  const required = policies.some((policy) => policy.required);
+  const verified = policies.some((policy) => policy.verified);
+  const last = attempts.find(({ outcome, host }) => outcome === 'delivered' && host !== null);
+  const seen = last === undefined ? 'nothing was delivered there lately' : `last seen: ${last.tls ?? 'clear text'}`;
+  const wanted = required
+    ? `TLS is required${verified ? ', with a certificate that is the host’s' : ''}`
+    : 'TLS where the host offers it, with any certificate; else clear text';
+  return passes(
+    'tls',
+    `${wanted} (${seen})`,
+    way.tls === 'implicit'
+      ? 'the smarthost speaks TLS from the first byte'
+      : required
+        ? 'a password is said'
+        : 'RFC 7435: no policy asks for more',
+  );
+}
+
+/** To the address itself; where there are none, to others of its destination. */
+async function attemptsOf(address: string, destination: string, { store }: ExplainParts): Promise<RecentAttempt[]> {
+  const own = await recentAttemptsTo(store, address, SHOWN_ATTEMPTS);
+  return own.length > 0 ? own : recentAttemptsAt(store, destination, SHOWN_ATTEMPTS);
+}
+
+function attemptsStep(address: string, attempts: readonly RecentAttempt[]): Step {
+  const [last] = attempts;
+  if (last === undefined) return passes('attempts', 'none lately', 'nothing was sent there');
+  const isOwn = last.recipient.toLowerCase() === address.toLowerCase();
+  const found = attempts
+    .map(
+      ({ at, outcome, host, reply, message }) =>
+        `${isoTime(at)} ${outcome}${host === null ? '' : ` at ${host}`}: ${reply} (${message})`,
+    )
+    .join('\n');
+  const because = isOwn
+    ? 'the last attempts to this address'
+    : 'the last attempts to other addresses of the destination';
+  return last.outcome === 'delivered' || last.outcome === 'captured'
+    ? passes('attempts', found, because)
+    : warns('attempts', found, because);
+}

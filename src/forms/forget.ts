@@ -1,0 +1,67 @@
+/**
+ * Forgets submissions with their files and mail when they are as old as their form, else the server, says: never while
+ * mail about them waits or a webhook has not been told. Their counts stay.
+ */
+import { keptSince, type Retention } from '../config/scalars.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { inRounds, portions } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
+import { firstId } from '../lib/ids.ts';
+import { oldSubmissions, removeOldSubmissions, shelfAfter, type Shelf } from '../store/submission-retention.ts';
+import type { Store } from '../store/store.ts';
+import { findFormOf } from './find.ts';
+
+export interface ForgetParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+}
+
+/** A form, and behind which of its submissions to go on. */
+interface Place extends Shelf {
+  readonly after: string;
+}
+
+const MINUTE = 60_000;
+/** What reached nobody, spam included, is kept so long at least: somebody may release it, or have it sent once more. */
+const UNREACHED = 7 * 86_400_000;
+const STEPS = 100;
+/** So many submissions, or so many bytes, go in one commit, so that what is accepted meanwhile waits for milliseconds. */
+const BATCH = 200;
+const MOST_BYTES = 16 * 1024 * 1024;
+/** After every id. */
+const END = '~';
+
+/** A job to run every few seconds. */
+export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): () => Promise<void> {
+  async function step({ after, ...shelf }: Place): Promise<Place | undefined> {
+    const current = after === END ? await shelfAfter(store, shelf) : shelf;
+    if (current === undefined) return undefined;
+    const keep = await retentionOf(current, snapshot(), store);
+    if (keep === undefined) return { ...current, after: END };
+    const now = clock.now();
+    const since = keptSince(keep, now);
+    const found = await oldSubmissions(store, {
+      ...current,
+      after: after === END ? '' : after,
+      before: firstId('sub', since),
+      unreached: firstId('sub', Math.min(since, now - UNREACHED)),
+      limit: BATCH,
+    });
+    for (const part of portions(found, ({ bytes }) => bytes, MOST_BYTES)) await store.write(removeOldSubmissions(part));
+    return { ...current, after: found.length === BATCH ? (found.at(-1)?.id ?? END) : END };
+  }
+
+  return inRounds({ clock, every: MINUTE, steps: STEPS, start: { tenant: '', form: '', after: END }, step });
+}
+
+/** For how long submissions of a form are kept; undefined where that stands in a file that cannot be read just now. */
+async function retentionOf(
+  { tenant, form: id }: Shelf,
+  snapshot: Snapshot,
+  store: Store,
+): Promise<Retention | undefined> {
+  const form = await findFormOf({ tenant, id }, snapshot, store);
+  if (form === undefined && snapshot.unavailable.has(id.slice(0, id.lastIndexOf('/')))) return undefined;
+  return form?.config.retention ?? snapshot.server.retention.submissions;
+}

@@ -1,0 +1,23 @@
+/** What an API key may do, by name: the daemon decides by these, the command line offers them. */
+export const PERMISSIONS = [
+  'forms.read',
+  'forms.write',
+  'domains.read',
+  'domains.write',
+  'collections.read',
+  'collections.write',
+  'analytics.read',
+  'projects.read',
+  'projects.write',
+  'email.send',
+  'keys.read',
+  'keys.write',
+  'admin',
+] as const;
+
+export type Permission = (typeof PERMISSIONS)[number];
+
+/** Names that stand for all of their kind. */
+export const COARSE = ['forms', 'domains', 'collections', 'analytics', 'projects', 'keys'] as const;
+
+export type PermissionName = Permission | (typeof COARSE)[number];

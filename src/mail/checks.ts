@@ -1,0 +1,135 @@
+/**
+ * The checks of one message by mailauth, and the two header lines that tell of them. Its parts are called one by one,
+ * not its `authenticate`: that loads its BIMI validator, three times as much code as the rest, goes through the header
+ * byte by byte, and reads the body of a message that nobody has signed.
+ */
+import { isIP } from 'node:net';
+import type { ARCResult, DKIMResult, DMARCResult, SPFResult } from 'mailauth';
+import { arc as checkArc } from 'mailauth/lib/arc/index.js';
+import { DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier.js';
+import { evaluateDmarc } from 'mailauth/lib/dmarc/verify.js';
+import { spf as checkSpf } from 'mailauth/lib/spf/index.js';
+import { parseDomain } from '../lib/addresses.ts';
+import type { Ask } from './lookups.ts';
+import { Outcomes } from './outcomes.ts';
+import type { DkimVerdict } from './verdicts.ts';
+
+export interface Message {
+  /** Its header lines, one character a byte, without the empty line. */
+  readonly header: string;
+  /** From the empty line on; read where it makes a difference. */
+  readonly rest: AsyncIterable<Uint8Array>;
+}
+
+/** Where it came from, as in authenticate.ts. */
+export interface Connection {
+  readonly ip: string;
+  readonly helo: string;
+  readonly sender: string;
+  readonly mta: string;
+  readonly ask: Ask;
+  readonly isOwn: boolean;
+  readonly memory: Memory;
+}
+
+/** What was found of senders and of authors, for messages to come. */
+export interface Memory {
+  readonly spf: Outcomes<SPFResult>;
+  readonly dmarc: Outcomes<DmarcOutcome>;
+}
+
+type DmarcOutcome = Awaited<ReturnType<typeof evaluateDmarc>>;
+
+export interface Checked {
+  /** Undefined for our own mail: there is no client. */
+  readonly spf: SPFResult | undefined;
+  /** One for each signature that could be read. */
+  readonly dkim: readonly DkimVerdict[];
+  /** False where the author cannot be told. */
+  readonly dmarc: DMARCResult | false;
+  readonly arc: ARCResult;
+  /** The authors' addresses. */
+  readonly authors: readonly string[];
+  /** `Received-SPF` (but for our own mail) and `Authentication-Results`, each line with its CRLF. */
+  readonly headers: string;
+}
+
+export function createMemory(): Memory {
+  return { spf: new Outcomes(), dmarc: new Outcomes() };
+}
+
+const EMPTY_LINE = 2;
+/** Of the lines that tell of the checks, as far as what they tell has blanks. */
+const LINE = 120;
+
+/** Rejects only where the rest cannot be read. */
+export async function check(message: Message, connection: Connection): Promise<Checked> {
+  const { mta, ask: resolver, isOwn, memory } = connection;
+  const { headerFrom: authors, fromFields, results, arc: chain } = await readSignatures(message, resolver);
+  const spf = isOwn ? undefined : await checkClient(connection);
+  const arc = await checkArc(chain, { resolver });
+  const author = { headerFrom: authors, fromFields, spfDomains: spf?.status.result === 'pass' ? [spf.domain] : [] };
+  const passed = results.filter(({ status }) => status.result === 'pass');
+  const dkimDomains = passed.map(({ signingDomain: domain, status }) => ({ domain, ...status }));
+  // All that DMARC looks at; the rest of a signature is another one in each message.
+  const signers = dkimDomains.map(({ domain, underSized }) => [domain, underSized]);
+  const { response: dmarc, dkimAligned: aligned } = await memory.dmarc.of(
+    JSON.stringify([author, signers, arc.status.result]),
+    resolver,
+    (resolver) => evaluateDmarc({ ...author, dkimDomains, arcResult: arc, resolver }),
+  );
+  const infos = [...results, spf, arc, dmarc].flatMap((found) => (found ? (found.info ?? []) : []));
+  const dkim = results.flatMap((result) => verdictOf(result, dmarc, aligned) ?? []);
+  // RFC 8601 §2.7.4
+  const told = [mta, ...(isOwn ? ['auth=pass'] : []), ...infos.map(folded)].join(';\r\n ');
+  const lines = [...(spf === undefined ? [] : [spf.header]), `Authentication-Results: ${told}`];
+  return { spf, dkim, dmarc, arc, authors, headers: lines.map((line) => `${line}\r\n`).join('') };
+}
+
+function checkClient({ ip, helo, sender, mta, ask, memory }: Connection): Promise<SPFResult> {
+  const client = { ip, helo: isIP(helo || ip) === 0 ? helo : `[${helo || ip}]`, sender, mta };
+  return memory.spf.of(JSON.stringify(client), ask, (resolver) => checkSpf({ ...client, resolver }));
+}
+
+/** DKIM, and what there is of ARC. */
+async function readSignatures({ header, rest }: Message, resolver: Ask): Promise<DkimVerifier> {
+  const verifier = new DkimVerifier({ resolver, rejectRsaSha1: true });
+  await verifier.emitHeaders(Buffer.from(header, 'latin1'));
+  if (verifier.bodyHashes.size > 0) {
+    let skip = EMPTY_LINE;
+    for await (const { buffer, byteOffset, byteLength } of rest) {
+      const from = Math.min(skip, byteLength);
+      skip -= from;
+      await verifier.nextChunk(Buffer.from(buffer, byteOffset + from, byteLength - from));
+    }
+  }
+  await verifier.finalChunk();
+  return verifier;
+}
+
+/** Whether a signature that passes is the author's is for DMARC to say; of one that fails, what would have been. */
+function verdictOf(
+  { signingDomain, selector = '', status }: DKIMResult,
+  dmarc: DMARCResult | false,
+  passing: ReadonlySet<string> | undefined,
+): DkimVerdict | undefined {
+  if (signingDomain === undefined) return undefined;
+  const { result } = status;
+  const name = parseDomain(signingDomain) ?? '';
+  let aligned = typeof status.aligned === 'string' && status.aligned !== '';
+  if (dmarc !== false && passing !== undefined) {
+    if (result === 'pass') aligned = passing.has(name);
+    else if (dmarc.alignment.dkim.strict) aligned &&= name === parseDomain(dmarc.status.header?.from ?? '');
+  }
+  return { domain: signingDomain.toLowerCase(), selector, result, aligned };
+}
+
+/** Broken at blanks, never so that a line is blank. */
+function folded(text: string): string {
+  let line = 0;
+  return text.replaceAll(/[ \t]*[^ \t]+/g, (word) => {
+    const breaks = line > 0 && line + word.length > LINE && /^[ \t]/.test(word);
+    line = (breaks ? 0 : line) + word.length;
+    return breaks ? `\r\n${word}` : word;
+  });
+}

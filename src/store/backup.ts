@@ -1,0 +1,138 @@
+/**
+ * Backups of a SQLite database, one at a time: a verified copy beside it, there until it was fetched once, or until nobody
+ * asks for it any more. What an ended process left is removed before the next one and at the start.
+ */
+import { createReadStream } from 'node:fs';
+import { rm, statfs, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { copySqlite } from './sqlite-copy.ts';
+import type { CopyNews, VerifiedCopy } from './sqlite-copy-news.ts';
+
+export type BackupState = { readonly kind: 'none' } | CopyNews | ({ readonly kind: 'fetching' } & VerifiedCopy);
+
+/** Why none is begun. */
+export type NoBackup =
+  | { readonly kind: 'not-sqlite' }
+  | { readonly kind: 'running' }
+  /** Bytes. */
+  | { readonly kind: 'no-room'; readonly needed: number; readonly free: number };
+
+export interface Backups {
+  /** Begins one; undefined where that is done. */
+  begin(): Promise<NoBackup | undefined>;
+  /** How it goes; asking keeps it. */
+  state(): BackupState;
+  /** The bytes of the verified copy, which is gone when they were read, or reading them ended; undefined where there is none. */
+  fetch(): (VerifiedCopy & { readonly stream: AsyncIterable<Uint8Array> }) | undefined;
+  /** Gives up what there is. */
+  drop(): Promise<void>;
+}
+
+export interface BackupOptions {
+  /** Of the database; undefined where it is a server's. */
+  readonly path: string | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Bytes of disk that stay free. */
+  readonly reserve: () => number;
+}
+
+/** Whoever wants the copy asks more often. */
+const PATIENCE_MS = 60_000;
+const LOOK_EVERY_MS = 5000;
+
+export async function openBackups({ path, clock, log, reserve }: BackupOptions): Promise<Backups> {
+  const copy = `${path ?? ''}.backup`;
+  let state: BackupState = { kind: 'none' };
+  let stop: (() => Promise<void>) | undefined;
+  let askedAt = 0;
+  let running = new AbortController();
+  if (path !== undefined) await clean();
+
+  async function clean(): Promise<void> {
+    for (const end of ['', '-journal', '-wal', '-shm']) await rm(`${copy}${end}`, { force: true });
+  }
+
+  async function drop(): Promise<void> {
+    running.abort();
+    state = { kind: 'none' };
+    await stop?.();
+    if (path !== undefined) await clean();
+  }
+
+  function hear(news: CopyNews): void {
+    state = news;
+    if (news.kind === 'failed') log.error('backup.failed', { reason: news.reason });
+    if (news.kind === 'verified') log.info('backup.verified', { size: news.size, rows: news.rows });
+  }
+
+  /** Ends what nobody asks for any more. */
+  async function watch({ signal }: AbortController): Promise<void> {
+    while (!signal.aborted) {
+      await clock.sleep(LOOK_EVERY_MS, signal);
+      if (signal.aborted || state.kind === 'fetching' || clock.monotonic() - askedAt < PATIENCE_MS) continue;
+      log.warn('backup.abandoned');
+      await drop();
+    }
+  }
+
+  async function roomFor(from: string): Promise<NoBackup | undefined> {
+    const { bavail, bsize } = await statfs(dirname(from));
+    const needed = (await stat(from)).size + reserve();
+    const free = bavail * bsize;
+    return free < needed ? { kind: 'no-room', needed, free } : undefined;
+  }
+
+  async function* bytes(verified: VerifiedCopy): AsyncGenerator<Uint8Array> {
+    if (state.kind !== 'verified') throw new Error('the backup is fetched by somebody else, or given up');
+    state = { ...verified, kind: 'fetching' };
+    try {
+      for await (const piece of createReadStream(copy)) yield piece;
+    } finally {
+      await drop();
+    }
+  }
+
+  return {
+    async begin() {
+      if (path === undefined) return { kind: 'not-sqlite' };
+      if (state.kind !== 'none' && state.kind !== 'failed') return { kind: 'running' };
+      const begun: BackupState = { kind: 'copying', done: 0, total: 0 };
+      state = begun;
+      try {
+        await stop?.();
+        await clean();
+        const refused = await roomFor(path);
+        if (refused !== undefined) {
+          state = { kind: 'none' };
+          return refused;
+        }
+        // Given up meanwhile.
+        if (state !== begun) return undefined;
+        stop = copySqlite({ from: path, to: copy, onNews: hear });
+      } catch (error) {
+        state = { kind: 'none' };
+        throw error;
+      }
+      askedAt = clock.monotonic();
+      // That of one that failed watches on until then.
+      running.abort();
+      running = new AbortController();
+      watch(running).catch((error: unknown) => log.error('backup.not_removed', errorFields(error)));
+      return undefined;
+    },
+    state() {
+      askedAt = clock.monotonic();
+      return state;
+    },
+    fetch() {
+      if (state.kind !== 'verified') return undefined;
+      const { size, sha256, rows } = state;
+      return { size, sha256, rows, stream: bytes({ size, sha256, rows }) };
+    },
+    drop,
+  };
+}

@@ -1,0 +1,283 @@
+/** `signup` and `auth …`, against the HTTP server and its Unix socket. */
+import { once } from 'node:events';
+import { mkdir, readFile, stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startHttp, type TestHttp } from '../harness/http.ts';
+import { testKey } from '../harness/keys.ts';
+import { person, type Person } from './cli-world.ts';
+
+const FULL =
+  'forms.read forms.write domains.read domains.write collections.read collections.write analytics.read projects.read projects.write email.send keys.read keys.write';
+
+interface Kept {
+  readonly url: string;
+  readonly key: string;
+}
+
+async function credentials({ read }: Person): Promise<Kept> {
+  return JSON.parse(await read('.config/postern/credentials.json')) as Kept;
+}
+
+/** Somebody with a key of a new account. */
+async function member(settings: Parameters<typeof testKey>[1] = {}): Promise<Person & { http: TestHttp; key: string }> {
+  const http = await startHttp();
+  const { value, id } = await testKey(http.store, settings);
+  return { ...(await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value })), http, key: id };
+}
+
+describe('signup', () => {
+  test('over the socket makes an account whose key works at once, and remembers it', async () => {
+    const http = await startHttp();
+    const ana = await person();
+    const made = await ana.say([
+      'signup',
+      '--url',
+      `unix:${http.socket}`,
+      '--name',
+      'Ana',
+      '--email',
+      'ana@inbox.test',
+    ]);
+    expect(made).toMatchObject({ code: 0, err: '' });
+    const { url, key } = await credentials(ana);
+    expect(url).toBe(`unix:${http.socket}`);
+    expect(made.out).toMatch(/^Account ten_\w+ on unix:/);
+    expect(made.out).not.toContain(key);
+    expect(made.out).not.toContain('link');
+    expect((await stat(join(ana.folder, '.config/postern/credentials.json'))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(ana.folder, '.config/postern'))).mode & 0o777).toBe(0o700);
+
+    const { code, out } = await ana.say(['auth', 'status', '--debug', '--json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({
+      tenant: { name: 'Ana' },
+      rate_limits: { requests_per_hour: { limit: 100 } },
+      debug: {
+        server: url,
+        server_from: expect.stringMatching(/credentials\.json$/),
+        clock_ahead_s: expect.any(Number),
+      },
+    });
+  });
+
+  test('over the network says that the key waits for the mailed link', async () => {
+    const http = await startHttp({ server: { signup: 'open' } });
+    const ana = await person();
+    const { code, out } = await ana.say(['signup', '--url', `${http.base}/`], {
+      answers: ['', 'Ana', 'no address', 'ana@inbox.test'],
+    });
+    expect([code, out]).toEqual([
+      0,
+      expect.stringContaining('once you have opened the link that is on its way to ana@inbox.test'),
+    ]);
+    expect((await credentials(ana)).url).toBe(http.base);
+    const status = await ana.say(['auth', 'status']);
+    expect([status.code, status.err]).toEqual([1, expect.stringContaining('follow the link that was mailed')]);
+  });
+
+  test('asks for the server where nothing names one', async () => {
+    const http = await startHttp({ server: { signup: 'open' } });
+    const ana = await person({ POSTERN_CONFIG: '/nowhere/server.yml' });
+    const answers = ['nonsense', http.base, 'Ana', 'ana@inbox.test'];
+    const { code, err } = await ana.say(['signup'], { answers });
+    expect([code, err]).toEqual([0, expect.stringContaining('It must be such as https://mail.example.net or unix:')]);
+    expect((await credentials(ana)).url).toBe(http.base);
+  });
+
+  test('replaces no credentials unasked', async () => {
+    const http = await startHttp();
+    const ana = await person();
+    const args = ['signup', '--url', `unix:${http.socket}`, '--name', 'Ana', '--email', 'ana@inbox.test'];
+    await ana.say(args);
+    const { key } = await credentials(ana);
+    expect(await ana.say(args)).toMatchObject({ code: 2, err: expect.stringContaining('--force replaces it') });
+    expect((await credentials(ana)).key).toBe(key);
+    expect(await ana.say([...args, '--force', '--json'])).toMatchObject({ code: 0 });
+    expect((await credentials(ana)).key).not.toBe(key);
+  });
+
+  test('shows the key where it cannot be kept, and what goes before it where it can', async () => {
+    const http = await startHttp();
+    const args = ['signup', '--url', `unix:${http.socket}`, '--name', 'Ana', '--email', 'ana@inbox.test'];
+    const ana = await person();
+    await mkdir(join(ana.folder, '.config/postern/credentials.json.new'), { recursive: true });
+    expect(await ana.say(args)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/EISDIR.*The account is made; keep its key yourself: svc_sk_live_\w+\n$/),
+    });
+    const bo = await person({ POSTERN_API_KEY: 'svc_sk_live_x' });
+    expect((await bo.say(args)).out).toContain('POSTERN_API_KEY is set, which goes before it.\n');
+  });
+
+  test('where it cannot be done says what to do instead', async () => {
+    const http = await startHttp();
+    const ana = await person();
+    const who = ['--name', 'Ana', '--email', 'ana@inbox.test'];
+    const said = [
+      await ana.say(['signup', '--url', http.base, ...who]),
+      await ana.say(['signup', '--url', http.base]),
+      await ana.say(['signup', '--url', http.base, '--name', 'Ana', '--email', 'ana']),
+      await ana.say(['signup', '--url', 'http://127.0.0.1:1', ...who]),
+    ];
+    expect(said.map(({ code, err }) => [code, err])).toEqual([
+      [1, expect.stringContaining('On the server itself postern signup works')],
+      [2, expect.stringContaining('--name is missing')],
+      [2, expect.stringContaining('must be a mail address')],
+      [3, expect.stringContaining('is the daemon running?')],
+    ]);
+    await expect(readFile(join(ana.folder, '.config/postern/credentials.json'))).rejects.toThrow('ENOENT');
+  });
+});
+
+describe('auth status', () => {
+  test('shows the key, its restrictions and what its limits leave', async () => {
+    const ana = await member({
+      name: 'Shop',
+      permissions: ['forms'],
+      restrictions: { rate_limit: 50, domain_restrictions: ['example.com'] },
+    });
+    const { code, out } = await ana.say(['auth', 'status', '--debug']);
+    expect(code).toBe(0);
+    for (const line of [
+      /^account +Tenant \(ten_\w+\), plan free$/m,
+      /^key +Shop \(key_\w+\), svc_rk_….{4}, live$/m,
+      /^permissions +forms\.read, forms\.write$/m,
+      /^for +example\.com$/m,
+      /^an hour +50 requests$/m,
+      /^this hour +\d+ of 50 requests left, more from 20.*Z$/m,
+      /^server +http:.* \(\$POSTERN_URL\)$/m,
+      /^key from +\$POSTERN_API_KEY$/m,
+      /^versions +server 0\.0\.0, here 0\.0\.0 on Node v/m,
+      /^its clock +as here$/m,
+    ])
+      expect(out).toMatch(line);
+  });
+
+  test('of the operator needs no key', async () => {
+    const http = await startHttp();
+    const ana = await person({ POSTERN_URL: `unix:${http.socket}` });
+    expect(await ana.say(['auth', 'status'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('none: the operator'),
+    });
+  });
+
+  test('without a server or key says how to name one', async () => {
+    const ana = await person({ POSTERN_CONFIG: '/nowhere/server.yml' });
+    expect(await ana.say(['auth', 'status'])).toMatchObject({ code: 2, err: expect.stringContaining('which server?') });
+    expect(await ana.say(['auth', 'status', '--url', 'http://127.0.0.1:1'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(
+        'set POSTERN_API_KEY, or make an account with postern signup --url http://127.0.0.1:1',
+      ),
+    });
+    await ana.write('.config/postern/credentials.json', '{}');
+    expect(await ana.say(['auth', 'status'])).toMatchObject({
+      code: 78,
+      err: expect.stringContaining('Mend or remove it'),
+    });
+  });
+});
+
+describe('keys', () => {
+  test('are made with what is asked for, listed, shown and revoked', async () => {
+    const ana = await member();
+    const flags =
+      '--permissions forms,email.send --rate-limit 500 --burst-limit 20 --ip 192.0.2.1,2001:db8::/32 --domain example.com --expires 2999-01-01 --environment test';
+    const made = await ana.say(['auth', 'create-key', '--name', 'Shop', ...flags.split(' ')]);
+    expect(made).toMatchObject({ code: 0, err: 'Keep the key now: it is not shown again.\n' });
+    const [, value = '', id = ''] = /^key +(\S+)\nid +(\S+)$/m.exec(made.out) ?? [];
+    expect(made.out).toMatch(/^until +2999-01-01T00:00:00Z$/m);
+    const used = await person({ POSTERN_URL: ana.http.base, POSTERN_API_KEY: value });
+    expect(await used.say(['auth', 'status'])).toMatchObject({ code: 1, err: expect.stringContaining('address') });
+    const shown = JSON.parse((await ana.say(['auth', 'permissions', '--key-id', id, '--json'])).out) as object;
+    expect(shown).toEqual({
+      id,
+      permissions: ['forms.read', 'forms.write', 'email.send'],
+      restrictions: {
+        ip_whitelist: ['192.0.2.1', '2001:db8::/32'],
+        domain_restrictions: ['example.com'],
+        rate_limit: 500,
+        burst_limit: 20,
+        expires_at: '2999-01-01T00:00:00.000Z',
+      },
+    });
+    expect((await ana.say(['auth', 'permissions', '--key-id', id])).out).toBe('forms.read\nforms.write\nemail.send\n');
+    const { out } = await ana.say(['auth', 'list-keys']);
+    expect(out.split('\n').map((line) => line.split('\t'))).toEqual([
+      [id, 'Shop', expect.stringMatching(/^svc_rk_…/), 'active', '-', 'forms.read forms.write email.send'],
+      [ana.key, 'Test', expect.stringMatching(/^svc_sk_live_…/), 'active', expect.anything(), FULL],
+      [''],
+    ]);
+
+    expect(await ana.say(['auth', 'revoke-key', id])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('add --yes'),
+    });
+    expect(await ana.say(['auth', 'revoke-key', id], { answers: ['n'] })).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^Revoke key_\w+ \(Shop\)\?.*\[y\/N\] Nothing was changed\.\n$/),
+    });
+    expect(await ana.say(['auth', 'revoke-key', id], { answers: ['y'] })).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^key_\w+ was revoked 2\S+Z\n$/),
+    });
+    expect(await ana.say(['auth', 'revoke-key', id])).toMatchObject({ code: 0 });
+    expect((await ana.say(['auth', 'list-keys'], { width: 300 })).out).toMatch(/Shop +svc_rk_….{4} +revoked/);
+  });
+
+  test('that have asked too often are told when they may again', async () => {
+    const ana = await member({ restrictions: { rate_limit: 1 } });
+    expect((await ana.say(['auth', 'list-keys'])).code).toBe(0);
+    expect(await ana.say(['auth', 'list-keys'])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^Too many requests\..*\nIt takes more in \d+ s\.\n$/),
+    });
+  });
+
+  test('that cannot be made are refused before or by the daemon', async () => {
+    const ana = await member({ permissions: ['keys', 'forms'] });
+    const said = [
+      await ana.say(['auth', 'create-key', '--name', 'x', '--permissions', 'froms']),
+      await ana.say(['auth', 'create-key', '--name', 'x', '--permissions', 'forms', '--rate-limit', 'many']),
+      await ana.say(['auth', 'create-key', '--name', 'x']),
+      await ana.say(['auth', 'create-key', '--name', 'x', '--permissions', 'email.send']),
+      await ana.say(['auth', 'permissions', '--key-id', 'key_x']),
+      await ana.say(['auth', 'create-key', '--name', 'x', '--permissions', 'forms', '--ip', 'here']),
+    ];
+    expect(said.map(({ code, err }) => [code, err])).toEqual([
+      [2, expect.stringContaining('"froms" is none of forms, domains')],
+      [2, expect.stringContaining('a whole number of 1 or more')],
+      [2, expect.stringContaining("required option '--permissions <list>'")],
+      [1, expect.stringContaining('postern auth status shows what this key may do')],
+      [1, 'There is no key key_x.\n'],
+      [1, expect.stringContaining('restrictions.ip_whitelist')],
+    ]);
+  });
+});
+
+test.each([
+  ['{"api_keys": 7}', 1, /answers otherwise than this version of postern expects.*\n.*api_keys/s],
+  ['<p>hello</p>', 3, /answered 200 and not as Postern does: is it there/],
+  ['<p>nothing here</p>', 3, /answered 404 and not as Postern does/, 404],
+  ['', 3, /leads on to https:\/\/elsewhere\.test\/: ask there/, 301],
+  ['{"error": "There is nothing at this address.", "code": "NOT_FOUND"}', 1, /is that path right\?/, 404],
+  ['{"api_keys": [], "count": "\u009b1m"}', 0, /^$/],
+] as const)('an answer such as %s is no crash', async (body, code, words, status?: number) => {
+  const server = createServer((_, response) => {
+    response.writeHead(status ?? 200, status === 301 ? { Location: 'https://elsewhere.test/' } : {}).end(body);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const ana = await person({ POSTERN_URL: `http://127.0.0.1:${port}/path`, POSTERN_API_KEY: 'x' });
+  const args = ['auth', 'list-keys', ...(code === 0 ? ['--json'] : [])];
+  const said = await ana.say(args);
+  expect(said).toMatchObject({ code, err: expect.stringMatching(words) });
+  // A terminal takes U+009B for the beginning of a command.
+  expect(said.out).not.toContain('\u009b');
+  expect(said.out === '' || JSON.parse(said.out).count === '\u009b1m').toBe(true);
+});

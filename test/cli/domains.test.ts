@@ -1,0 +1,168 @@
+import { describe, expect, test } from 'vitest';
+import { cliWorld, HTML, YAML, type CliWorld } from './cli-world.ts';
+import type { TestKeySettings } from '../harness/keys.ts';
+
+async function shop(key: TestKeySettings = {}, yaml = YAML): Promise<CliWorld> {
+  const world = await cliWorld(key);
+  await world.write('postern.yml', yaml);
+  await world.write('templates/mine.html', HTML);
+  expect((await world.say(['push', '--yes'])).code).toBe(0);
+  return world;
+}
+
+interface Shown {
+  readonly status: string;
+  readonly records: readonly { purpose: string; name: string; value: string; status: string }[];
+}
+
+describe('domains setup', () => {
+  test('prints every record in rows that can be copied, with what stands there today', async () => {
+    const world = await shop();
+    const { records } = JSON.parse((await world.say(['domains', 'setup', 'shop.test', '--json'])).out) as Shown;
+    const [ownership, dkim] = records;
+    world.dns.set([
+      ...world.publicZone,
+      { name: 'shop.test', type: 'TXT', value: 'v=spf1 ip4:192.0.2.9 -all' },
+      { name: '_dmarc.shop.test', type: 'TXT', value: 'v=DMARC1; p=reject' },
+      { name: 'postern._domainkey.shop.test', type: 'TXT', value: 'v=DKIM1; p=' },
+    ]);
+    const { code, out } = await world.say(['domains', 'setup', 'Shop.Test']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^shop\.test is pending: 0 of 2 required records stand \(looked at \S+Z\)\.\n/);
+    expect(out).toContain(`
+Ownership is missing
+  There is no such record yet.
+  type   TXT
+  name   _postern   (in full _postern.shop.test)
+  value  ${ownership?.value}
+  TTL    3600
+`);
+    expect(out).toMatch(/DKIM key is not right\n {2}\S.*revoked.*\n {2}found {2}v=DKIM1; p=\n/);
+    expect(out).toContain(`  value  ${dkim?.value}\n`);
+    expect(out).toMatch(
+      /SPF \(advised\) is not right\n[^]*found {2}v=spf1 ip4:192\.0\.2\.9 -all\n[^]*name {3}@ {3}\(in full shop\.test\)\n/,
+    );
+    expect(out).toMatch(/value {2}v=spf1 .*ip4:192\.0\.2\.9.* -all\n/);
+    expect(out).toContain('DMARC (advised) stands  _dmarc.shop.test\n');
+    expect(out).toContain('then: postern domains verify shop.test --wait\n');
+  });
+
+  test('--zone prints what a name server reads, but nothing that stands', async () => {
+    const world = await shop();
+    await world.publish('shop.test');
+    const { out } = await world.say(['domains', 'setup', 'shop.test', '--zone']);
+    const lines = out.split('\n').filter((line) => line !== '' && !line.startsWith(';'));
+    expect(lines).toEqual([
+      expect.stringMatching(/^shop\.test\. 3600 IN TXT "v=spf1 /),
+      expect.stringMatching(/^_dmarc\.shop\.test\. 3600 IN TXT "v=DMARC1;/),
+    ]);
+    expect(out).toMatch(/^; postern\._domainkey\.shop\.test\. 3600 IN TXT "v=DKIM1;[^"]{240,}" "[^"]+"$/m);
+  });
+
+  test('of a domain that is not there says what comes first', async () => {
+    const world = await shop();
+    const { code, err } = await world.say(['domains', 'setup', 'other.test']);
+    expect(code).toBe(1);
+    expect(err).toBe(
+      'There is no domain other.test in this account. Declare it in postern.yml and postern push, or add it: postern domains add other.test --project <project>.\n',
+    );
+    expect(await world.say(['domains', 'setup', 'no domain'])).toMatchObject({ code: 2 });
+  });
+
+  test('shows what was found last to a key that may only read', async () => {
+    const world = await cliWorld({ permissions: ['projects', 'domains.read'] });
+    await world.write('postern.yml', YAML);
+    await world.write('templates/mine.html', HTML);
+    await world.say(['push', '--yes']);
+    const { code, out } = await world.say(['domains', 'setup', 'shop.test']);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^shop\.test is pending: 0 of 2/)]);
+    expect(await world.say(['domains', 'verify', 'shop.test'])).toMatchObject({ code: 1, out: '' });
+  });
+});
+
+describe('domains verify', () => {
+  test('ends with 1 and says which record is not right, with 0 once all stand', async () => {
+    const world = await shop();
+    const before = await world.say(['domains', 'verify', 'shop.test']);
+    expect(before.code).toBe(1);
+    expect(before.out).toContain('\n  Ownership _postern.shop.test is missing: There is no such record yet.\n');
+    expect(before.out).toContain('\n  advised: SPF shop.test is missing');
+    expect(before.out).toContain('postern domains setup shop.test shows what to publish.\n');
+    await world.publish('shop.test');
+    const after = await world.say(['domains', 'verify', 'shop.test']);
+    expect([after.code, after.out]).toEqual([
+      0,
+      expect.stringMatching(/^shop\.test is verified: 2 of 2 required records stand/),
+    ]);
+    world.dns.set([...world.publicZone]);
+    const broken = await world.say(['domains', 'verify', 'shop.test', '--json']);
+    expect([broken.code, JSON.parse(broken.out)]).toEqual([1, expect.objectContaining({ status: 'degraded' })]);
+  });
+
+  test.each([['--wait'], ['--timeout', '300']])('%s looks until they stand', async (...flags) => {
+    const world = await shop();
+    const waiting = world.say(['domains', 'verify', 'shop.test', ...flags]);
+    await world.publish('shop.test');
+    expect(await waiting).toMatchObject({ code: 0, out: expect.stringContaining('shop.test is verified') });
+  });
+
+  test('--wait ends when patience does', async () => {
+    const world = await shop();
+    const { code, out } = await world.say(['domains', 'verify', 'shop.test', '--wait', '--timeout', '1']);
+    expect([code, out]).toEqual([1, expect.stringContaining('shop.test is pending')]);
+    expect(await world.say(['domains', 'verify', 'shop.test', '--wait', '--timeout', '0'])).toMatchObject({ code: 2 });
+  });
+});
+
+describe('domains', () => {
+  test('status shows a line for each, or all of one', async () => {
+    const world = await cliWorld();
+    expect((await world.say(['domains', 'status'])).out).toContain('There is no domain yet');
+    await world.write('postern.yml', YAML.replace('domains:\n', 'domains:\n  other.test: {}\n'));
+    await world.write('templates/mine.html', HTML);
+    await world.say(['push', '--yes']);
+    const { out } = await world.say(['domains', 'status'], { width: 100 });
+    expect(out).toMatch(
+      /^DOMAIN +STATUS +PROJECT +RECORDS +LOOKED AT\nother\.test +pending +shop +0 of \d +\S+\nshop\.test +pending/,
+    );
+    expect((await world.say(['domains', 'status', 'shop.test'])).out).toContain('Ownership is ');
+    expect(JSON.parse((await world.say(['domains', 'status', '--json'])).out)).toMatchObject({ count: 2 });
+    expect(await world.say(['domains', 'status', 'none.test'])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('Declare it in postern.yml'),
+    });
+  });
+
+  test('are added to a project of the API, and removed', async () => {
+    const world = await cliWorld();
+    const made = await fetch(`${world.url}/projects`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${world.env['POSTERN_API_KEY']}`, 'Content-Type': 'application/json' },
+      body: '{"name":"Api"}',
+    });
+    expect(made.status).toBe(200);
+    expect(await world.say(['domains', 'add', 'new.test'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--project'),
+    });
+    const { out } = await world.say(['domains', 'add', 'New.test', '--project', 'api']);
+    expect(out).toBe(
+      'new.test is pending in api. postern domains setup new.test shows the DNS records that it needs.\n',
+    );
+    expect(await world.say(['domains', 'add', 'new.test', '--project', 'none'])).toMatchObject({ code: 1 });
+    expect(await world.say(['domains', 'remove', 'new.test'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--yes'),
+    });
+    expect((await world.say(['domains', 'remove', 'new.test'], { answers: ['y'] })).out).toContain('out of service');
+    expect((await world.say(['domains', 'remove', 'new.test', '--yes'])).code).toBe(1);
+  });
+
+  test('of a configuration are removed there', async () => {
+    const world = await shop();
+    expect(await world.say(['domains', 'remove', 'shop.test', '--yes'])).toMatchObject({
+      code: 1,
+      err: 'shop.test stands in the configuration of shop: take it out there.\n',
+    });
+  });
+});

@@ -1,0 +1,216 @@
+import { describe, expect, test } from 'vitest';
+import { planLines } from '../../src/cli/plan-words.ts';
+import { diffConfig, writtenProject } from '../../src/config/diff.ts';
+import { parseProject } from '../../src/config/parse.ts';
+import { NO_SECRETS } from '../../src/config/secrets.ts';
+
+const HEAD = 'project: { name: Shop, slug: shop }\n';
+
+function written(yaml: string): ReturnType<typeof writtenProject> {
+  const result = parseProject(yaml, 'postern.yml', { files: {}, env: NO_SECRETS });
+  if (!('ok' in result)) throw new Error(JSON.stringify(result.errors));
+  return writtenProject(result.ok);
+}
+
+/** What a push of `after` in place of `before` is said to do; the changes as they come over the wire. */
+function plan(before: string | undefined, after: string): string[] {
+  const later = written(HEAD + after);
+  const changes = diffConfig(before === undefined ? {} : written(HEAD + before), later);
+  const sent = changes.map(({ op, keys, from = null, to = null }) => ({ op, keys, from, to }));
+  return planLines(sent, later).map(({ sign, text }) => `${sign} ${text}`);
+}
+
+test('a new project is told thing by thing', () => {
+  const yaml = `
+settings: { rate_limit: 5 }
+domains:
+  example.com:
+    forwarding: { a@example.com: x@example.org, '*@example.com': y@example.org }
+    forms:
+      contact: { to: owner@example.org }
+      jobs: {}
+collections: { partners: { forms: { signup: { email: [p@example.org, q@example.org] } } } }
+webhooks: [{ url: https://hook.example/a }]
+templates: { mine: { text: Hello } }
+`;
+  expect(plan(undefined, yaml)).toEqual([
+    '+ the project Shop is new',
+    '+ domain example.com is new: its forms and its mail wait until its DNS records stand',
+    '+ 2 addresses of example.com forward from now on: a@example.com, *@example.com',
+    '+ form example.com/contact is new: POST /example.com/contact, which mails owner@example.org',
+    '+ form example.com/jobs is new: POST /example.com/jobs',
+    '+ collection partners is new',
+    '+ form c/partners/signup is new: POST /c/partners/signup, which mails p@example.org, q@example.org',
+    '+ events are posted to https://hook.example/a',
+    '+ template mine is new',
+  ]);
+});
+
+test('nothing new has nothing to be told', () => {
+  expect(plan('domains: { example.com: {} }', 'domains: { example.com: {} }')).toEqual([]);
+});
+
+describe('a form', () => {
+  const form = (keys: string): string =>
+    `domains: { example.com: { forms: { contact: { to: a@example.org, ${keys} } } } }`;
+  test.each([
+    ['name: Write', 'name: Contact', 'is called Contact (now Write)'],
+    ['', 'rateLimit: 5', 'rate limit 60 → 5 submissions an hour from one address'],
+    ['spam_protection: { rate_limit: 9 }', 'rateLimit: 5', 'rate limit 9 → 5 submissions an hour from one address'],
+    ['rateLimit: 5', 'spam_protection: { rate_limit: 9 }', 'rate limit 5 → 9 submissions an hour from one address'],
+    ['replies: true', 'replies: false', 'answers no longer go to the visitor'],
+    ['', 'replyTo: b@example.org', 'other answers go to b@example.org'],
+    ['required: [name]', 'required: [email]', 'demands email, no longer demands name'],
+    ['required: [name, email]', 'required: [email, name]', 'another order: email, name'],
+    ['', 'allowed_origins: [https://a.example]', 'takes posts from pages of https://a.example'],
+    ['webhooks: [https://a.example]', '', 'no longer posts to https://a.example'],
+    ['', 'spam_protection: { level: strict }', 'takes more for spam (strict)'],
+    ['spam_protection: { content_filter: false }', '', 'judges what is written'],
+    [
+      'spam_protection: { honeypot: url }',
+      'spam_protection: { honeypot: web }',
+      'the honeypot is web (now url), which its page has to follow',
+    ],
+    ['', 'acknowledgment: {}', 'thanks the visitor by mail'],
+    ['acknowledgment: {}', 'acknowledgment: { enabled: false }', 'no longer thanks the visitor by mail'],
+    ['uploads: {}', '', 'no longer takes files'],
+    ['', 'redirect: https://a.example/thanks', 'sends visitors on to https://a.example/thanks'],
+    ['', 'subject: Hello, thank_you: Fine', 'subject not set → Hello; thank_you not set → Fine'],
+    ['', 'uploads: { max_size: 5MiB }', 'takes files'],
+    ['uploads: { max_size: 5MiB }', 'uploads: { max_size: 1MiB }', 'uploads.max_size 5MiB → 1MiB'],
+  ])('%s, then %s: %s', (before, after, words) => {
+    expect(plan(form(before), form(after))).toEqual([`~ form example.com/contact: ${words}`]);
+  });
+
+  test('has another recipient, or none of its own', () => {
+    const none = 'domains: { example.com: { forms: { contact: {} } } }';
+    expect(plan(form(''), none)).toEqual([
+      '~ form example.com/contact: mails whom forwarding names, else the owner (now a@example.org)',
+    ]);
+    expect(plan(none, form(''))).toEqual(['~ form example.com/contact: mails a@example.org']);
+  });
+
+  test('comes and goes', () => {
+    const other = 'domains: { example.com: { forms: { jobs: { to: a@example.org } } } }';
+    expect(plan(form(''), other)).toEqual([
+      '- form example.com/contact is gone: posts to it are answered 404',
+      '+ form example.com/jobs is new: POST /example.com/jobs, which mails a@example.org',
+    ]);
+  });
+});
+
+describe('forwarding', () => {
+  const forwarding = (map: string): string => `domains: { example.com: { forwarding: { ${map} } } }`;
+  const three = 'a@example.com: x@example.org, b@example.com: x@example.org, c@example.com: y@example.org';
+  test.each([
+    [three, '', '- 3 addresses of example.com stop forwarding: a@example.com, b@example.com, c@example.com'],
+    ['a@example.com: x@example.org', '', '- mail to a@example.com is refused (now it goes to x@example.org)'],
+    ['', 'a@example.com: x@example.org', '+ mail to a@example.com goes to x@example.org'],
+    [
+      'a@example.com: x@example.org',
+      'a@example.com: [y@example.org, z@example.org]',
+      '~ mail to a@example.com goes to y@example.org, z@example.org (now it goes to x@example.org)',
+    ],
+    [
+      'a@example.com: x@example.org',
+      'a@example.com: discard',
+      '~ mail to a@example.com is thrown away (now it goes to x@example.org)',
+    ],
+    ['a@example.com: discard', '', '~ mail to a@example.com is refused (now it is thrown away)'],
+    ['', 'a@example.com: reject', '~ mail to a@example.com is refused'],
+    [
+      "a@example.com: x@example.org, '*@example.com': y@example.org",
+      "'*@example.com': y@example.org",
+      '~ mail to a@example.com goes to y@example.org (now it goes to x@example.org)',
+    ],
+    [
+      "'*@example.com': y@example.org",
+      '',
+      '- mail to any other address of example.com is refused (now it goes to y@example.org)',
+    ],
+  ])('{%s}, then {%s}', (before, after, line) => {
+    expect(plan(forwarding(before), forwarding(after))).toEqual([line]);
+  });
+
+  test('of many addresses names the first of them', () => {
+    const many = Array.from({ length: 8 }, (_, i) => `a${i}@example.com: x@example.org`).join(', ');
+    expect(plan(forwarding(''), forwarding(many))).toEqual([
+      '+ 8 addresses of example.com forward from now on: a0@example.com, a1@example.com, a2@example.com, a3@example.com, a4@example.com and 3 more',
+    ]);
+  });
+});
+
+describe('of the rest', () => {
+  const domains = 'domains: { example.com: { forms: { contact: { to: a@example.org } } } }';
+  test.each([
+    [
+      'a domain that ends',
+      domains,
+      '',
+      ['- domain example.com is no longer served: 1 form of it ends; what waits is still sent'],
+    ],
+    [
+      'a domain with addresses that ends',
+      'domains: { example.com: { forwarding: { a@example.com: x@example.org, b@example.com: x@example.org, c@example.com: discard } } }',
+      '',
+      ['- domain example.com is no longer served: 2 addresses stop forwarding; what waits is still sent'],
+    ],
+    ['an empty domain that ends', 'domains: { example.com: {} }', '', ['- domain example.com is no longer served']],
+    [
+      'the selector of a domain',
+      'domains: { forms.example.com: {} }',
+      'domains: { forms.example.com: { dkim: { selector: other } } }',
+      ['~ forms.example.com: dkim.selector postern → other'],
+    ],
+    [
+      'the rate limit of the project',
+      '',
+      'settings: { rate_limit: 5 }',
+      ['~ rate limit of forms that set none: 60 → 5 submissions an hour from one address'],
+    ],
+    ['the time zone', '', 'settings: { timezone: Europe/Berlin }', ['~ settings: timezone UTC → Europe/Berlin']],
+    [
+      'a collection that ends',
+      'collections: { partners: { forms: { a: { email: a@example.org } } } }',
+      '',
+      ['- collection partners is gone: 1 form of it takes no more posts'],
+    ],
+    [
+      'a collection that wants a key',
+      'collections: { partners: {} }',
+      'collections: { partners: { settings: { requireApiKey: true } } }',
+      ['~ collection partners: settings.requireApiKey false → true'],
+    ],
+    [
+      'templates',
+      'templates: { a: { text: A, html: B }, b: { text: B } }',
+      'templates: { a: { text: C, html: D, subject: E }, c: { text: C } }',
+      ['~ template a: other text, HTML, subject', '- template b is gone', '+ template c is new'],
+    ],
+    [
+      'webhooks',
+      'webhooks: [{ url: https://a.example }, { url: https://b.example }]',
+      'webhooks: [{ url: https://b.example, events: [email.bounced] }, { url: https://c.example }]',
+      [
+        '+ events are posted to https://c.example',
+        '- no more events are posted to https://a.example',
+        '~ other events or another secret: https://b.example',
+      ],
+    ],
+  ])('%s', (_, before, after, lines) => {
+    expect(plan(before, after)).toEqual(lines);
+  });
+
+  test('a key that a newer server knows', () => {
+    const change = { op: 'add', keys: ['senders', 'a.b'], from: null, to: { x: 1 } } as const;
+    const text = 'the configuration: senders.a.b not set → {"x":1}';
+    expect(planLines([change], {})).toEqual([{ sign: '+', text }]);
+  });
+
+  test('the name of the project', () => {
+    const before = written(HEAD);
+    const after = { ...before, project: { ...before.project, name: 'Store' } };
+    const lines = planLines(diffConfig(before, after), after);
+    expect(lines).toEqual([{ sign: '~', text: 'project: name Shop → Store' }]);
+  });
+});

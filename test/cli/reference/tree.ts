@@ -1,0 +1,16 @@
+/** The tree of all commands. */
+import { createProgram } from '../../../src/cli/program.ts';
+import { treeOf, type CommandNode } from '../../../src/cli/reference/tree.ts';
+import { testTerminal } from '../../harness/terminal.ts';
+
+export function programTree(): CommandNode {
+  const unused = () => Promise.reject(new Error('nothing runs here'));
+  return treeOf(
+    createProgram({
+      version: '0.0.0',
+      terminal: testTerminal(),
+      exit: () => undefined,
+      services: { serve: unused, dev: unused },
+    }),
+  );
+}

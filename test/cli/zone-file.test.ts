@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { zoneLine, zoneText } from '../../src/cli/zone-file.ts';
+
+const TXT = { name: 'a.example.com', type: 'TXT' };
+const record = { ...TXT, purpose: 'dkim', value: 'x', required: true, status: 'missing', found: [] };
+
+describe('a record as a line of a zone file', () => {
+  test.each([
+    ['plain', TXT, 'v=DKIM1; k=rsa', 'a.example.com. 3600 IN TXT "v=DKIM1; k=rsa"'],
+    ['with signs that mean something', TXT, 'a"b\\c', 'a.example.com. 3600 IN TXT "a\\"b\\\\c"'],
+    ['beyond ASCII', TXT, 'é\n', 'a.example.com. 3600 IN TXT "\\195\\169\\010"'],
+    ['empty', TXT, '', 'a.example.com. 3600 IN TXT ""'],
+    ['a mail exchanger', { ...TXT, type: 'MX' }, '10 mx.example.net.', 'a.example.com. 3600 IN MX 10 mx.example.net.'],
+    ['an alias', { ...TXT, type: 'CNAME' }, 'b.example.net.', 'a.example.com. 3600 IN CNAME b.example.net.'],
+  ])('%s', (_, place, value, line) => {
+    expect(zoneLine({ ...place, value })).toBe(line);
+  });
+
+  test.each([
+    [255, [255]],
+    [256, [255, 1]],
+    [600, [255, 255, 90]],
+  ])('of %i bytes is strings of %j', (length, lengths) => {
+    const strings = Array.from(
+      zoneLine({ ...TXT, value: 'x'.repeat(length) }).matchAll(/"(x*)"/g),
+      ([, text = '']) => text.length,
+    );
+    expect(strings).toEqual(lengths);
+  });
+});
+
+describe('a zone file', () => {
+  test('repeats nothing that stands, and says what a record is in place of', () => {
+    const records = [
+      { ...record, status: 'ok', found: ['x'] },
+      { ...record, purpose: 'spf', value: 'v=spf1 a:m ~all', status: 'wrong', found: ['v=spf1\n-all'] },
+      { ...record, purpose: 'ownership', value: 'mine', status: 'wrong', found: ['other'] },
+    ];
+    expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
+; dkim: stands already
+; a.example.com. 3600 IN TXT "x"
+; spf: in place of v=spf1 -all
+a.example.com. 3600 IN TXT "v=spf1 a:m ~all"
+; ownership
+a.example.com. 3600 IN TXT "mine"
+`);
+  });
+});

@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import { checkDomain } from '../../src/dns/check.ts';
+import { policyText, policyUrl, type FetchedPolicy } from '../../src/dns/mta-sts.ts';
+import { domainRecords } from '../../src/dns/records.ts';
+import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+
+const HOST: ZoneRecord = { name: 'mail.our.test', type: 'A', value: '192.0.2.1' };
+const RECORDS = domainRecords({
+  domain: 'example.test',
+  token: 'tok',
+  hostname: 'mail.our.test',
+  dkim: [],
+  inbound: 'encrypted',
+});
+const POLICY: FetchedPolicy = { kind: 'answered', status: 200, text: policyText('mail.our.test') };
+
+function mx(value: string): ZoneRecord {
+  return { name: 'example.test', type: 'MX', value };
+}
+
+function txt(name: string, value: string): ZoneRecord {
+  return { name, type: 'TXT', value };
+}
+
+async function check(zone: readonly ZoneRecord[], policy: FetchedPolicy = POLICY) {
+  const { resolver } = await startTestDns([HOST, ...zone]);
+  const asked: string[] = [];
+  const { records } = await checkDomain('example.test', RECORDS, {
+    resolver,
+    hostname: 'mail.our.test',
+    publicIps: [],
+    fetchPolicy: (url) => {
+      asked.push(url);
+      return Promise.resolve(policy);
+    },
+  });
+  const of = (purpose: string, type = 'TXT') =>
+    records.find((record) => record.purpose === purpose && record.type === type);
+  return { mx: of('inbound', 'MX'), host: of('mta_sts', 'CNAME'), policy: of('mta_sts'), reports: of('tlsrpt'), asked };
+}
+
+test('the records of a domain whose mail comes here; nothing of them is required', () => {
+  const inbound = RECORDS.filter(({ purpose }) => ['inbound', 'mta_sts', 'tlsrpt'].includes(purpose));
+  expect(inbound.map(({ type, name, value, required }) => [type, name, value, required])).toEqual([
+    ['MX', 'example.test', '10 mail.our.test.', false],
+    ['CNAME', 'mta-sts.example.test', 'mail.our.test.', false],
+    ['TXT', '_mta-sts.example.test', expect.stringMatching(/^v=STSv1; id=[0-9a-f]{16}$/), false],
+    ['TXT', '_smtp._tls.example.test', 'v=TLSRPTv1; rua=mailto:postmaster@example.test', false],
+  ]);
+  const clear = domainRecords({ domain: 'e.test', token: 't', hostname: 'h.test', dkim: [], inbound: 'clear' });
+  expect(clear.map(({ purpose }) => purpose)).toEqual(['ownership', 'spf', 'dmarc', 'inbound']);
+});
+
+describe('MX', () => {
+  const other: ZoneRecord = { name: 'mx.other.test', type: 'A', value: '198.51.100.7' };
+  test.each<[string, ZoneRecord[], object]>([
+    ['none', [txt('example.test', 'unrelated')], { status: 'missing', found: [] }],
+    ['us', [mx('10 mail.our.test')], { status: 'ok', found: ['10 mail.our.test.'] }],
+    ['us in another case and preference', [mx('0 Mail.Our.Test')], { status: 'ok' }],
+    [
+      'us by another name of this address',
+      [mx('10 mx.example.test'), { name: 'mx.example.test', type: 'A', value: '192.0.2.1' }],
+      { status: 'ok' },
+    ],
+    [
+      'a CNAME that leads to us',
+      [mx('10 mx.example.test'), { name: 'mx.example.test', type: 'CNAME', value: 'mail.our.test' }],
+      { status: 'wrong', problem: 'mx.example.test is a CNAME, and an MX must name the host itself.' },
+    ],
+    [
+      'others',
+      [mx('10 mx.other.test'), other],
+      { status: 'wrong', problem: expect.stringContaining('moves all mail of the domain') },
+    ],
+    [
+      'others before us',
+      [mx('10 mail.our.test'), mx('5 mx.other.test'), other],
+      {
+        status: 'wrong',
+        found: ['5 mx.other.test.', '10 mail.our.test.'],
+        problem: expect.stringContaining('mx.other'),
+      },
+    ],
+    ['others beside us', [mx('10 mail.our.test'), mx('10 mx.other.test'), other], { status: 'wrong' }],
+    [
+      'others behind us',
+      [mx('10 mail.our.test'), mx('20 mx.other.test'), other],
+      { status: 'ok', note: expect.stringContaining('mx.other.test') },
+    ],
+    [
+      'more than anybody has',
+      Array.from({ length: 50 }, (_, i) => mx(`${i} mx${i}.example.test`)),
+      { status: 'wrong', found: expect.toSatisfy((found: string[]) => found.length === 20) },
+    ],
+    ['a null MX', [mx('0 .')], { status: 'wrong', problem: expect.stringContaining('null MX') }],
+    ['a name that is not there', [mx('10 gone.test')], { status: 'wrong' }],
+    ['silence', [{ name: 'example.test', fault: 'SERVFAIL', only: 'MX' }], { status: 'unknown' }],
+    [
+      'silence about the host',
+      [mx('10 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }],
+      { status: 'unknown' },
+    ],
+  ])('%s', async (_what, zone, expected) => {
+    expect((await check(zone)).mx).toMatchObject(expected);
+  });
+});
+
+describe('MTA-STS', () => {
+  const record = txt('_mta-sts.example.test', 'v=STSv1; id=20260101;');
+  test.each<[string, ZoneRecord[], FetchedPolicy, object]>([
+    ['none', [], POLICY, { status: 'missing' }],
+    ['a policy of whatever id', [record], POLICY, { status: 'ok' }],
+    ['no id', [txt('_mta-sts.example.test', 'v=STSv1;')], POLICY, { status: 'wrong' }],
+    ['two', [record, txt('_mta-sts.example.test', 'v=STSv1; id=2')], POLICY, { status: 'duplicate' }],
+    [
+      'no policy behind it',
+      [record],
+      { kind: 'answered', status: 404, text: '' },
+      { status: 'wrong', problem: `${policyUrl('example.test')} answers 404, so that senders find no policy.` },
+    ],
+    [
+      'the policy of another server',
+      [record],
+      { kind: 'answered', status: 200, text: policyText('mail.other.test') },
+      { status: 'wrong', problem: expect.stringContaining('does not name mail.our.test') },
+    ],
+    [
+      'a policy that names us by a wildcard',
+      [record],
+      { kind: 'answered', status: 200, text: 'version: STSv1\nmode: testing\nmx: *.our.test\nmax_age: 86400\n' },
+      { status: 'ok' },
+    ],
+    ['something else', [record], { kind: 'answered', status: 200, text: '<html>' }, { status: 'wrong' }],
+    ['a server that cannot be reached', [record], { kind: 'failed', reason: 'refused' }, { status: 'unknown' }],
+  ])('%s', async (_what, zone, policy, expected) => {
+    const found = await check(zone, policy);
+    expect(found.policy).toMatchObject(expected);
+    // Nobody is asked for what no record promises.
+    if (zone.length === 0) expect(found.asked).toEqual([]);
+  });
+
+  test.each<[string, ZoneRecord[], string]>([
+    ['a CNAME to us', [{ name: 'mta-sts.example.test', type: 'CNAME', value: 'mail.our.test' }], 'ok'],
+    ['our address', [{ name: 'mta-sts.example.test', type: 'A', value: '192.0.2.1' }], 'ok'],
+    ['another address', [{ name: 'mta-sts.example.test', type: 'A', value: '198.51.100.7' }], 'wrong'],
+    ['nothing', [], 'missing'],
+    ['silence', [{ name: 'mta-sts.example.test', fault: 'SERVFAIL' }], 'unknown'],
+  ])('the name of the policy: %s', async (_what, zone, status) => {
+    expect((await check(zone)).host).toMatchObject({ status });
+  });
+});
+
+test.each<[string, string[], string]>([
+  ['none', [], 'missing'],
+  ['by mail', ['v=TLSRPTv1; rua=mailto:tls@example.test'], 'ok'],
+  ['by HTTPS and mail', ['v=TLSRPTv1;rua=https://r.test/v1,mailto:tls@example.test'], 'ok'],
+  ['to nobody', ['v=TLSRPTv1;'], 'wrong'],
+  ['to no address', ['v=TLSRPTv1; rua=tls@example.test'], 'wrong'],
+  ['twice', ['v=TLSRPTv1; rua=mailto:a@a.test', 'v=TLSRPTv1; rua=mailto:b@b.test'], 'duplicate'],
+])('reports about TLS: %s', async (_what, texts, status) => {
+  const found = await check(texts.map((text) => txt('_smtp._tls.example.test', text)));
+  expect(found.reports).toMatchObject({ status });
+});

@@ -1,0 +1,41 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { serverSchema } from '../../src/config/schema.ts';
+import { selfSignedCertificate } from '../../src/dev/certificate.ts';
+import { checkCertificate } from '../../src/doctor/certificate.ts';
+import { testClock } from '../harness/clock.ts';
+import { temporaryFolder } from '../harness/store.ts';
+
+const DAY = 86_400_000;
+const HOST = 'mail.example.net';
+
+function config(cert: string | undefined) {
+  const tls = cert === undefined ? {} : { mode: 'files', files: { cert, key: 'key.pem' } };
+  return serverSchema.parse({ server: { hostname: HOST, operator: 'ops@example.net' }, tls });
+}
+
+/** The dev world's certificates are valid for 364 days from now on. */
+test.each<[string, string[], number, object]>([
+  ['new', [HOST], 0, { status: 'ok', found: expect.stringMatching(/^CN=mail\.example\.net, until \d{4}-\d\d-\d\d$/) }],
+  ['with one name of several', ['example.net', HOST], 0, { status: 'ok' }],
+  ['of a wildcard', ['*.example.net'], 0, { status: 'ok' }],
+  ['that ends soon', [HOST], 355 * DAY, { status: 'warning', advice: expect.stringContaining('ends in 9 days') }],
+  ['that has ended', [HOST], 365 * DAY, { status: 'failed', found: expect.stringContaining('expired') }],
+  ['of another host', ['other.test'], 0, { status: 'warning', advice: expect.stringContaining(HOST) }],
+])('a certificate %s', async (_what, names, later, expected) => {
+  const clock = testClock();
+  const { cert } = selfSignedCertificate(names, clock.now());
+  const file = join(await temporaryFolder(), 'cert.pem');
+  await writeFile(file, cert);
+  clock.advance(later);
+  expect(await checkCertificate(config(file), clock)).toMatchObject([expected]);
+  expect(await checkCertificate(config(cert), clock)).toMatchObject([expected]);
+});
+
+test('none, and one that cannot be read', async () => {
+  expect(await checkCertificate(config(undefined), testClock())).toMatchObject([{ status: 'warning' }]);
+  expect(await checkCertificate(config('/nowhere/cert.pem'), testClock())).toMatchObject([
+    { status: 'failed', found: expect.stringContaining('/nowhere/cert.pem') },
+  ]);
+});

@@ -1,0 +1,143 @@
+/** `postern backup` against a daemon that goes on working, and a daemon that starts on what it wrote. */
+import { copyFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { backup } from '../../src/cli/backup.ts';
+import { createClient } from '../../src/cli/client.ts';
+import { startDaemon } from '../../src/daemon.ts';
+import { createLog } from '../../src/lib/log.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
+import { openForReading } from '../../src/store/sqlite-connection.ts';
+import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import { testKey } from '../harness/keys.ts';
+import { temporaryFolder } from '../harness/store.ts';
+import { testTerminal } from '../harness/terminal.ts';
+
+function run(world: TestWorld, file: string, { force = false, json = false } = {}) {
+  const terminal = testTerminal({});
+  const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
+  return backup({ client, terminal, json }, file, { force }).then((code) => {
+    return { code, out: terminal.out(), err: terminal.err() };
+  });
+}
+
+function databaseOf({ daemon }: TestWorld): string {
+  return daemon.snapshot().server.database.url.slice('sqlite:'.length);
+}
+
+async function leftBeside(world: TestWorld): Promise<string[]> {
+  const files = await readdir(join(databaseOf(world), '..'));
+  return files.filter((name) => name.includes('backup'));
+}
+
+test('while forms come in: whole, verified, for its owner alone, and nothing is left behind', async () => {
+  const world = await startTestWorld();
+  const folder = await temporaryFolder();
+  const file = join(folder, 'copy.db');
+  let going = true;
+  let posted = 0;
+  const posting = (async () => {
+    for (; going; posted++) await world.post('/example.test/contact', { message: `Number ${posted}` });
+  })();
+  await expect.poll(() => posted).toBeGreaterThan(20);
+  const before = posted;
+  const { code, out, err } = await run(world, file);
+  going = false;
+  await posting;
+  expect([code, err]).toEqual([0, '']);
+  expect(out).toMatch(/copy\.db: [\d.]+ \w+, [\d,]+ rows, integrity checked/);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  expect(await readdir(folder)).toEqual(['copy.db']);
+  await expect.poll(() => leftBeside(world)).toEqual([]);
+  const copy = openForReading(file);
+  onTestFinished(() => void copy.close());
+  const rows = copy.prepare<[], { count: number }>('select count(*) as count from submissions').get();
+  expect(rows?.count).toBeGreaterThanOrEqual(before);
+});
+
+test('what is there is replaced only with --force', async () => {
+  const world = await startTestWorld();
+  const folder = await temporaryFolder();
+  const file = join(folder, 'copy.db');
+  await writeFile(file, 'mine');
+  const refused = await run(world, file);
+  expect([refused.code, refused.err]).toEqual([1, `${file} is there already; --force replaces it\n`]);
+  expect(await readFile(file, 'utf8')).toBe('mine');
+  const { code, out } = await run(world, file, { force: true, json: true });
+  expect(code).toBe(0);
+  const { size } = await stat(file);
+  expect(JSON.parse(out)).toMatchObject({ file, size, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
+  expect(await readdir(folder)).toEqual(['copy.db']);
+});
+
+test('a folder that cannot be written is told before the work begins', async () => {
+  const world = await startTestWorld();
+  const { code, err } = await run(world, '/nowhere/copy.db');
+  expect(code).toBe(1);
+  expect(err).toContain('/nowhere/copy.db cannot be written: ENOENT');
+  const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
+  expect(await client.get('/admin/backup')).toEqual({ state: 'none' });
+});
+
+test('where no daemon runs, it says how a backup is made then', async () => {
+  const world = await startTestWorld();
+  await world.daemon.close();
+  const folder = await temporaryFolder();
+  const { code, err } = await run(world, join(folder, 'copy.db'));
+  expect(code).toBe(3);
+  expect(err).toMatch(/\. While no daemon runs, copy the file of database\.url together with its -wal\.\n$/);
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test('there is one at a time; giving it up, or ending its download, removes it', async () => {
+  const world = await startTestWorld();
+  const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
+  await client.post('/admin/backup');
+  await expect(client.post('/admin/backup')).rejects.toThrow('A backup is being made already.');
+  await client.delete('/admin/backup');
+  expect(await leftBeside(world)).toEqual([]);
+  await expect(client.open({ method: 'GET', path: '/admin/backup/file' })).rejects.toThrow('no verified backup');
+  await client.post('/admin/backup');
+  await expect.poll(() => client.get('/admin/backup')).toMatchObject({ state: 'verified' });
+  const response = await client.open({ method: 'GET', path: '/admin/backup/file' });
+  response.destroy();
+  await expect.poll(() => leftBeside(world)).toEqual([]);
+});
+
+test('over HTTP nobody gets one, whatever his key', async () => {
+  const world = await startTestWorld();
+  const { headers } = await testKey(world.daemon.store, { tenant: OPERATOR, permissions: ['admin'] });
+  const response = await fetch(`${world.url}/admin/backup`, { method: 'POST', headers });
+  expect(response.status).toBe(409);
+  expect(await response.text()).toContain('Run postern backup on the server itself.');
+});
+
+test('a daemon on a restored copy sends what waited, once, and signs with the same keys', async () => {
+  const world = await startTestWorld();
+  world.mx.behave(({ stage }) => (stage === 'rcpt' ? { code: 451, text: '4.7.1 later' } : undefined));
+  expect((await world.post('/example.test/contact', { message: 'Was waiting' })).status).toBe(200);
+  const attempts = world.daemon.store.read.selectFrom('attempts').select('outcome');
+  await expect.poll(async () => (await attempts.execute()).length).toBe(1);
+  const folder = await temporaryFolder();
+  const file = join(folder, 'copy.db');
+  expect((await run(world, file)).code).toBe(0);
+  await world.daemon.close();
+  world.mx.behave(() => undefined);
+  // As docs/operating.md says: the file in its place, and the daemon started.
+  await copyFile(file, join(folder, 'postern.db'));
+  const written = parse(await readFile(join(world.folder, 'server.yml'), 'utf8')) as Record<string, object>;
+  const moved = { ...written, database: { url: `sqlite:${join(folder, 'postern.db')}` } };
+  await writeFile(join(world.folder, 'server.yml'), stringify(moved));
+  const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
+  const daemon = await startDaemon(join(world.folder, 'server.yml'), { log });
+  onTestFinished(() => daemon.close());
+  const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
+  const [waiting] = await daemon.store.read.selectFrom('deliveries').select('id').execute();
+  await client.post(`/admin/queue/${waiting?.id ?? ''}/retry`);
+  const mails = await world.caught(1);
+  expect(mails.list()).toMatchObject([{ verdicts: { dkim: [{ result: 'pass' }] } }]);
+  const states = daemon.store.read.selectFrom('deliveries').select('state');
+  await expect.poll(() => states.execute()).toEqual([{ state: 'delivered' }]);
+  expect(mails.list()).toHaveLength(1);
+});

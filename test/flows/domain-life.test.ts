@@ -1,0 +1,128 @@
+/** The life of a domain, from its claim to its failure and back, with the whole daemon on a clock of the test. */
+import { expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
+import { OPERATOR } from '../../src/store/revisions.ts';
+import { apiClient, type Client } from '../harness/api.ts';
+import { until } from '../harness/child.ts';
+import { testClock } from '../harness/clock.ts';
+import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import type { ZoneRecord } from '../harness/dns.ts';
+
+const HOUR = 3_600_000;
+const shown = z.object({
+  status: z.string(),
+  records: z.array(
+    z.object({
+      purpose: z.string(),
+      type: z.enum(['TXT', 'MX', 'CNAME']),
+      name: z.string(),
+      value: z.string(),
+      required: z.boolean(),
+    }),
+  ),
+});
+const events = z.object({ events: z.array(z.object({ type: z.string() })) });
+
+async function domain(client: Client, name: string, verb?: 'verify') {
+  const asked =
+    verb === undefined ? client.ask('GET', `/domains/${name}`) : client.ask('POST', `/domains/${name}/verify`);
+  return shown.parse((await asked).body);
+}
+
+async function required(client: Client, name: string): Promise<ZoneRecord[]> {
+  const { records } = await domain(client, name);
+  return records.filter((record) => record.required).map(({ type, name, value }) => ({ type, name, value }));
+}
+
+async function domainEvents(client: Client): Promise<string[]> {
+  const { body } = await client.ask('GET', '/events');
+  return events
+    .parse(body)
+    .events.flatMap(({ type }) => (type.startsWith('domain.') ? [type] : []))
+    .reverse();
+}
+
+function subjects(world: TestWorld): string[] {
+  return world.mx.mails.list().map(({ subject }) => subject ?? '');
+}
+
+test('pending, verified, degraded, failed, verified again, as the scheduled checks see it', async () => {
+  const clock = testClock();
+  let passing: NodeJS.Timeout | undefined;
+  onTestFinished(() => clearInterval(passing));
+  const world = await startTestWorld({ unverified: ['example.test'], parts: { clock } });
+  // Before the daemon ends: its stop takes time.
+  onTestFinished(() => void (passing = setInterval(() => clock.advance(100), 1)));
+  const client = await apiClient(world, { tenant: OPERATOR, now: clock.now() });
+  const state = async () => (await domain(client, 'example.test')).status;
+  async function later(ms: number): Promise<string> {
+    clock.advance(ms);
+    await world.daemon.domains.checkDue();
+    return state();
+  }
+  const post = async () => (await world.post('/example.test/contact', { name: 'Ann', message: 'hello' })).status;
+  const records = await required(client, 'example.test');
+
+  // Nobody has published anything: looked for soon, and nothing is taken.
+  expect(await later(30_000)).toBe('pending');
+  expect(await post()).toBe(403);
+  world.dns.set([...world.publicZone, ...records]);
+  expect(await later(60_000)).toBe('verified');
+
+  // While DNS is silent, however long, nothing changes.
+  world.dns.set([...world.publicZone, ...records.map(({ name }): ZoneRecord => ({ name, fault: 'SERVFAIL' }))]);
+  for (let day = 0; day < 5; day++) expect(await later(24 * HOUR)).toBe('verified');
+
+  world.dns.set(world.publicZone);
+  expect(await later(6 * HOUR)).toBe('degraded');
+  await until('both are told', () => subjects(world).length === 2);
+  expect(await post()).toBe(200);
+  await world.caught(3);
+
+  expect(await later(71 * HOUR)).toBe('degraded');
+  expect(await later(HOUR)).toBe('failed');
+  await until('both are told', () => subjects(world).length === 5);
+  // A lead is taken, and its mail waits.
+  expect(await post()).toBe(200);
+  const { read } = world.daemon.store;
+  const waits = () => read.selectFrom('deliveries').select('recipient').where('state', '=', 'deferred').execute();
+  await until('its mail waits', async () => (await waits()).length === 1);
+
+  world.dns.set([...world.publicZone, ...records]);
+  expect(await later(HOUR)).toBe('verified');
+  await until('what waited is delivered', () => {
+    clock.advance(5000);
+    return subjects(world).length === 6;
+  });
+  expect(await domainEvents(client)).toEqual([
+    'domain.verified',
+    'domain.degraded',
+    'domain.failed',
+    'domain.verified',
+  ]);
+});
+
+test('of two tenants who claim a name the one whose token DNS publishes has it', async () => {
+  const world = await startTestWorld();
+  const [ana, ben] = [await apiClient(world), await apiClient(world)];
+  for (const client of [ana, ben]) {
+    expect((await client.ask('POST', '/projects', { name: 'Shop', slug: 'shop' })).status).toBe(200);
+    expect((await client.ask('POST', '/domains', { domain: 'shop.test', project: 'shop' })).status).toBe(200);
+  }
+  const [hers, his] = [await required(ana, 'shop.test'), await required(ben, 'shop.test')];
+  expect(hers.map((record) => 'value' in record && record.value)).not.toEqual(
+    his.map((record) => 'value' in record && record.value),
+  );
+
+  world.dns.set([...world.publicZone, ...his]);
+  expect((await domain(ana, 'shop.test', 'verify')).status).toBe('pending');
+  expect((await domain(ben, 'shop.test', 'verify')).status).toBe('verified');
+  // Beside his, hers change nothing; without his, they do.
+  world.dns.set([...world.publicZone, ...his, ...hers]);
+  expect((await domain(ana, 'shop.test', 'verify')).status).toBe('pending');
+  world.dns.set([...world.publicZone, ...hers]);
+  expect((await domain(ana, 'shop.test', 'verify')).status).toBe('verified');
+  expect((await domain(ben, 'shop.test')).status).toBe('pending');
+  expect(await domainEvents(ben)).toEqual(['domain.verified', 'domain.degraded']);
+  expect(await domainEvents(ana)).toEqual(['domain.verified']);
+});

@@ -1,0 +1,46 @@
+/** The real command, `bin/postern ARGS…`, run to its end without a terminal. */
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { endWithUs } from './child.ts';
+
+export const LAUNCHER = join(import.meta.dirname, '../../bin/postern');
+
+export interface Finished {
+  /** null after a signal. */
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface CommandSettings {
+  readonly folder: string;
+  /** In place of everything that this process has but the PATH. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs a program with nothing on its standard input. */
+export async function runProgram(
+  command: string,
+  args: readonly string[],
+  { folder, env = {} }: CommandSettings,
+): Promise<Finished> {
+  const child = spawn(command, args, {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], HOME: folder, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  endWithUs(child);
+  const said = { out: '', err: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text));
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  return { code, ...said };
+}
+
+/** Runs `bin/postern`. */
+export function runBinary(args: readonly string[], settings: CommandSettings): Promise<Finished> {
+  return runProgram(LAUNCHER, args, settings);
+}
