@@ -94,7 +94,7 @@ test('bin/postern dev: a form sent in a browser is in the outbox, signed and who
   const interrupted = performance.now();
   process.kill(world.child.pid, 'SIGINT');
   expect(await world.child.ended, world.child.output()).toBe(0);
-  expect(performance.now() - interrupted).toBeLessThan(5000);
+  expect(performance.now() - interrupted).toBeLessThan(20_000);
   expect(await answers(port)).toBe(false);
 });
 

@@ -103,7 +103,7 @@ describe('answers', () => {
     const { resolver } = await startTestDns(ZONE, { timeoutMs: 150 });
     const begun = performance.now();
     expect((await resolver.addresses('silent.test')).kind).toBe('failed');
-    expect(performance.now() - begun).toBeLessThan(1000);
+    expect(performance.now() - begun).toBeLessThan(4000);
   });
 
   test('an answer too large for UDP comes whole over TCP', async () => {

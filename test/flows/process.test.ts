@@ -73,7 +73,7 @@ test(
     await until('it takes nothing more', () => appliance.probe().then(() => false, isRefused));
     const asked = Date.now();
     expect(await run.end('SIGTERM')).toBe(1);
-    expect(Date.now() - asked).toBeLessThan(2000);
+    expect(Date.now() - asked).toBeLessThan(10_000);
     catcher.hang(false);
     await appliance.start();
     await until('the mail arrives', () => catcher.count() === 1);

@@ -74,7 +74,7 @@ test('a submission and its mail are posted within seconds, signed so that the pu
   const began = performance.now();
   await world.post('/example.test/contact', { name: 'Anna', email: 'anna@visitor.test', message: 'Hello' });
   await expect.poll(() => heard.length).toBeGreaterThan(0);
-  expect(performance.now() - began).toBeLessThan(3000);
+  expect(performance.now() - began).toBeLessThan(8000);
   await expect
     .poll(() => heard.map(({ json }) => json.type).sort())
     .toEqual(['email.delivered', 'email.queued', 'submission.accepted']);

@@ -4,6 +4,7 @@ import type { Field } from '../../src/forms/fields.ts';
 import { judge } from '../../src/forms/judge.ts';
 import { checkSubmission } from '../../src/forms/receive.ts';
 import { formOf } from './world.ts';
+import { cpuSeconds } from '../harness/cpu.ts';
 
 function verdictOf(values: Readonly<Record<string, string>>, spam_protection: object = {}, ip = '192.0.2.7') {
   const form = formOf({ form: { spam_protection } });
@@ -314,9 +315,7 @@ test('the largest bodies of the worst texts are judged in no time', () => {
       ['name', text],
       ['message', Array.from({ length: 100 }, () => text)],
     ];
-    const start = performance.now();
-    judge(form, { fields, control: { trapped: [] }, ip: '' });
-    expect(performance.now() - start).toBeLessThan(500);
+    expect(cpuSeconds(() => judge(form, { fields, control: { trapped: [] }, ip: '' }))).toBeLessThan(0.5);
   }
 });
 

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
 import { hashOfBody } from '../../src/forms/fields.ts';
 import { formOf, upload, type WorldConfig } from './world.ts';
+import { cpuSeconds } from '../harness/cpu.ts';
 
 type Entries = SubmittedBody['entries'];
 
@@ -253,10 +254,11 @@ test('messages speak to a person and name the field as its label does', () => {
 test('the slowest pattern that the configuration takes and the worst text end soon', () => {
   const pattern = String.raw`\d*\d*\d*\d*x`;
   const entries: Entries = Array.from({ length: 20 }, () => ['p', '1'.repeat(60_000)] as const);
-  const start = performance.now();
-  expect(codes({ fields: { p: { pattern } } }, entries)).toEqual(['p: TYPE_TEXT']);
-  expect(codes({ fields: { p: { pattern } } }, [['p', '1'.repeat(200)]])).toEqual(['p: TYPE_TEXT']);
-  expect(performance.now() - start).toBeLessThan(2000);
+  const spent = cpuSeconds(() => {
+    expect(codes({ fields: { p: { pattern } } }, entries)).toEqual(['p: TYPE_TEXT']);
+    expect(codes({ fields: { p: { pattern } } }, [['p', '1'.repeat(200)]])).toEqual(['p: TYPE_TEXT']);
+  });
+  expect(spent).toBeLessThan(2);
 });
 
 test('the hash of a body is of its data: the same whatever boundary it came with, another for another file', () => {

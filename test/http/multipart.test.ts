@@ -182,7 +182,7 @@ describe('what is refused, with nothing left behind', () => {
     const answer = await send(http, [field('first', 'kept'), ...parts()]);
     expect(answer.status).toBe(status);
     expect(answer.json()).toMatchObject({ errors: [{ code }] });
-    expect(performance.now() - began).toBeLessThan(2000);
+    expect(performance.now() - began).toBeLessThan(20_000);
     expect(await http.submissions()).toEqual([]);
     expect(await leftovers(http)).toBe(0);
   });

@@ -234,7 +234,7 @@ describe('sockets', () => {
       drip(`GET / ${HEAD}X: `),
       drip(`POST ${ADDRESS} ${HEAD}Content-Type: application/json\r\nContent-Length: 9999\r\n\r\n{`),
     ]);
-    expect(performance.now() - began).toBeLessThan(4000);
+    expect(performance.now() - began).toBeLessThan(20_000);
     for (const text of heard) expect(text).toMatch(/^HTTP\/1.1 408 /);
   });
 

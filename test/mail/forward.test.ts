@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { decodeWords } from '../../src/mail/encoded-words.ts';
 import { authorOf, forwardHeaders, rewriteFrom, withoutForgedResults } from '../../src/mail/forward.ts';
 import { fieldsOf, valueOf } from '../../src/mail/header-block.ts';
+import { cpuSeconds } from '../harness/cpu.ts';
 
 function latin1(text: string): string {
   return Buffer.from(text).toString('latin1');
@@ -172,9 +173,10 @@ describe('a From that is rewritten', () => {
   test('takes no longer for 100 KiB of anything', () => {
     for (const filler of ['(', '"', '<', ',', 'a ', '=?utf-8?q?', '=?utf-8?q?=41?= ', '\\', 'a: ']) {
       const header = `From: ${filler.repeat(Math.floor(102_400 / filler.length))} <a@b.example>\r\n`;
-      const began = performance.now();
-      rewriteFrom(header, 'example.com');
-      expect(performance.now() - began, filler).toBeLessThan(500);
+      expect(
+        cpuSeconds(() => rewriteFrom(header, 'example.com')),
+        filler,
+      ).toBeLessThan(0.5);
     }
   });
 });

@@ -188,7 +188,7 @@ describe('connections in all', () => {
     await pause(50);
     const began = performance.now();
     expect(new Set(await carryMany(carrier, 100, 'healthy.test'))).toEqual(new Set([TAKEN]));
-    expect(performance.now() - began).toBeLessThan(5000);
+    expect(performance.now() - began).toBeLessThan(20_000);
     expect(hanging.reduce((sum, peer) => sum + peer.connections().total, 0)).toBeLessThanOrEqual(4);
   });
 
