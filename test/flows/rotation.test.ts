@@ -87,7 +87,8 @@ test('a rotation: asked for, published, seen, and only then signing; the old rec
       note: expect.stringContaining('the next key signs as soon as its record is seen in DNS'),
     },
   ]);
-  expect(await rotate()).toEqual(asked);
+  // The daemon may have looked at the new record meanwhile.
+  expect((await rotate()).keys).toEqual(asked.keys);
   expect((await verify()).status).toBe('verified');
   expect(await signing()).toEqual(['postern']);
 

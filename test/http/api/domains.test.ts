@@ -13,6 +13,7 @@ interface Shown {
     readonly required: boolean;
     readonly status: string;
   }[];
+  readonly keys: readonly object[];
 }
 
 async function show(client: Client, domain: string): Promise<Shown> {
@@ -66,7 +67,11 @@ test('a domain is added, told what to publish, verified, and taken away', async 
     ],
     keys: [expect.objectContaining({ selector: 'postern', algorithm: 'rsa', state: 'active', advice: 'Signs.' })],
   });
-  expect((await ana.ask('POST', '/domains', { domain: 'bücher.example', project: 'site' })).body).toEqual(added.body);
+  // The daemon may have looked meanwhile: what is to be published is the same.
+  const again = await ana.ask('POST', '/domains', { domain: 'bücher.example', project: 'site' });
+  const { keys, records } = added.body as Shown;
+  const published = records.map(({ name, type, value }) => expect.objectContaining({ name, type, value }));
+  expect(again).toMatchObject({ status: 200, body: { status: 'pending', keys, records: published } });
 
   const before = await ana.ask('POST', '/domains/xn--bcher-kva.example/verify', {});
   expect(before.body).toMatchObject({ verified: false, checked_at: expect.stringMatching(/Z$/) });
