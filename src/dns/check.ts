@@ -12,6 +12,7 @@ import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } fro
 import type { DomainRecord } from './records.ts';
 import { adviseSpf } from './spf-advice.ts';
 
+/** Its `value` is empty where nothing is to be published before more is known. */
 export type CheckedRecord = DomainRecord & Finding & { readonly value: string };
 
 export interface DomainCheck {
@@ -47,9 +48,14 @@ export async function checkDomain(
   return { records: checked, verdict: unknown ? 'unknown' : 'ok' };
 }
 
-function withFinding(record: DomainRecord, finding: Finding): CheckedRecord {
+/** What these publish does not depend on what stands there, and may stand beside it. */
+const ADDED: ReadonlySet<DomainRecord['purpose']> = new Set(['ownership', 'dkim']);
+
+/** The record as it was found. What would be in place of something unknown is not to be published: its value is empty. */
+export function withFinding(record: DomainRecord, finding: Finding): CheckedRecord {
   const notes = [record.note, finding.note].filter((note) => note !== undefined);
-  return { ...record, ...finding, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
+  const withheld = finding.status === 'unknown' && !ADDED.has(record.purpose) ? { value: '' } : {};
+  return { ...record, ...finding, ...withheld, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
 }
 
 interface Place extends CheckWorld {

@@ -45,4 +45,18 @@ a.example.com. 3600 IN TXT "v=spf1 a:m ~all"
 a.example.com. 3600 IN TXT "mine"
 `);
   });
+
+  test('publishes nothing in place of what is not known', () => {
+    const unknown = { ...record, status: 'unknown', value: '', problem: 'DNS did not answer: no answer in time' };
+    const records = [
+      { ...unknown, purpose: 'spf', found: ['v=spf1 include:b.test\n-all'] },
+      { ...unknown, purpose: 'dmarc', problem: undefined },
+      { ...unknown, purpose: 'inbound', type: 'MX', status: 'wrong', problem: 'Only its owner knows.' },
+    ];
+    expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
+; spf: nothing to publish at a.example.com yet, ask again; there is: v=spf1 include:b.test -all; DNS did not answer: no answer in time
+; dmarc: nothing to publish at a.example.com yet, ask again; nobody has looked so far
+; inbound: nothing to publish at a.example.com yet; Only its owner knows.
+`);
+  });
 });

@@ -116,6 +116,34 @@ describe('verdict', () => {
   });
 });
 
+describe('what stands there and is not known is not replaced', () => {
+  const LARGEST = domainRecords({
+    domain: 'example.test',
+    token: 'tok123',
+    hostname: 'mail.our.test',
+    dkim: [{ selector: 'postern', algorithm: 'rsa', publicKey: KEY }],
+    inbound: 'encrypted',
+  });
+
+  test('DNS does not answer at all: only what stands beside anything may be published', async () => {
+    const { resolver } = await startTestDns([{ name: '*', fault: 'SERVFAIL' }]);
+    const { records } = await judge(resolver, LARGEST);
+    expect(records.map(({ status }) => status)).toEqual(LARGEST.map(() => 'unknown'));
+    expect(records.flatMap(({ purpose, value }) => (value === '' ? [] : [purpose]))).toEqual(['ownership', 'dkim']);
+  });
+
+  test('an include that does not answer', async () => {
+    const stands = 'v=spf1 include:slow.test -all';
+    const { resolver } = await startTestDns([txt('example.test', stands), { name: 'slow.test', fault: 'SERVFAIL' }]);
+    const { records } = await judge(resolver);
+    expect(records.find(({ purpose }) => purpose === 'spf')).toMatchObject({
+      status: 'unknown',
+      found: [stands],
+      value: '',
+    });
+  });
+});
+
 describe('ownership', () => {
   test.each<[string, string[], RecordStatus, string[]]>([
     [
