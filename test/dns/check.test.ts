@@ -246,59 +246,6 @@ describe('DKIM: what the owner is told', () => {
   });
 });
 
-describe('DMARC', () => {
-  test.each<[string, ZoneRecord[], RecordStatus]>([
-    ['none', [], 'missing'],
-    ['any policy is the owner’s decision', [txt('_dmarc.example.test', 'v=DMARC1;p=reject')], 'ok'],
-    [
-      'two',
-      [txt('_dmarc.example.test', 'v=DMARC1; p=none'), txt('_dmarc.example.test', 'v=DMARC1; p=reject')],
-      'duplicate',
-    ],
-    ['something else', [txt('_dmarc.example.test', 'v=DMARC2; p=none')], 'missing'],
-    ['no policy', [txt('_dmarc.example.test', 'v=DMARC1; rua=mailto:a@example.test')], 'wrong'],
-    ['a policy that nobody knows', [txt('_dmarc.example.test', 'v=DMARC1; p=deny')], 'wrong'],
-    ['a missing semicolon', [txt('_dmarc.example.test', 'v=DMARC1; p=none rua=mailto:a@example.test')], 'wrong'],
-    ['reports to no address', [txt('_dmarc.example.test', 'v=DMARC1; p=none; rua=a@example.test')], 'wrong'],
-    [
-      'everything that may stand there',
-      [
-        txt(
-          '_dmarc.example.test',
-          'v=DMARC1; p=Quarantine; sp=none; np=reject; adkim=s; aspf=r; fo=1:d; pct=50; t=n; psd=n; rua=mailto:a@example.test!10m, mailto:b@c.test; ri=3600',
-        ),
-      ],
-      'ok',
-    ],
-    ['DNS does not answer', [{ name: '_dmarc.example.test', fault: 'SERVFAIL' }], 'unknown'],
-  ])('%s', async (_what, zone, status) => {
-    expect((await check(...zone)).of('dmarc')).toMatchObject({ status });
-  });
-
-  test.each([
-    [
-      'v=DMARC1; p=deny; sp=reject; rua=mailto:a@example.test',
-      'v=DMARC1; p=none; sp=reject; rua=mailto:a@example.test',
-    ],
-    ['v=DMARC1; p=reject; pct=lots; adkim=s', 'v=DMARC1; p=reject; adkim=s'],
-    ['v=DMARC1; p=none rua=mailto:a@example.test', 'v=DMARC1; p=none'],
-    ['v=DMARC1; p=none; p=reject', 'v=DMARC1; p=none; rua=mailto:postmaster@example.test'],
-  ])('what is wrong is mended, the rest stays: %s', async (stands, value) => {
-    expect((await check(txt('_dmarc.example.test', stands))).of('dmarc')).toMatchObject({ status: 'wrong', value });
-  });
-
-  test('a subdomain inherits the policy of the domain above', async () => {
-    const wanted = domainRecords({ domain: 'news.eu.example.test', token: 't', hostname: 'mail.our.test', dkim: [] });
-    const { resolver } = await startTestDns([txt('_dmarc.example.test', 'v=DMARC1; p=reject')]);
-    const { records } = await judge(resolver, wanted);
-    expect(records.find(({ purpose }) => purpose === 'dmarc')).toMatchObject({
-      status: 'ok',
-      found: ['v=DMARC1; p=reject'],
-      note: 'The policy at _dmarc.example.test is valid here.',
-    });
-  });
-});
-
 test('a check past the cache sees an edit at once', async () => {
   const { server, resolver } = await startTestDns([]);
   expect((await judge(resolver)).verdict).toBe('broken');
