@@ -167,6 +167,23 @@ describe('ownership', () => {
     const { of } = await check(...values.map((value) => txt('_postern.example.test', value)));
     expect(of('ownership')).toMatchObject({ status, found });
   });
+
+  const twice = '_postern.example.test.example.test';
+  test.each<[string, ZoneRecord[], string]>([
+    [
+      'a console that appended the domain',
+      [txt(twice, 'postern-verification=tok123')],
+      `A record stands at ${twice}: the console appends the domain, so enter _postern alone.`,
+    ],
+    ['a wildcard of another kind', [txt('*.example.test', 'v=spf1 -all')], 'There is no such record yet.'],
+    [
+      'a wildcard of the same kind, at names that are not there',
+      [txt('*.example.test', 'postern-verification=tok123'), txt('_postern.example.test', 'hello')],
+      'There is no such record yet.',
+    ],
+  ])('%s', async (_what, zone, problem) => {
+    expect((await check(...zone)).of('ownership')).toMatchObject({ status: 'missing', problem });
+  });
 });
 
 describe('DKIM is compared by meaning', () => {
