@@ -15,7 +15,13 @@ export function zoneText({ domain, records }: Pick<Domain, 'domain' | 'records'>
 function entry(record: DnsRecord): string {
   const line = `${zoneLine(record)}\n`;
   const purpose = printable(record.purpose);
-  if (record.status === 'ok') return `; ${purpose}: stands already\n; ${line}`;
+  if (record.status === 'ok') {
+    const { found, value } = record;
+    // What stands there may be another one that is right as well, such as a stronger policy.
+    return found.includes(value)
+      ? `; ${purpose}: stands already\n; ${line}`
+      : `; ${purpose}: stands already: ${found.map(printable).join(' and ')}\n`;
+  }
   if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
   // Other tenants' tokens may stand beside ours; of everything else there may be one.
   const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';

@@ -116,7 +116,9 @@ export function checkTlsReporting(texts: readonly string[]): Finding {
   const found = texts.filter((text) => /^v=TLSRPTv1\s*;/.test(text));
   const [only] = found;
   if (only === undefined) return missing('Nobody is told when mail cannot come encrypted.');
-  if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one such record may stand there.' };
+  if (found.length > 1) {
+    return { status: 'duplicate', found, value: '', problem: 'Only one such record may stand there: leave one.' };
+  }
   const targets = (tagList(only)?.get('rua') ?? '').split(',').map((target) => target.trim());
   const areTargets = targets.every((target) => /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/i.test(target));
   if (areTargets) return { status: 'ok', found };

@@ -33,12 +33,14 @@ describe('a zone file', () => {
   test('repeats nothing that stands, and says what a record is in place of', () => {
     const records = [
       { ...record, status: 'ok', found: ['x'] },
+      { ...record, purpose: 'dmarc', value: 'v=DMARC1; p=none', status: 'ok', found: ['v=DMARC1; p=reject'] },
       { ...record, purpose: 'spf', value: 'v=spf1 a:m ~all', status: 'wrong', found: ['v=spf1\n-all'] },
       { ...record, purpose: 'ownership', value: 'mine', status: 'wrong', found: ['other'] },
     ];
     expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
 ; dkim: stands already
 ; a.example.com. 3600 IN TXT "x"
+; dmarc: stands already: v=DMARC1; p=reject
 ; spf: in place of v=spf1 -all
 a.example.com. 3600 IN TXT "v=spf1 a:m ~all"
 ; ownership

@@ -200,3 +200,9 @@ test.each<[string, string[], string]>([
   const found = await check(texts.map((text) => txt('_smtp._tls.example.test', text)));
   expect(found.reports).toMatchObject({ status });
 });
+
+test('of two addresses for reports about TLS neither is advised away', async () => {
+  const texts = ['v=TLSRPTv1; rua=mailto:a@a.test', 'v=TLSRPTv1; rua=mailto:b@b.test'];
+  const found = await check(texts.map((text) => txt('_smtp._tls.example.test', text)));
+  expect(found.reports).toMatchObject({ status: 'duplicate', value: '' });
+});
