@@ -31,7 +31,10 @@ export function faultIn(text: string): string | undefined {
     return 'This is not a list of tags such as "v=DMARC1; p=none": look for a missing ; or =, for one too many, and for a tag that stands there twice.';
   }
   const faulty = [...tags].filter(([name, value]) => !isUnderstood(name, value));
-  const problems = faulty.map(([name, value]) => `${name}=${value} is not understood.`);
+  const problems = faulty.map(([name, value]) => {
+    const choice = VALUES[name] === POLICY ? ': it may be none, quarantine or reject' : '';
+    return `${name}=${value} is not understood${choice}.`;
+  });
   if (!tags.has('p')) problems.push('It has no policy: p=none, p=quarantine or p=reject is missing.');
   if (!tags.has('p') || faulty.some(([name]) => VALUES[name] === POLICY)) {
     // §4.10.1

@@ -106,7 +106,7 @@ describe('DMARC', () => {
     ['with an address for reports', 'v=DMARC1; p=rejct; rua=mailto:a@b.test', 'Receivers act as with p=none.'],
     ['without', 'v=DMARC1; p=rejct', 'Receivers take no notice of the record.'],
   ])('what receivers do with a policy that they cannot read: %s', async (_what, stands, words) => {
-    const problem = `p=rejct is not understood. ${words}`;
+    const problem = `p=rejct is not understood: it may be none, quarantine or reject. ${words}`;
     expect(await dmarc([txt('_dmarc.example.test', stands)])).toMatchObject({ problem });
   });
 
