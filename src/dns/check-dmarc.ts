@@ -36,9 +36,9 @@ export async function checkDmarc(
 /** Neither the domain nor one above has a policy. */
 async function none(name: string, near: string | undefined, resolver: Pick<Resolver, 'lookup'>): Promise<Finding> {
   if (near !== undefined) {
-    const finding = missing(`A policy begins with "v=DMARC1;", which this does not: ${near}`, [near]);
-    const isPolicy = /quarantine|reject|\bp\s*[=:]/i.test(near);
-    return isPolicy ? { ...finding, value: mended(near) ?? '' } : finding;
+    const problem = `A policy begins with "v=DMARC1;", which this does not: ${near}`;
+    const isMeantAsPolicy = /quarantine|reject|\bp\s*[=:]/i.test(near);
+    return isMeantAsPolicy ? { ...missing(problem, [near]), value: mended(near) ?? '' } : missing(problem);
   }
   const alias = await resolver.lookup(name, 'CNAME');
   const [target] = alias.kind === 'found' ? alias.records : [];

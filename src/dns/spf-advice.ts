@@ -4,7 +4,7 @@
  */
 import type { Answer } from './answers.ts';
 import { unanswered, type Finding } from './finding.ts';
-import { excessOf, judgeSpf, tenable } from './spf-judge.ts';
+import { excessOf, judgeSpf, tenable, type SpfPlace } from './spf-judge.ts';
 import { isAll, spfRecords, termsOf, type SpfResolver } from './spf.ts';
 
 /** Bytes: a longer record may not fit into an answer over UDP (RFC 7208 §3.4). */
@@ -32,8 +32,8 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   const byAddress = ips.map((ip) => `${ip.includes(':') ? 'ip6' : 'ip4'}:${ip}`);
   const byName = ips.every((ip) => addresses.includes(ip)) ? [`a:${hostname}`] : byAddress;
   const [only] = found;
-  if (only === undefined) return missing(texts, byName);
   const place = { domain, hostname, resolver: askedOnce(world.resolver) };
+  if (only === undefined) return missing(texts, byName, place);
   // §4.5: two records are a permanent error for every receiver.
   const isOne = found.length === 1;
   const verdict = isOne ? await judgeSpf(only, ips, place) : severalFound(found.length);
@@ -53,10 +53,16 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   return { status: isOne ? 'wrong' : 'duplicate', found, value, problem };
 }
 
-function missing(texts: readonly string[], ours: readonly string[]): Finding {
-  const near = texts.find((text) => /^\W*(v\W*)?spf/i.test(text));
-  const problem = near === undefined ? 'There is no SPF record.' : `This does not count as an SPF record: ${near}`;
-  return { status: 'missing', found: [], value: merged(ours, ['~all']), problem };
+/** What is nearly a record says who sends as well. */
+async function missing(texts: readonly string[], ours: readonly string[], place: SpfPlace): Promise<Finding> {
+  const near = texts.find((text) => /^\W*(v\W*spf(?!2)|spf1)/i.test(text));
+  if (near === undefined) {
+    return { status: 'missing', found: [], value: merged(ours, ['~all']), problem: 'There is no SPF record.' };
+  }
+  const { terms } = await tenable(meantTerms(near.replaceAll(/["“”;,]/g, ' ').trim()), place);
+  const isEnded = terms.some((term) => isAll(term) || isRedirect(term));
+  const value = merged(ours, isEnded ? terms : [...terms, '~all']);
+  return { status: 'missing', found: [near], value, problem: `This does not count as an SPF record: ${near}` };
 }
 
 function severalFound(count: number) {

@@ -54,7 +54,23 @@ describe('a record by which our mail passes is left alone', () => {
 describe('else the advice is one record with all that stands there', () => {
   test.each<[string, string[], RecordStatus, string | undefined, string]>([
     ['none', [], 'missing', 'v=spf1 a:mail.our.test ~all', 'There is no SPF record.'],
-    ['not quite one', ['v=spf10 mx'], 'missing', 'v=spf1 a:mail.our.test ~all', 'does not count'],
+    ['not quite one', ['v=spf10 mx'], 'missing', 'v=spf1 a:mail.our.test mx ~all', 'does not count'],
+    [
+      'one in quotation marks',
+      ['"v=spf1 ip4:198.51.100.7 -all"'],
+      'missing',
+      'v=spf1 a:mail.our.test ip4:198.51.100.7 -all',
+      'does not count',
+    ],
+    [
+      'one with a semicolon',
+      ['v=spf1; ip4:198.51.100.7; ?all'],
+      'missing',
+      'v=spf1 a:mail.our.test ip4:198.51.100.7 ?all',
+      'does not count',
+    ],
+    ['a token of somebody', ['spf-check=1'], 'missing', 'v=spf1 a:mail.our.test ~all', 'no SPF'],
+    ['Sender ID, which is another thing', ['spf2.0/pra mx -all'], 'missing', 'v=spf1 a:mail.our.test ~all', 'no SPF'],
     [
       'somebody else only',
       ['v=spf1 ip4:198.51.100.7 -all'],
