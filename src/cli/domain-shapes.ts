@@ -8,7 +8,7 @@ const record = z.object({
   purpose: z.string(),
   type: z.string(),
   name: z.string(),
-  /** One string, unquoted and unsplit. */
+  /** One string, unquoted and unsplit; empty: nothing is to be published before more is known. */
   value: z.string(),
   required: z.boolean(),
   /** `ok`, `missing`, `wrong`, `duplicate`, `unknown` */

@@ -58,8 +58,10 @@ export function recordText(record: DnsRecord, domain: string, style: Style): str
     ...found.map((text) => `  found  ${printable(text)}`),
     `  type   ${printable(record.type)}`,
     `  name   ${printable(relativeName(record.name, domain))}   (in full ${printable(record.name)})`,
-    `  value  ${printable(record.value)}`,
-    `  TTL    ${TTL}`,
+    ...(record.value === '' ? [] : [`  value  ${printable(record.value)}`, `  TTL    ${TTL}`]),
+    ...(record.value === '' && record.status === 'unknown'
+      ? ['  Publish nothing here before it is known: ask again.']
+      : []),
   ]);
 }
 

@@ -7,7 +7,7 @@ export const TTL = 3600;
 /** Bytes of one string of a TXT record (RFC 1035 §3.3.14). */
 const LONGEST = 255;
 
-/** What is right already, and what would be a second record where one may stand, is commented out. */
+/** What is right already is commented out; of what nothing is to be published yet, a comment says why. */
 export function zoneText({ domain, records }: Pick<Domain, 'domain' | 'records'>): string {
   return `; DNS records of ${domain} for Postern\n${records.map(entry).join('')}`;
 }
@@ -15,11 +15,25 @@ export function zoneText({ domain, records }: Pick<Domain, 'domain' | 'records'>
 function entry(record: DnsRecord): string {
   const line = `${zoneLine(record)}\n`;
   const purpose = printable(record.purpose);
-  if (record.status === 'ok') return `; ${purpose}: stands already\n; ${line}`;
+  if (record.status === 'ok') {
+    const { found, value } = record;
+    // What stands there may be another one that is right as well, such as a stronger policy.
+    return found.includes(value)
+      ? `; ${purpose}: stands already\n; ${line}`
+      : `; ${purpose}: stands already: ${found.map(printable).join(' and ')}\n`;
+  }
+  if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
   // Other tenants' tokens may stand beside ours; of everything else there may be one.
   const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';
   const why = isReplacing ? `: in place of ${record.found.map(printable).join(' and of ')}` : '';
   return `; ${purpose}${why}\n${line}`;
+}
+
+/** Why nothing is to be published at a name, and what stands there as far as that is known. */
+function withheld({ name, status, found, problem }: DnsRecord): string {
+  const next = status === 'unknown' ? ', ask again' : '';
+  const stands = found.map((text) => `there is: ${text}; `).join('');
+  return printable(`nothing to publish at ${name} yet${next}; ${stands}${problem ?? 'nobody has looked so far'}`);
 }
 
 /** `name. TTL IN TYPE data` on one line. */

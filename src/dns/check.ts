@@ -11,7 +11,9 @@ import { missing, unanswered, type Finding } from './finding.ts';
 import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } from './mta-sts.ts';
 import type { DomainRecord } from './records.ts';
 import { adviseSpf } from './spf-advice.ts';
+import { tagList } from './tags.ts';
 
+/** Its `value` is empty where nothing is to be published before more is known. */
 export type CheckedRecord = DomainRecord & Finding & { readonly value: string };
 
 export interface DomainCheck {
@@ -47,9 +49,14 @@ export async function checkDomain(
   return { records: checked, verdict: unknown ? 'unknown' : 'ok' };
 }
 
-function withFinding(record: DomainRecord, finding: Finding): CheckedRecord {
+/** What these publish does not depend on what stands there, and may stand beside it. */
+const ADDED: ReadonlySet<DomainRecord['purpose']> = new Set(['ownership', 'dkim']);
+
+/** The record as it was found. What would be in place of something unknown is not to be published: its value is empty. */
+export function withFinding(record: DomainRecord, finding: Finding): CheckedRecord {
   const notes = [record.note, finding.note].filter((note) => note !== undefined);
-  return { ...record, ...finding, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
+  const withheld = finding.status === 'unknown' && !ADDED.has(record.purpose) ? { value: '' } : {};
+  return { ...record, ...finding, ...withheld, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
 }
 
 interface Place extends CheckWorld {
@@ -75,7 +82,7 @@ async function findText(record: DomainRecord, place: Place): Promise<Finding> {
   if (record.purpose === 'dkim') return misplaced(await checkDkim(record, resolver), record, place);
   const answer = await resolver.txt(record.name);
   if (answer.kind === 'failed') return unanswered(answer);
-  const texts = answer.kind === 'found' ? answer.records : [];
+  const texts = textsOf(answer);
   switch (record.purpose) {
     case 'ownership':
       return misplaced(ownership(record.value, texts), record, place);
@@ -112,15 +119,28 @@ function ownership(wanted: string, texts: readonly string[]): Finding {
   return { status: 'wrong', found: tokens, problem: 'The token is another one.' };
 }
 
-/** Many consoles append the domain to whatever is entered as the name. */
-async function misplaced(finding: Finding, { name }: DomainRecord, { domain, resolver }: Place): Promise<Finding> {
+/** Many consoles append the domain to whatever is entered as the name. A wildcard, which answers for any, proves nothing. */
+async function misplaced(finding: Finding, record: DomainRecord, { domain, resolver }: Place): Promise<Finding> {
   if (finding.status !== 'missing') return finding;
-  const twice = `${name}.${domain}`;
-  const answer = await resolver.txt(twice);
-  if (answer.kind !== 'found') return finding;
-  const short = name.slice(0, -domain.length - 1);
+  const twice = `${record.name}.${domain}`;
+  const meant = textsOf(await resolver.txt(twice)).filter((text) => isMeantFor(record, text));
+  if (meant.length === 0) return finding;
+  const wild = textsOf(await resolver.txt(`_none.${twice.slice(twice.indexOf('.') + 1)}`));
+  if (meant.every((text) => wild.includes(text))) return finding;
+  const short = record.name.slice(0, -domain.length - 1);
   return missing(`A record stands at ${twice}: the console appends the domain, so enter ${short} alone.`, [
     ...finding.found,
-    ...answer.records,
+    ...meant,
   ]);
+}
+
+/** Whether it is of the kind of the record, whatever it says. */
+function isMeantFor({ purpose }: DomainRecord, text: string): boolean {
+  if (purpose === 'ownership') return text.trim().startsWith('postern-verification=');
+  const tags = tagList(text);
+  return tags?.has('p') === true && (tags.get('v') ?? 'DKIM1') === 'DKIM1';
+}
+
+function textsOf(answer: Answer<string>): readonly string[] {
+  return answer.kind === 'found' ? answer.records : [];
 }

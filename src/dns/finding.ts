@@ -11,7 +11,7 @@ export interface Finding {
   readonly problem?: string;
   /** What is worth knowing of a record that is right. */
   readonly note?: string;
-  /** What to publish, where that depends on what stands there. */
+  /** What to publish, where that depends on what stands there; empty: nothing, before its owner or DNS has said more. */
   readonly value?: string;
 }
 

@@ -38,7 +38,8 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
   const [only] = found;
   if (only === undefined) return missing('There is no MTA-STS policy.');
   if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one MTA-STS record may stand there.' };
-  if (!/^[A-Za-z0-9]{1,32}$/.test(tagList(only)?.get('id') ?? '')) {
+  const id = tagList(only)?.get('id') ?? '';
+  if (!/^[A-Za-z0-9]{1,32}$/.test(id)) {
     return { status: 'wrong', found, problem: 'id= is missing, or is not 1 to 32 letters and digits.' };
   }
   const url = policyUrl(domain);
@@ -47,17 +48,54 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
     return { status: 'unknown', found, problem: `${url} could not be read: ${fetched.reason}` };
   }
   const problem = faultIn(fetched, world.hostname);
-  return problem === undefined ? { status: 'ok', found } : { status: 'wrong', found, problem: `${url} ${problem}` };
+  if (problem !== undefined) return { status: 'wrong', found, problem: `${url} ${problem}` };
+  if (fetched.text === policyText(world.hostname)) return { found, ...idOfOurs(id, world.hostname) };
+  const note = SHY.get(fieldOf(fetched.text, 'mode'));
+  return { status: 'ok', found, ...(note === undefined ? {} : { note }) };
 }
 
+/** The modes in which a policy binds nobody. */
+const SHY: ReadonlyMap<string, string> = new Map([
+  ['testing', 'Its mode is testing: senders report what is wrong, and enforce nothing.'],
+  ['none', 'Its mode is none: senders enforce nothing.'],
+]);
+/** Of `max_age` (§3.2), s. */
+const OLDEST = 31_557_600;
+
+/** Why senders find no policy there (§3.2), or one by which no mail would come here. */
 function faultIn({ status, text }: { status: number; text: string }, hostname: string): string | undefined {
   if (status !== 200) return `answers ${status}, so that senders find no policy.`;
-  const lines = text.split(/\r?\n/).map((line) => line.split(/:\s*/, 2));
-  if (!lines.some(([name, value]) => name === 'version' && value?.trim() === 'STSv1')) return 'is not a policy.';
+  if (fieldOf(text, 'version') !== 'STSv1') return 'is not a policy.';
+  const mode = fieldOf(text, 'mode');
+  if (mode !== 'enforce' && !SHY.has(mode)) return 'is no policy for senders: mode is not enforce, testing or none.';
+  const age = fieldOf(text, 'max_age');
+  if (!/^\d{1,10}$/.test(age) || Number(age) > OLDEST) {
+    return `is no policy for senders: max_age is not a number of seconds up to ${OLDEST}.`;
+  }
   const [, ...parent] = hostname.split('.');
   const names = new Set([hostname, `*.${parent.join('.')}`]);
-  const isNamed = lines.some(([name, value = '']) => name === 'mx' && names.has(value.trim().toLowerCase()));
-  return isNamed ? undefined : `does not name ${hostname}: no mail would come here.`;
+  const isNamed = fieldsOf(text).some(([name, value]) => name === 'mx' && names.has(value.toLowerCase()));
+  return isNamed || mode === 'none' ? undefined : `does not name ${hostname}: no mail would come here.`;
+}
+
+/** Of what stands there twice the first counts, except `mx`. */
+function fieldOf(text: string, wanted: string): string {
+  return fieldsOf(text).find(([name]) => name === wanted)?.[1] ?? '';
+}
+
+function fieldsOf(text: string): [string, string][] {
+  return text.split(/\r?\n/).map((line) => {
+    const [name = '', value = ''] = line.split(/:\s*/, 2);
+    return [name, value.trim()];
+  });
+}
+
+/** The verdict on the id of our own policy. Any will do for its first text; sixteen hexadecimal digits are of an earlier one. */
+function idOfOurs(id: string, hostname: string): Pick<Finding, 'status' | 'problem' | 'note'> {
+  if (policyRecord(hostname).endsWith(`id=${id}`)) return { status: 'ok' };
+  if (!/^[0-9a-f]{16}$/.test(id)) return { status: 'ok', note: 'Whenever the policy changes, the id has to.' };
+  const problem = `id=${id} is of an earlier policy: senders that know that one do not ask for another until it ends.`;
+  return { status: 'wrong', problem };
 }
 
 /** The verdict on the name where senders look for the policy: it has to lead to this server. */
@@ -78,9 +116,11 @@ export function checkTlsReporting(texts: readonly string[]): Finding {
   const found = texts.filter((text) => /^v=TLSRPTv1\s*;/.test(text));
   const [only] = found;
   if (only === undefined) return missing('Nobody is told when mail cannot come encrypted.');
-  if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one such record may stand there.' };
+  if (found.length > 1) {
+    return { status: 'duplicate', found, value: '', problem: 'Only one such record may stand there: leave one.' };
+  }
   const targets = (tagList(only)?.get('rua') ?? '').split(',').map((target) => target.trim());
-  const areTargets = targets.every((target) => /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/.test(target));
+  const areTargets = targets.every((target) => /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/i.test(target));
   if (areTargets) return { status: 'ok', found };
   return {
     status: 'wrong',

@@ -4,8 +4,11 @@
  */
 import type { Answer } from './answers.ts';
 import { unanswered, type Finding } from './finding.ts';
-import { excessOf, judgeSpf, tenable } from './spf-judge.ts';
+import { excessOf, judgeSpf, tenable, type SpfPlace } from './spf-judge.ts';
 import { isAll, spfRecords, termsOf, type SpfResolver } from './spf.ts';
+
+/** Bytes: a longer record may not fit into an answer over UDP (RFC 7208 §3.4). */
+const LONGEST = 450;
 
 export interface SpfWorld {
   readonly resolver: SpfResolver;
@@ -29,27 +32,37 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   const byAddress = ips.map((ip) => `${ip.includes(':') ? 'ip6' : 'ip4'}:${ip}`);
   const byName = ips.every((ip) => addresses.includes(ip)) ? [`a:${hostname}`] : byAddress;
   const [only] = found;
-  if (only === undefined) return missing(texts, byName);
   const place = { domain, hostname, resolver: askedOnce(world.resolver) };
+  if (only === undefined) return missing(texts, byName, place);
   // §4.5: two records are a permanent error for every receiver.
   const isOne = found.length === 1;
   const verdict = isOne ? await judgeSpf(only, ips, place) : severalFound(found.length);
   if (verdict.kind === 'right') return { status: 'ok', found };
   if (verdict.kind === 'unsure') return { ...unanswered({ kind: 'failed', reason: verdict.reason }), found };
-  const kept = await tenable(found.flatMap(termsOf), place);
+  const kept = await tenable(found.flatMap(meantTerms), place);
   const others = kept.terms.filter((term) => ![...byName, ...byAddress].includes(bare(term)));
   const named = merged(byName, others);
   // Addresses cost no look-up, where the name would be one too many.
   const value = (await excessOf(named, place)).length === 0 ? named : merged(byAddress, others);
-  const rest = (await excessOf(value, place)).length === 0 ? [] : ['Take out what no longer sends as this domain.'];
-  const problem = [...verdict.faults, ...kept.faults, ...rest].join(' ');
+  const length = Buffer.byteLength(value);
+  const long =
+    length > LONGEST ? [`It would have ${length} bytes, and no more than ${LONGEST} surely fit into an answer.`] : [];
+  const isTooMuch = long.length > 0 || (await excessOf(value, place)).length > 0;
+  const rest = isTooMuch ? ['Take out what no longer sends as this domain.'] : [];
+  const problem = [...verdict.faults, ...kept.faults, ...long, ...rest].join(' ');
   return { status: isOne ? 'wrong' : 'duplicate', found, value, problem };
 }
 
-function missing(texts: readonly string[], ours: readonly string[]): Finding {
-  const near = texts.find((text) => /^\W*(v\W*)?spf/i.test(text));
-  const problem = near === undefined ? 'There is no SPF record.' : `This does not count as an SPF record: ${near}`;
-  return { status: 'missing', found: [], value: merged(ours, ['~all']), problem };
+/** What is nearly a record says who sends as well. */
+async function missing(texts: readonly string[], ours: readonly string[], place: SpfPlace): Promise<Finding> {
+  const near = texts.find((text) => /^\W*(v\W*spf(?!2)|spf1)/i.test(text));
+  if (near === undefined) {
+    return { status: 'missing', found: [], value: merged(ours, ['~all']), problem: 'There is no SPF record.' };
+  }
+  const { terms } = await tenable(meantTerms(near.replaceAll(/["“”;,]/g, ' ').trim()), place);
+  const isEnded = terms.some((term) => isAll(term) || isRedirect(term));
+  const value = merged(ours, isEnded ? terms : [...terms, '~all']);
+  return { status: 'missing', found: [near], value, problem: `This does not count as an SPF record: ${near}` };
 }
 
 function severalFound(count: number) {
@@ -59,14 +72,32 @@ function severalFound(count: number) {
   } as const;
 }
 
-/** One record of our terms and those of others, each once; it ends as the first of several did. */
+/** The terms of a record as they count: a dash is the hyphen that was meant, and a redirect beside `all` nothing (§6.1). */
+function meantTerms(record: string): string[] {
+  const terms = termsOf(record).map((term) => term.replace(/^(-|\p{Pd}|[\u2212\ufffd])+all$/iu, '-all'));
+  return terms.some(isAll) ? terms.filter((term) => !isRedirect(term)) : terms;
+}
+
+function isRedirect(term: string): boolean {
+  return /^redirect=/i.test(term);
+}
+
+/**
+ * One record of our terms and those of others, each once; it ends as the first of several did. A redirect that cannot be
+ * the end is an include: what it lets pass still does. Of modifiers that explain, one may stand there (§6).
+ */
 function merged(ours: readonly string[], others: readonly string[]): string {
-  const ends = others.filter((term) => isAll(term) || /^redirect=/i.test(term));
-  const middle = others.filter((term) => !ends.includes(term));
-  // Beside `all` a redirect means nothing (§6.1).
-  const end = ends.find(isAll) ?? ends[0];
+  const end = others.find(isAll) ?? others.find(isRedirect);
+  const explanation = others.find(isExplanation);
+  const middle = others
+    .filter((term) => !isAll(term) && term !== end && (!isExplanation(term) || term === explanation))
+    .map((term) => term.replace(/^redirect=/i, 'include:'));
   const ending = end === undefined ? [] : [end.replace(/^\+?all$/i, '~all')];
   return ['v=spf1', ...new Set([...ours, ...middle]), ...ending].join(' ');
+}
+
+function isExplanation(term: string): boolean {
+  return /^exp=/i.test(term);
 }
 
 /** Without qualifier and CIDR lengths that leave one address, in lower case. */

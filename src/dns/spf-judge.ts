@@ -15,6 +15,8 @@ export type SpfVerdict =
 
 /** Reserved for ever (RFC 1112 §4): what passes from here passes from everywhere. */
 const STRANGER = '240.0.0.1';
+/** The same (RFC 9637); it is within 2000::/3, which is all of IPv6 that is in use. */
+const STRANGER6 = '3fff::1';
 /** So far is counted, to say how many there are. */
 const COUNTED = 30;
 /** Of a record with more, no term is looked at by itself. */
@@ -26,6 +28,7 @@ export async function judgeSpf(text: string, ips: readonly string[], place: SpfP
   const silent = ours.find(({ result }) => result === 'temperror');
   if (silent !== undefined) return { kind: 'unsure', reason: silent.reason ?? 'no answer' };
   const other = await evaluate(text, STRANGER, { ...place, most: COUNTED });
+  const open = await openness(text, place);
   const outside = limitFaults(other);
   const errors = [...ours, other].flatMap(({ result, reason }) => (result === 'permerror' && reason ? [reason] : []));
   const faults = [
@@ -35,7 +38,7 @@ export async function judgeSpf(text: string, ips: readonly string[], place: SpfP
     ...ours.flatMap(({ ip, result }) =>
       result === 'pass' || result === 'permerror' ? [] : [`Mail from ${ip} does not pass (${result}).`],
     ),
-    ...(other.result === 'pass' ? ['It lets every host of the world send as this domain.'] : []),
+    ...(open === undefined ? [] : [`It lets every host of the world send as this domain${open}.`]),
   ];
   return faults.length === 0 ? { kind: 'right' } : { kind: 'wrong', faults };
 }
@@ -54,7 +57,8 @@ export async function tenable(
   const judged = await Promise.all(
     terms.map(async (term) => {
       const { result, reason = 'error' } = await evaluate(`v=spf1 ${term}`, STRANGER, { ...place, most: COUNTED });
-      if (result === 'pass' && !isAll(term)) return { term, reason: 'every host of the world passes by it' };
+      const open = isAll(term) ? undefined : await openness(`v=spf1 ${term}`, place);
+      if (open !== undefined) return { term, reason: `every host of the world passes by it${open}` };
       return { term, reason: result === 'permerror' ? reason : undefined };
     }),
   );
@@ -64,20 +68,45 @@ export async function tenable(
   };
 }
 
-function limitFaults({ lookups, voids }: SpfOutcome): string[] {
+/** Over what everybody passes, in words; undefined where a stranger does not. */
+async function openness(text: string, place: SpfPlace): Promise<string | undefined> {
+  if ((await evaluate(text, STRANGER, { ...place, most: COUNTED })).result === 'pass') return '';
+  return (await evaluate(text, STRANGER6, { ...place, most: COUNTED })).result === 'pass' ? ' over IPv6' : undefined;
+}
+
+function limitFaults({ lookups, voids, crowds }: Evaluated): string[] {
   return [
     ...(lookups > MOST_LOOKUPS ? [`It takes ${lookups} look-ups, and receivers stop at ${MOST_LOOKUPS}.`] : []),
     ...(voids > MOST_VOIDS ? [`${voids} of its look-ups find nothing, and receivers stop at ${MOST_VOIDS}.`] : []),
+    ...Array.from(
+      crowds,
+      ([name, count]) => `It takes ${count} MX records of ${name}, and receivers stop at ${MOST_LOOKUPS}.`,
+    ),
   ];
 }
 
+interface Evaluated extends SpfOutcome {
+  /** Of a term `mx`, the names with more records than are looked up (§4.6.4), and how many they have. */
+  readonly crowds: ReadonlyMap<string, number>;
+}
+
 /** As if `text` stood there, and no other record of the kind. */
-function evaluate(text: string, ip: string, { domain, hostname, resolver, most }: SpfPlace & { most?: number }) {
+async function evaluate(
+  text: string,
+  ip: string,
+  { domain, hostname, resolver, most }: SpfPlace & { most?: number },
+): Promise<Evaluated> {
+  const crowds = new Map<string, number>();
   const stands: SpfResolver = {
-    mx: resolver.mx,
+    async mx(name) {
+      const answer = await resolver.mx(name);
+      if (answer.kind === 'found' && answer.records.length > MOST_LOOKUPS) crowds.set(name, answer.records.length);
+      return answer;
+    },
     lookup: resolver.lookup,
     txt: (name) => (name === domain ? Promise.resolve({ kind: 'found', records: [text] }) : resolver.txt(name)),
   };
   const sender = `postmaster@${domain}`;
-  return evaluateSpf({ sender, ip, helo: hostname, resolver: stands, ...(most === undefined ? {} : { most }) });
+  const question = { sender, ip, helo: hostname, resolver: stands };
+  return { ...(await evaluateSpf(most === undefined ? question : { ...question, most })), crowds };
 }

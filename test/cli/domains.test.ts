@@ -59,6 +59,19 @@ Ownership is missing
     expect(out).toMatch(/^; postern\._domainkey\.shop\.test\. 3600 IN TXT "v=DKIM1;[^"]{240,}" "[^"]+"$/m);
   });
 
+  test('publishes nothing in place of what DNS did not tell', async () => {
+    const world = await shop();
+    world.dns.set([...world.publicZone, { name: 'shop.test', fault: 'SERVFAIL' }]);
+    const { out } = await world.say(['domains', 'setup', 'shop.test']);
+    expect(out).toMatch(
+      /SPF \(advised\) is not known yet\n {2}DNS did not answer: .*\n {2}type {3}TXT\n {2}name {3}@ .*\n {2}Publish nothing here before it is known: ask again\.\n/,
+    );
+    expect(out).not.toContain('v=spf1');
+    const zone = (await world.say(['domains', 'setup', 'shop.test', '--zone'])).out;
+    expect(zone).not.toMatch(/^shop\.test/m);
+    expect(zone).toMatch(/^_postern\.shop\.test\. 3600 IN TXT/m);
+  });
+
   test('of a domain that is not there says what comes first', async () => {
     const world = await shop();
     const { code, err } = await world.say(['domains', 'setup', 'other.test']);

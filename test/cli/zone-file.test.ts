@@ -33,16 +33,32 @@ describe('a zone file', () => {
   test('repeats nothing that stands, and says what a record is in place of', () => {
     const records = [
       { ...record, status: 'ok', found: ['x'] },
+      { ...record, purpose: 'dmarc', value: 'v=DMARC1; p=none', status: 'ok', found: ['v=DMARC1; p=reject'] },
       { ...record, purpose: 'spf', value: 'v=spf1 a:m ~all', status: 'wrong', found: ['v=spf1\n-all'] },
       { ...record, purpose: 'ownership', value: 'mine', status: 'wrong', found: ['other'] },
     ];
     expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
 ; dkim: stands already
 ; a.example.com. 3600 IN TXT "x"
+; dmarc: stands already: v=DMARC1; p=reject
 ; spf: in place of v=spf1 -all
 a.example.com. 3600 IN TXT "v=spf1 a:m ~all"
 ; ownership
 a.example.com. 3600 IN TXT "mine"
+`);
+  });
+
+  test('publishes nothing in place of what is not known', () => {
+    const unknown = { ...record, status: 'unknown', value: '', problem: 'DNS did not answer: no answer in time' };
+    const records = [
+      { ...unknown, purpose: 'spf', found: ['v=spf1 include:b.test\n-all'] },
+      { ...unknown, purpose: 'dmarc', problem: undefined },
+      { ...unknown, purpose: 'inbound', type: 'MX', status: 'wrong', problem: 'Only its owner knows.' },
+    ];
+    expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
+; spf: nothing to publish at a.example.com yet, ask again; there is: v=spf1 include:b.test -all; DNS did not answer: no answer in time
+; dmarc: nothing to publish at a.example.com yet, ask again; nobody has looked so far
+; inbound: nothing to publish at a.example.com yet; Only its owner knows.
 `);
   });
 });

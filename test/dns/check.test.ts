@@ -116,6 +116,34 @@ describe('verdict', () => {
   });
 });
 
+describe('what stands there and is not known is not replaced', () => {
+  const LARGEST = domainRecords({
+    domain: 'example.test',
+    token: 'tok123',
+    hostname: 'mail.our.test',
+    dkim: [{ selector: 'postern', algorithm: 'rsa', publicKey: KEY }],
+    inbound: 'encrypted',
+  });
+
+  test('DNS does not answer at all: only what stands beside anything may be published', async () => {
+    const { resolver } = await startTestDns([{ name: '*', fault: 'SERVFAIL' }]);
+    const { records } = await judge(resolver, LARGEST);
+    expect(records.map(({ status }) => status)).toEqual(LARGEST.map(() => 'unknown'));
+    expect(records.flatMap(({ purpose, value }) => (value === '' ? [] : [purpose]))).toEqual(['ownership', 'dkim']);
+  });
+
+  test('an include that does not answer', async () => {
+    const stands = 'v=spf1 include:slow.test -all';
+    const { resolver } = await startTestDns([txt('example.test', stands), { name: 'slow.test', fault: 'SERVFAIL' }]);
+    const { records } = await judge(resolver);
+    expect(records.find(({ purpose }) => purpose === 'spf')).toMatchObject({
+      status: 'unknown',
+      found: [stands],
+      value: '',
+    });
+  });
+});
+
 describe('ownership', () => {
   test.each<[string, string[], RecordStatus, string[]]>([
     [
@@ -138,6 +166,23 @@ describe('ownership', () => {
   ])('%s', async (_what, values, status, found) => {
     const { of } = await check(...values.map((value) => txt('_postern.example.test', value)));
     expect(of('ownership')).toMatchObject({ status, found });
+  });
+
+  const twice = '_postern.example.test.example.test';
+  test.each<[string, ZoneRecord[], string]>([
+    [
+      'a console that appended the domain',
+      [txt(twice, 'postern-verification=tok123')],
+      `A record stands at ${twice}: the console appends the domain, so enter _postern alone.`,
+    ],
+    ['a wildcard of another kind', [txt('*.example.test', 'v=spf1 -all')], 'There is no such record yet.'],
+    [
+      'a wildcard of the same kind, at names that are not there',
+      [txt('*.example.test', 'postern-verification=tok123'), txt('_postern.example.test', 'hello')],
+      'There is no such record yet.',
+    ],
+  ])('%s', async (_what, zone, problem) => {
+    expect((await check(...zone)).of('ownership')).toMatchObject({ status: 'missing', problem });
   });
 });
 
@@ -215,59 +260,6 @@ describe('DKIM: what the owner is told', () => {
     ],
   ])('%s', async (_what, zone, expected) => {
     expect((await check(...zone)).of('dkim')).toMatchObject(expected);
-  });
-});
-
-describe('DMARC', () => {
-  test.each<[string, ZoneRecord[], RecordStatus]>([
-    ['none', [], 'missing'],
-    ['any policy is the owner’s decision', [txt('_dmarc.example.test', 'v=DMARC1;p=reject')], 'ok'],
-    [
-      'two',
-      [txt('_dmarc.example.test', 'v=DMARC1; p=none'), txt('_dmarc.example.test', 'v=DMARC1; p=reject')],
-      'duplicate',
-    ],
-    ['something else', [txt('_dmarc.example.test', 'v=DMARC2; p=none')], 'missing'],
-    ['no policy', [txt('_dmarc.example.test', 'v=DMARC1; rua=mailto:a@example.test')], 'wrong'],
-    ['a policy that nobody knows', [txt('_dmarc.example.test', 'v=DMARC1; p=deny')], 'wrong'],
-    ['a missing semicolon', [txt('_dmarc.example.test', 'v=DMARC1; p=none rua=mailto:a@example.test')], 'wrong'],
-    ['reports to no address', [txt('_dmarc.example.test', 'v=DMARC1; p=none; rua=a@example.test')], 'wrong'],
-    [
-      'everything that may stand there',
-      [
-        txt(
-          '_dmarc.example.test',
-          'v=DMARC1; p=Quarantine; sp=none; np=reject; adkim=s; aspf=r; fo=1:d; pct=50; t=n; psd=n; rua=mailto:a@example.test!10m, mailto:b@c.test; ri=3600',
-        ),
-      ],
-      'ok',
-    ],
-    ['DNS does not answer', [{ name: '_dmarc.example.test', fault: 'SERVFAIL' }], 'unknown'],
-  ])('%s', async (_what, zone, status) => {
-    expect((await check(...zone)).of('dmarc')).toMatchObject({ status });
-  });
-
-  test.each([
-    [
-      'v=DMARC1; p=deny; sp=reject; rua=mailto:a@example.test',
-      'v=DMARC1; p=none; sp=reject; rua=mailto:a@example.test',
-    ],
-    ['v=DMARC1; p=reject; pct=lots; adkim=s', 'v=DMARC1; p=reject; adkim=s'],
-    ['v=DMARC1; p=none rua=mailto:a@example.test', 'v=DMARC1; p=none'],
-    ['v=DMARC1; p=none; p=reject', 'v=DMARC1; p=none; rua=mailto:postmaster@example.test'],
-  ])('what is wrong is mended, the rest stays: %s', async (stands, value) => {
-    expect((await check(txt('_dmarc.example.test', stands))).of('dmarc')).toMatchObject({ status: 'wrong', value });
-  });
-
-  test('a subdomain inherits the policy of the domain above', async () => {
-    const wanted = domainRecords({ domain: 'news.eu.example.test', token: 't', hostname: 'mail.our.test', dkim: [] });
-    const { resolver } = await startTestDns([txt('_dmarc.example.test', 'v=DMARC1; p=reject')]);
-    const { records } = await judge(resolver, wanted);
-    expect(records.find(({ purpose }) => purpose === 'dmarc')).toMatchObject({
-      status: 'ok',
-      found: ['v=DMARC1; p=reject'],
-      note: 'The policy at _dmarc.example.test is valid here.',
-    });
   });
 });
 

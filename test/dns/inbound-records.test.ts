@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { checkDomain } from '../../src/dns/check.ts';
-import { policyText, policyUrl, type FetchedPolicy } from '../../src/dns/mta-sts.ts';
+import { policyRecord, policyText, policyUrl, type FetchedPolicy } from '../../src/dns/mta-sts.ts';
 import { domainRecords } from '../../src/dns/records.ts';
 import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
 
@@ -105,6 +105,10 @@ describe('MX', () => {
   });
 });
 
+function written(...lines: readonly string[]): FetchedPolicy {
+  return { kind: 'answered', status: 200, text: ['version: STSv1', ...lines, ''].join('\n') };
+}
+
 describe('MTA-STS', () => {
   const record = txt('_mta-sts.example.test', 'v=STSv1; id=20260101;');
   test.each<[string, ZoneRecord[], FetchedPolicy, object]>([
@@ -131,6 +135,40 @@ describe('MTA-STS', () => {
       { status: 'ok' },
     ],
     ['something else', [record], { kind: 'answered', status: 200, text: '<html>' }, { status: 'wrong' }],
+    [
+      'the id of an earlier policy of ours',
+      [txt('_mta-sts.example.test', 'v=STSv1; id=0123456789abcdef')],
+      POLICY,
+      { status: 'wrong', problem: expect.stringContaining('earlier policy'), value: policyRecord('mail.our.test') },
+    ],
+    ['the id of our policy', [txt('_mta-sts.example.test', policyRecord('mail.our.test'))], POLICY, { status: 'ok' }],
+    ['a policy without a mode', [record], written('mx: mail.our.test', 'max_age: 86400'), { status: 'wrong' }],
+    ['a mode that nobody knows', [record], written('mode: on', 'mx: mail.our.test', 'max_age: 9'), { status: 'wrong' }],
+    ['a policy without an end', [record], written('mode: enforce', 'mx: mail.our.test'), { status: 'wrong' }],
+    [
+      'an end that is no time',
+      [record],
+      written('mode: enforce', 'mx: mail.our.test', 'max_age: one week'),
+      { status: 'wrong', problem: expect.stringContaining('max_age is not a number of seconds') },
+    ],
+    [
+      'an end beyond a year',
+      [record],
+      written('mode: enforce', 'mx: mail.our.test', 'max_age: 99999999'),
+      { status: 'wrong' },
+    ],
+    [
+      'a policy that is being tested',
+      [record],
+      written('mode: testing', 'mx: mail.our.test', 'max_age: 86400'),
+      { status: 'ok', note: 'Its mode is testing: senders report what is wrong, and enforce nothing.' },
+    ],
+    [
+      'a policy that is given up',
+      [record],
+      written('mode: none', 'max_age: 86400'),
+      { status: 'ok', note: 'Its mode is none: senders enforce nothing.' },
+    ],
     ['a server that cannot be reached', [record], { kind: 'failed', reason: 'refused' }, { status: 'unknown' }],
   ])('%s', async (_what, zone, policy, expected) => {
     const found = await check(zone, policy);
@@ -154,10 +192,17 @@ test.each<[string, string[], string]>([
   ['none', [], 'missing'],
   ['by mail', ['v=TLSRPTv1; rua=mailto:tls@example.test'], 'ok'],
   ['by HTTPS and mail', ['v=TLSRPTv1;rua=https://r.test/v1,mailto:tls@example.test'], 'ok'],
+  ['by mail, in capitals', ['v=TLSRPTv1; rua=MAILTO:tls@example.test'], 'ok'],
   ['to nobody', ['v=TLSRPTv1;'], 'wrong'],
   ['to no address', ['v=TLSRPTv1; rua=tls@example.test'], 'wrong'],
   ['twice', ['v=TLSRPTv1; rua=mailto:a@a.test', 'v=TLSRPTv1; rua=mailto:b@b.test'], 'duplicate'],
 ])('reports about TLS: %s', async (_what, texts, status) => {
   const found = await check(texts.map((text) => txt('_smtp._tls.example.test', text)));
   expect(found.reports).toMatchObject({ status });
+});
+
+test('of two addresses for reports about TLS neither is advised away', async () => {
+  const texts = ['v=TLSRPTv1; rua=mailto:a@a.test', 'v=TLSRPTv1; rua=mailto:b@b.test'];
+  const found = await check(texts.map((text) => txt('_smtp._tls.example.test', text)));
+  expect(found.reports).toMatchObject({ status: 'duplicate', value: '' });
 });

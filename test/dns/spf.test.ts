@@ -54,7 +54,23 @@ describe('a record by which our mail passes is left alone', () => {
 describe('else the advice is one record with all that stands there', () => {
   test.each<[string, string[], RecordStatus, string | undefined, string]>([
     ['none', [], 'missing', 'v=spf1 a:mail.our.test ~all', 'There is no SPF record.'],
-    ['not quite one', ['v=spf10 mx'], 'missing', 'v=spf1 a:mail.our.test ~all', 'does not count'],
+    ['not quite one', ['v=spf10 mx'], 'missing', 'v=spf1 a:mail.our.test mx ~all', 'does not count'],
+    [
+      'one in quotation marks',
+      ['"v=spf1 ip4:198.51.100.7 -all"'],
+      'missing',
+      'v=spf1 a:mail.our.test ip4:198.51.100.7 -all',
+      'does not count',
+    ],
+    [
+      'one with a semicolon',
+      ['v=spf1; ip4:198.51.100.7; ?all'],
+      'missing',
+      'v=spf1 a:mail.our.test ip4:198.51.100.7 ?all',
+      'does not count',
+    ],
+    ['a token of somebody', ['spf-check=1'], 'missing', 'v=spf1 a:mail.our.test ~all', 'no SPF'],
+    ['Sender ID, which is another thing', ['spf2.0/pra mx -all'], 'missing', 'v=spf1 a:mail.our.test ~all', 'no SPF'],
     [
       'somebody else only',
       ['v=spf1 ip4:198.51.100.7 -all'],
@@ -108,6 +124,29 @@ describe('else the advice is one record with all that stands there', () => {
       'There are 2 SPF records where one may stand',
     ],
     [
+      'everybody may, over IPv6',
+      ['v=spf1 a:mail.our.test ip6:::/0 -all'],
+      'wrong',
+      'v=spf1 a:mail.our.test -all',
+      'ip6:::/0 cannot stay: every host of the world passes by it over IPv6.',
+    ],
+    [
+      'everybody may, over all of IPv6 that is in use',
+      ['v=spf1 a:mail.our.test ip6:2000::/3 -all'],
+      'wrong',
+      'v=spf1 a:mail.our.test -all',
+      'It lets every host of the world send as this domain over IPv6.',
+    ],
+    ['a dash for a hyphen', ['v=spf1 mx \u2013all'], 'wrong', 'v=spf1 a:mail.our.test mx -all', 'error'],
+    ['two hyphens', ['v=spf1 a:mail.our.test --all'], 'wrong', 'v=spf1 a:mail.our.test -all', 'error'],
+    [
+      'two explanations',
+      ['v=spf1 exp=a.test mx -all', 'v=spf1 exp=b.test -all'],
+      'duplicate',
+      'v=spf1 a:mail.our.test exp=a.test mx -all',
+      '2 SPF records',
+    ],
+    [
       'an end after a redirect',
       ['v=spf1 redirect=spf.gone.test -all'],
       'wrong',
@@ -129,7 +168,52 @@ describe('else the advice is one record with all that stands there', () => {
   });
 });
 
+describe('a redirect that is not the end is an include', () => {
+  const zone = [
+    txt('spf.other.test', 'v=spf1 ip4:198.51.100.7 -all'),
+    txt('spf.third.test', 'v=spf1 ip4:203.0.113.7 -all'),
+  ];
+  test.each<[string, string[], string]>([
+    [
+      'beside a record with an end',
+      ['v=spf1 redirect=spf.other.test', 'v=spf1 mx ~all'],
+      'v=spf1 a:mail.our.test include:spf.other.test mx ~all',
+    ],
+    [
+      'beside another redirect',
+      ['v=spf1 redirect=spf.other.test', 'v=spf1 redirect=spf.third.test'],
+      'v=spf1 a:mail.our.test include:spf.third.test redirect=spf.other.test',
+    ],
+    [
+      'unless it meant nothing where it stood',
+      ['v=spf1 redirect=spf.other.test -all', 'v=spf1 mx ~all'],
+      'v=spf1 a:mail.our.test mx -all',
+    ],
+  ])('%s', async (_what, texts, value) => {
+    expect(await advise(texts, zone)).toMatchObject({ status: 'duplicate', value });
+  });
+});
+
+test('a record that may not fit into an answer has to lose some', async () => {
+  const networks = Array.from({ length: 30 }, (_, i) => `ip4:198.51.100.${100 + i}`).join(' ');
+  const found = await advise([`v=spf1 ${networks} -all`]);
+  expect(found.problem).toContain('no more than 450 surely fit into an answer. Take out what no longer sends');
+});
+
 describe('look-ups', () => {
+  test('more than ten MX records of one name are too many, ours in front or not', async () => {
+    const zone = Array.from({ length: 11 }, (_, i): ZoneRecord[] => [
+      { name: 'many.test', type: 'MX', value: `10 mx${i}.many.test` },
+      { name: `mx${i}.many.test`, type: 'A', value: '198.51.100.7' },
+    ]).flat();
+    for (const text of ['v=spf1 a:mail.our.test mx:many.test -all', 'v=spf1 mx:many.test a:mail.our.test -all']) {
+      const found = await advise([text], zone);
+      expect(found.problem).toContain('It takes 11 MX records of many.test, and receivers stop at 10.');
+      expect(found.problem).toContain('Take out what no longer sends');
+    }
+    expect(await advise(['v=spf1 a:mail.our.test mx:many.test -all'], zone.slice(2))).toMatchObject({ status: 'ok' });
+  });
+
   test('eleven are too many, even where ours comes first', async () => {
     const { terms, zone } = includes(10);
     const found = await advise([`v=spf1 a:mail.our.test ${terms} -all`], zone);
@@ -192,14 +276,17 @@ test('whoever publishes the advice passes, whatever stood there before', async (
   const { terms, zone } = includes(6);
   const nested = txt('nested.test', `v=spf1 ${terms} ?all`);
   const open = txt('open.test', 'v=spf1 +all');
-  const { resolver } = await startTestDns([HOST, nested, open, ...zone]);
+  const slim = txt('slim.test', 'v=spf1 ip4:203.0.113.7 -all');
+  const { resolver } = await startTestDns([HOST, nested, open, slim, ...zone]);
   const hostAddresses = await resolver.addresses('mail.our.test');
   const world = { resolver, hostname: 'mail.our.test', hostAddresses, publicIps: [] };
   const term = fc.constantFrom(
     ...terms.split(' '),
     ...'~all -all +all all mx a ptr a:mail.our.test -a:mail.our.test ?ip4:192.0.2.1/32 -ip4:192.0.2.0/24'.split(' '),
     ...'include:nested.test include:gone.test include:open.test redirect=nested.test redirect=gone.test'.split(' '),
-    ...'redirect=open.test ipv4:192.0.2.1 a: exists:%{i}.gone.test exp=why.gone.test ra=postmaster %'.split(' '),
+    ...'redirect=open.test redirect=slim.test ip6:::/0 exp=b.test --all ipv4:192.0.2.1 a: exists:%{i}.gone.test exp=why.gone.test ra=postmaster %'.split(
+      ' ',
+    ),
   );
   const record = fc.array(term, { maxLength: 9 }).map((list) => ['v=spf1', ...list].join(' '));
   await fc.assert(

@@ -154,7 +154,11 @@ test('every verdict, of a name server that shares no code with us', async () => 
   expect(split.status).toBe('verified');
   expect(of(split, 'dkim')).toMatchObject({ status: 'ok' });
   expect(of(split, 'spf')).toMatchObject({ status: 'missing', value: 'v=spf1 a:mail.postern.test ~all' });
-  expect(of(split, 'dmarc')).toMatchObject({ status: 'wrong', problem: 'p=nothing is not understood.' });
+  expect(of(split, 'dmarc')).toMatchObject({
+    status: 'wrong',
+    problem: expect.stringContaining('p=nothing is not understood'),
+    value: '',
+  });
 
   const alias = await verify('alias.test');
   expect(alias.status).toBe('verified');
