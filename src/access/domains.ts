@@ -7,7 +7,7 @@
  */
 import { takesMail } from '../config/forwarding.ts';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
-import { checkDomain, withFinding, type CheckedRecord, type CheckWorld } from '../dns/check.ts';
+import { checkDomain, type CheckedRecord, type CheckWorld } from '../dns/check.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -281,7 +281,7 @@ function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[
     const current = seen !== undefined && (!record.required || seen.value === record.value);
     return current
       ? { ...seen, required: record.required, ...noteOf(record) }
-      : withFinding(record, { status: 'unknown', found: [] });
+      : { ...record, status: 'unknown', found: [] };
   });
 }
 

@@ -53,7 +53,7 @@ export async function checkDomain(
 const ADDED: ReadonlySet<DomainRecord['purpose']> = new Set(['ownership', 'dkim']);
 
 /** The record as it was found. What would be in place of something unknown is not to be published: its value is empty. */
-export function withFinding(record: DomainRecord, finding: Finding): CheckedRecord {
+function withFinding(record: DomainRecord, finding: Finding): CheckedRecord {
   const notes = [record.note, finding.note].filter((note) => note !== undefined);
   const withheld = finding.status === 'unknown' && !ADDED.has(record.purpose) ? { value: '' } : {};
   return { ...record, ...finding, ...withheld, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };

@@ -38,7 +38,7 @@ const record = z.object({
   value: z
     .string()
     .describe(
-      'What to publish: one string, unquoted and unsplit, as DNS consoles take it. For SPF what stands there is in it. Empty: nothing, for what it would be in place of is not known, or what its owner meant; `problem` says more.',
+      'What to publish: one string, unquoted and unsplit, as DNS consoles take it. For SPF what stands there is in it, once somebody has looked. Empty: nothing, for DNS did not tell what it would be in place of, or only the owner knows what was meant; `problem` says more.',
     ),
   required: z.boolean().describe('Whether the domain is verified by it; the others are advised.'),
   status: z.enum(['ok', 'missing', 'wrong', 'duplicate', 'unknown']),
