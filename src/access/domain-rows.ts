@@ -7,9 +7,11 @@ import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { dkimKeyNames } from '../store/dkim-keys.ts';
 import { allDomains, findDomain, insertDomain, releaseDomain } from '../store/domains.ts';
+import { findProject } from '../store/projects.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow } from '../store/tables.ts';
 import { hasKeys, missingKeys } from './domain-keys.ts';
+import { isDue } from './domain-states.ts';
 
 export interface DomainRowsOptions {
   readonly store: Store;
@@ -26,7 +28,12 @@ export interface DomainRows {
   adopted(domain: Domain): Promise<DomainRow | undefined>;
   /** Reads all rows again, adopts what the snapshot claims and is new, and releases what it claims no more. */
   adopt(): Promise<void>;
+  /** The claims whose check is due, the longest overdue first. */
+  due(): Domain[];
 }
+
+/** Of several daemons, whichever claims a domain has looked at it after `dns.recheck` and this, ms. */
+const OTHERS_LOOK_MS = 86_400_000;
 
 /** So often is a selector chosen anew that another tenant took meanwhile. */
 const MOST_TRIES = 3;
@@ -55,12 +62,8 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
   async function adopt(): Promise<void> {
     await refresh();
     const { claims } = snapshot();
-    for (const [claim, { name, project }] of adopted) {
-      if (claims.has(claim)) continue;
-      await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
-      adopted.delete(claim);
-      rows.delete(claim);
-    }
+    for (const [claim, row] of rows) if (await isAbandoned(row)) await release(claim, row);
+    for (const claim of adopted.keys()) if (!claims.has(claim)) adopted.delete(claim);
     const fresh = [...claims.values()].filter((domain) => !isAdopted(domain));
     if (fresh.length === 0) return;
     const keys = Map.groupBy(await dkimKeyNames(store), ({ domain }) => domain);
@@ -70,6 +73,31 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
       if (isComplete) adopted.set(keyOf(domain), domain);
       else await adoptOne(domain);
     }
+  }
+
+  /** Whether nobody claims the domain any more. A project whose file is broken may claim it yet. */
+  async function isAbandoned(row: DomainRow): Promise<boolean> {
+    const { claims, unavailable } = snapshot();
+    const claim = claimKey(row.tenant, row.name);
+    if (row.project === '' || claims.has(claim) || unavailable.has(row.name)) return false;
+    return adopted.get(claim)?.project.slug === row.project || isLeft(row);
+  }
+
+  /** Whether what this process never saw claimed was given up before it began. */
+  async function isLeft({ tenant, project: slug, checked_at, created_at }: DomainRow): Promise<boolean> {
+    const { projects, server } = snapshot();
+    // The folder of another daemon may have it, which then looks at it.
+    const isQuiet = clock.now() - (checked_at ?? created_at) > server.dns.recheck + OTHERS_LOOK_MS;
+    if (store.dialect === 'postgres' && !isQuiet) return false;
+    const project = await findProject(store, tenant, slug);
+    if (project?.source === 'api') return false;
+    // Of another revision than the one in force this snapshot knows nothing.
+    return project?.source !== 'push' || projects.some((one) => one.revision === project.revision);
+  }
+
+  async function release(claim: string, { tenant, name, project }: DomainRow): Promise<void> {
+    await store.write([releaseDomain({ tenant, name, project })]);
+    rows.delete(claim);
   }
 
   function adoptOne(domain: Domain): Promise<void> {
@@ -115,6 +143,14 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
       return rows.get(keyOf(domain));
     },
     adopt,
+    due() {
+      const now = clock.now();
+      const due = [...snapshot().claims.values()].flatMap((domain) => {
+        const row = rows.get(keyOf(domain));
+        return row !== undefined && isDue(row, now) ? [{ domain, at: row.next_check_at }] : [];
+      });
+      return due.sort((a, b) => a.at - b.at).map(({ domain }) => domain);
+    },
   };
 }
 

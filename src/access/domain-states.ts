@@ -17,12 +17,23 @@ export function nextState(state: State, verdict: Verdict, { now, grace }: { now:
   if (verdict === 'unknown') return { status, verified_at, broken_at };
   if (verdict === 'ok') return { status: 'verified', verified_at: verified_at ?? now, broken_at: null };
   if (status === 'pending') return { status, verified_at, broken_at: null };
-  const since = broken_at ?? now;
+  const since = Math.min(broken_at ?? now, now);
   return { status: brokenFor(status, now - since, grace), verified_at, broken_at: since };
 }
 
 function brokenFor(status: DomainStatus, age: number, grace: number): DomainStatus {
   return status === 'failed' || age >= grace ? 'failed' : 'degraded';
+}
+
+/** So far apart the clocks of two daemons may be, ms. */
+const SKEW_MS = 5 * MINUTE;
+
+/** Whether it is time for a check; also where the clock was ahead at the last one, which put off the next by as much. */
+export function isDue(
+  { checked_at, created_at, next_check_at }: Pick<DomainRow, 'checked_at' | 'created_at' | 'next_check_at'>,
+  now: number,
+): boolean {
+  return next_check_at <= now || (checked_at ?? created_at) > now + SKEW_MS;
 }
 
 /**
@@ -49,6 +60,7 @@ function whenDue(
   verdict: Verdict,
   { now, recheck }: Times,
 ): number {
+  // A claim is as old as its last making: who makes it again is asked soon.
   if (status === 'pending') return whenPublished(created_at, { now, recheck });
   if (verdict === 'unknown') return now + Math.min(recheck, 5 * MINUTE);
   if (status === 'verified') return now + recheck;

@@ -2,8 +2,8 @@
  * Who may send as a domain: the tenant whose token and keys its DNS publishes. Each claim of the configuration has a row
  * with its state; DNS that does not answer changes no state, records that break leave a grace before it counts
  * (docs/states.md has the table). Several tenants may claim one domain, but one alone is verified at a time: another takes
- * over, and the holder is pending again, when its own records are right and the holder's no longer are. A change of state is committed once, with what is
- * told of it, however many daemons look.
+ * over, and the holder is pending again and told why, when its own records are right and the holder's no longer are. A change
+ * of state is committed once, with what is told of it, however many daemons look.
  */
 import { takesMail } from '../config/forwarding.ts';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
@@ -13,14 +13,15 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { demoteRivals, domainsDue, findDomain, postponeCheck, updateDomain } from '../store/domains.ts';
+import { awardDomain, findDomain, hastenCheck, rivalClaims, touchRivals, updateDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 import { claimOwner, publishedKeys } from './domain-keys.ts';
-import { lettersAbout, type Letter } from './domain-letters.ts';
+import { lettersAbout, type Broken, type Letter } from './domain-letters.ts';
+import { lastReport, reportOf, type DomainReport } from './domain-report.ts';
 import { createDomainRows } from './domain-rows.ts';
 import { nextCheck, nextState, whenPublished, type Verdict } from './domain-states.ts';
 import { advanceKeys, rotateKeys } from './key-rotation.ts';
@@ -39,16 +40,6 @@ export interface DomainsOptions {
   readonly fetchPolicy: CheckWorld['fetchPolicy'];
 }
 
-export interface DomainReport {
-  readonly name: string;
-  readonly project: string;
-  readonly status: DomainStatus;
-  readonly records: readonly CheckedRecord[];
-  /** ms */
-  readonly checkedAt: number | null;
-  readonly verifiedAt: number | null;
-}
-
 /** Where no tenant is named, the one that holds the domain is meant. */
 export interface Domains {
   /** The state of a configured domain; undefined while it is not configured. */
@@ -65,7 +56,9 @@ export interface Domains {
   checkDue(): Promise<void>;
 }
 
-/** Checks that are due: one domain whose DNS is slow keeps no other waiting. */
+/** Checks that one look at what is due begins. */
+const MOST_DUE = 50;
+/** Of these: one domain whose DNS is slow keeps no other waiting. */
 const SIDE_BY_SIDE = 8;
 
 interface Claim {
@@ -119,110 +112,127 @@ export function createDomains(options: DomainsOptions): Domains {
   async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
+    const seen = await look(claim);
+    const isNew = seen.verdict === 'ok' && claim.row.status !== 'verified';
+    const row = await commit(claim, seen, isNew ? await losersTo(claim) : []);
+    return row && reportOf(row, seen.records);
+  }
+
+  /** What DNS says now, and the keys moved as far as it lets them. */
+  async function look(claim: Claim): Promise<Look> {
     const { server } = snapshot().server;
+    const { name } = claim.domain;
     const fresh = resolver.fresh();
     const owner = claimOwner(claim.domain);
     // The operator's keys for the host name seal all that is forwarded, whether or not it is a domain of a project.
     const isHost = name === server.hostname && owner.tenant === OPERATOR;
     const keySince = await advanceKeys({ store, clock, log, resolver: fresh }, { ...owner, isHost });
-    const { records, verdict } = await checkDomain(name, await required(claim), {
-      resolver: fresh,
-      hostname: server.hostname,
-      publicIps: server.public_ips,
-      fetchPolicy,
-    });
-    const isHeld = verdict === 'ok' && claim.row.status !== 'verified' && (await rivalHolds(claim));
-    const row = await commit({ claim, verdict, records, isHeld, keySince });
-    return row && reportOf(row, records);
+    const { hostname, public_ips: publicIps } = server;
+    const world = { resolver: fresh, hostname, publicIps, fetchPolicy };
+    return { ...(await checkDomain(name, await required(claim), world)), keySince };
   }
 
-  function rivalsOf({ name, project }: Domain): Domain[] {
-    return [...snapshot().claims.values()].filter(
-      (other) => other.name === name && other.project.tenant !== project.tenant,
-    );
-  }
-
-  /** Whether another tenant's claim is verified, and still is when DNS is asked now. */
-  async function rivalHolds({ domain }: Claim): Promise<boolean> {
-    for (const { name, project } of rivalsOf(domain)) {
-      const { tenant } = project;
-      if ((await claimOf(name, tenant))?.row.status !== 'verified') continue;
-      if ((await checkOnce(name, tenant))?.status === 'verified') return true;
+  /** Whose claims to the domain end when this one is verified, as they are found now; undefined where one of them holds it yet. */
+  async function losersTo({ domain: { name, project } }: Claim): Promise<Loser[] | undefined> {
+    const losers: Loser[] = [];
+    for (const row of await rivalClaims(store, project.tenant, name)) {
+      // Of one whose file is broken nothing is known.
+      const rival = await claimOf(name, row.tenant);
+      const seen = rival && (await look(rival));
+      if (seen?.verdict === 'ok' || (seen?.verdict === 'unknown' && row.status === 'verified')) return undefined;
+      losers.push({ row, domain: rival?.domain, records: seen?.records });
     }
-    return false;
+    return losers;
   }
 
-  /** Their state may have changed with that of this claim. */
-  async function readRivals(domain: Domain): Promise<void> {
-    for (const { name, project } of rivalsOf(domain)) {
-      const row = await findDomain(store, project.tenant, name);
-      if (row !== undefined) rows.put(row);
-    }
-  }
-
-  async function commit({ claim, verdict, records, isHeld, keySince }: Found): Promise<DomainRow | undefined> {
+  /** Writes what was seen; without `losers` another tenant has the domain, and the claim waits, whatever DNS says. */
+  async function commit(claim: Claim, seen: Look, losers?: readonly Loser[]): Promise<DomainRow | undefined> {
     const { domain, row } = claim;
+    const { tenant, name, status: was, verified_at, broken_at, next_check_at: due } = row;
+    const { verdict, records, keySince } = seen;
     const now = clock.now();
     const { recheck, grace } = snapshot().server.dns;
-    const { status, verified_at, broken_at } = row;
-    const state = isHeld ? { status, verified_at, broken_at } : nextState(row, verdict, { now, grace });
-    const { tenant, name } = row;
-    const changed = state.status !== status && state.status !== 'pending' ? state.status : undefined;
-    const next = { ...row, ...state, records: JSON.stringify(records), checked_at: now };
-    const next_check_at = nextCheck(next, verdict, { now, recheck, keySince });
-    const checked = { tenant, name, ...state, records: next.records, checked_at: now, next_check_at };
-    const told = changed === undefined ? [] : await tellings({ domain, status: changed, records, now });
+    const state = losers ? nextState(row, verdict, { now, grace }) : { status: was, verified_at, broken_at };
+    const checked = { ...state, records: JSON.stringify(records), checked_at: now };
+    const next_check_at = nextCheck({ ...row, ...state }, verdict, { now, recheck, keySince });
+    const update = updateDomain({ tenant, name, ...checked, next_check_at, was, due }, 1);
+    const changed = state.status !== was && state.status !== 'pending' ? state.status : undefined;
+    const change = changed && { name, tenant, project: domain.project, status: changed, records };
     try {
       await store.write([
-        updateDomain({ ...checked, was: status }, 1),
-        ...(changed === 'verified' ? [demoteRivals({ tenant, name })] : []),
-        ...told,
+        ...(changed === 'verified' ? await endings({ tenant, name }, losers ?? []) : []),
+        update,
+        ...(change ? await tellings(change) : []),
       ]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
       // Another daemon was faster, and has told of it; or the claim is gone.
-      const found = await findDomain(store, tenant, name);
-      if (found !== undefined) rows.put(found);
-      return found;
+      for (const loser of losers ?? []) await readAgain(loser.row);
+      return readAgain(row);
     }
-    rows.put({ ...next, next_check_at });
-    if (changed === undefined) log.debug('domain.checked', { domain: name, status: state.status, verdict });
-    else {
-      log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
-      if (changed === 'verified') await readRivals(domain);
-      await onTransition();
+    const next = { ...row, ...checked, next_check_at };
+    rows.put(next);
+    if (changed === undefined) {
+      log.debug('domain.checked', { domain: name, status: state.status, verdict });
+      return next;
     }
+    log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
+    for (const loser of losers ?? []) {
+      log.warn('domain.failed', { domain: name, tenant: loser.row.tenant, reason: TAKEN_OVER });
+      await readAgain(loser.row);
+    }
+    await onTransition();
     return next;
   }
 
+  async function readAgain({ tenant, name }: DomainRow): Promise<DomainRow | undefined> {
+    const row = await findDomain(store, tenant, name);
+    if (row !== undefined) rows.put(row);
+    return row;
+  }
+
+  /** What ends the claims of the losers, and tells them; unmet where another one than these has the domain by then. */
+  async function endings(award: Pick<DomainRow, 'tenant' | 'name'>, losers: readonly Loser[]): Promise<Statement[]> {
+    const unit = [awardDomain(award)];
+    for (const { row, domain, records = [] } of losers) {
+      const { tenant, name, status: was, next_check_at } = row;
+      const ended = { status: 'pending', verified_at: null, broken_at: null, checked_at: clock.now() } as const;
+      const found = domain === undefined ? row.records : JSON.stringify(records);
+      unit.push(
+        updateDomain({ tenant, name, ...ended, records: found, next_check_at, was, due: next_check_at }, 1),
+        ...(await tellings({ name, tenant, project: domain?.project, status: 'lost', records })),
+      );
+    }
+    return [...unit, touchRivals(award, 0)];
+  }
+
   /** Takes one after the other off the list. */
-  async function checkEach(due: Pick<DomainRow, 'tenant' | 'name'>[]): Promise<void> {
-    for (let row = due.shift(); row !== undefined; row = due.shift()) {
-      const { tenant, name } = row;
-      if (domainOf(name, tenant) === undefined) {
-        await store.write([postponeCheck({ tenant, name, until: clock.now() + snapshot().server.dns.recheck })]);
-        continue;
-      }
-      await check(name, tenant).catch((error: unknown) =>
+  async function checkEach(due: Domain[]): Promise<void> {
+    for (let domain = due.shift(); domain !== undefined; domain = due.shift()) {
+      const { name, project } = domain;
+      await check(name, project.tenant).catch((error: unknown) =>
         log.error('domain.check_failed', { domain: name, ...errorFields(error) }),
       );
     }
   }
 
   /** The event of a change, and the letters where it is a bad one. */
-  async function tellings({ domain, status, records, now }: Change): Promise<readonly Statement[]> {
-    const { tenant } = domain.project;
-    const event = recordEvent({ type: `domain.${status}`, tenant, at: now, domain: domain.name, data: { records } });
-    if (status === 'verified') return [event];
-    const letters = await lettersAbout({ domain, status, records }, store, snapshot());
-    return [event, ...letters.flatMap(letter)];
+  async function tellings({ status, ...change }: Change): Promise<readonly Statement[]> {
+    const { name: domain, tenant, records } = change;
+    const at = clock.now();
+    if (status === 'verified') return [recordEvent({ type: 'domain.verified', tenant, at, domain, data: { records } })];
+    const [type, data] =
+      status === 'lost'
+        ? (['domain.failed', { records, reason: TAKEN_OVER }] as const)
+        : ([`domain.${status}`, { records }] as const);
+    const letters = await lettersAbout({ ...change, status }, store, snapshot());
+    return [recordEvent({ type, tenant, at, domain, data }), ...letters.flatMap(letter)];
   }
 
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
-    const wanted = await required(claim);
-    return reportOf(claim.row, lastSeen(wanted, readRecords(claim.row)));
+    return lastReport(claim.row, await required(claim));
   }
 
   return {
@@ -238,58 +248,34 @@ export function createDomains(options: DomainsOptions): Domains {
       const { domain, row } = claim;
       await rotateKeys({ store, clock, log }, claimOwner(domain));
       const now = clock.now();
-      const soon = whenPublished(now, { now, recheck: snapshot().server.dns.recheck });
-      const until = Math.min(row.next_check_at, soon);
-      await store.write([postponeCheck({ tenant: row.tenant, name: row.name, until })]);
+      const at = whenPublished(now, { now, recheck: snapshot().server.dns.recheck });
+      // A check that runs knows nothing of these keys: another one follows it.
+      await store.write([hastenCheck({ tenant: row.tenant, name: row.name, at })]);
       return report(name, tenant);
     },
     adopt: () => rows.adopt(),
     async checkDue() {
       await rows.adopt();
-      const due = await domainsDue(store, clock.now());
+      const due = rows.due().slice(0, MOST_DUE);
       await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => checkEach(due)));
     },
   };
 }
 
-interface Found {
-  readonly claim: Claim;
+interface Look {
   readonly verdict: Verdict;
   readonly records: readonly CheckedRecord[];
-  /** Another tenant has the domain: whatever DNS says, this claim waits. */
-  readonly isHeld: boolean;
   /** Since when a key waits for its record, ms. */
   readonly keySince: number | undefined;
 }
 
-interface Change {
-  readonly domain: Domain;
-  readonly status: Exclude<DomainStatus, 'pending'>;
-  readonly records: readonly CheckedRecord[];
-  readonly now: number;
+/** Another tenant's claim that ends, and what was seen of it; its domain is undefined where its file is broken. */
+interface Loser {
+  readonly row: DomainRow;
+  readonly domain: Domain | undefined;
+  readonly records: readonly CheckedRecord[] | undefined;
 }
 
-function reportOf(row: DomainRow, records: readonly CheckedRecord[]): DomainReport {
-  const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
-  return { name, project, status, records, checkedAt, verifiedAt };
-}
+type Change = Omit<Broken, 'status'> & { readonly status: Broken['status'] | 'verified' };
 
-/** An advised value is merged into what stands there; a required one that has changed since was never seen. */
-function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[]): CheckedRecord[] {
-  return wanted.map((record) => {
-    const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
-    const current = seen !== undefined && (!record.required || seen.value === record.value);
-    return current
-      ? { ...seen, required: record.required, ...noteOf(record) }
-      : { ...record, status: 'unknown', found: [] };
-  });
-}
-
-function noteOf({ note }: DomainRecord): Pick<DomainRecord, 'note'> {
-  return note === undefined ? {} : { note };
-}
-
-function readRecords({ records }: DomainRow): readonly CheckedRecord[] {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but `commit` above writes it
-  return records === null ? [] : (JSON.parse(records) as CheckedRecord[]);
-}
+const TAKEN_OVER = 'another account has proved that the domain is its own';

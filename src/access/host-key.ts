@@ -51,6 +51,7 @@ export interface HostKeys {
 /** The rotation of the server's own keys; it does nothing where the operator's claim of the host name has them. */
 export function createHostKeys(parts: HostKeysParts): HostKeys {
   const { clock, resolver, snapshot } = parts;
+  /** On the monotonic clock: one that was ahead and is put right delays nothing. */
   let due = 0;
 
   function owner() {
@@ -65,7 +66,8 @@ export function createHostKeys(parts: HostKeysParts): HostKeys {
     const since = await advanceKeys({ ...parts, resolver: resolver.fresh() }, keys);
     const { recheck } = snapshot().server.dns;
     const now = clock.now();
-    due = since === undefined ? now + recheck : whenPublished(since, { now, recheck });
+    const wait = since === undefined ? recheck : whenPublished(since, { now, recheck }) - now;
+    due = clock.monotonic() + wait;
   }
 
   return {
@@ -78,7 +80,7 @@ export function createHostKeys(parts: HostKeysParts): HostKeys {
     },
     check,
     async checkDue() {
-      if (clock.now() >= due) await check();
+      if (clock.monotonic() >= due) await check();
     },
   };
 }

@@ -35,6 +35,9 @@ export interface RotationParts {
 /** A receiver, or whoever it forwards to, may check a signature days after we delivered it. */
 const MARGIN_MS = 7 * 86_400_000;
 
+/** So often is the queue searched for mail that a key has signed. */
+const SEARCH_MS = 3_600_000;
+
 /** So often is a selector chosen anew that was taken meanwhile. */
 const MOST_TRIES = 3;
 
@@ -87,7 +90,7 @@ async function advance(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): P
       if ((await recordOf(key, parts)) === 'ok') await activate(key, owner, parts);
       return;
     case 'retiring':
-      if (parts.clock.now() >= (key.keep_until ?? 0)) await retire(key, owner, parts);
+      await retire(key, owner, parts);
       return;
     case 'retired':
       if ((await recordOf(key, parts)) === 'missing') await commit([forgetKey(named(key, 'retired'), 1)], parts);
@@ -135,17 +138,20 @@ function relieve({ domain, selector }: DkimKeyRow, now: number): Statement {
   return relieveKey({ domain, selector, now, keep_until: now + MARGIN_MS }, 1);
 }
 
-/** Unless mail that it signed still waits: then its record has to stand for as long again. */
+/** Once its time is over; while mail that it signed waits, that is as long again from now on. */
 async function retire(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): Promise<void> {
   const { store, clock, log } = parts;
   const { domain, selector } = key;
   const now = clock.now();
+  const left = (key.keep_until ?? 0) - now;
+  if (left > MARGIN_MS - SEARCH_MS) return;
   // Until every daemon had looked, one might have signed with it.
   const before = key.since + 2 * KEYS_FRESH_MS;
   if (owner.isHost ? await anySignedMailWaits(store, before) : await signedMailWaits(store, owner, before)) {
     await commit([keepKey({ domain, selector, keep_until: now + MARGIN_MS }, 1)], parts);
     return;
   }
+  if (left > 0) return;
   const unit = [retireKey({ domain, selector, now }, 1), told('domain.dkim_retired', owner, { key, now })];
   if (await commit(unit, parts)) log.info('dkim.retired', { domain, selector });
 }

@@ -144,11 +144,17 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
 /** Takes a domain out of service, once somebody agrees. */
 export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    domainShape.parse(await client.get(domainPath(name)));
-    const question = `Take ${name} out of service? Mail that waits is still sent, new mail and posts are refused.`;
+    const { status } = domainShape.parse(await client.get(domainPath(name)));
+    // Nothing that is pending has ever sent, or it is another account's now.
+    const sends = status !== 'pending';
+    const waiting = sends ? 'Mail that waits is still signed and sent, new mail' : 'New mail';
+    const question = `Take ${name} out of service? ${waiting} and posts are refused.`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     const data = await client.delete(domainPath(name));
     if (json) return writeJson(terminal, data);
-    terminal.write(`${name} is out of service. Its DNS records may go.\n`);
+    const records = sends
+      ? 'Leave its DKIM records in DNS until the mail that waits has gone; its other records may go.'
+      : 'Its DNS records may go.';
+    terminal.write(`${name} is out of service. ${records}\n`);
   });
 }

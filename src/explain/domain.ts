@@ -1,5 +1,5 @@
 /** Whether a domain is verified, and which keys sign for it. */
-import type { DomainReport } from '../access/domains.ts';
+import type { DomainReport } from '../access/domain-report.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { ExplainParts } from './parts.ts';
 import { passes, stops, warns, type Step } from './steps.ts';

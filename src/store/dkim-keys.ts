@@ -115,13 +115,17 @@ const keysToSign = define<{ domain: string; tenant: string }>()((db, value) =>
             .select('domains.name')
             .whereRef('domains.name', '=', 'dkim_keys.domain')
             .whereRef('domains.tenant', '=', 'dkim_keys.tenant')
-            .where('domains.status', '=', 'pending'),
+            .where('domains.status', '=', 'pending')
+            .where((claim) => claim.or([claim('domains.project', '<>', ''), claim('domains.verified_at', 'is', null)])),
         ),
       ),
     ),
 );
 
-/** The keys that sign the tenant's mail of the domain: none while DNS has never said that the domain is the tenant's. */
+/**
+ * The keys that sign the tenant's mail of the domain: none while DNS has never said that the domain is the tenant's. What
+ * was accepted before a domain was taken out of service is signed, until another tenant has it.
+ */
 export function signingKeysOf(store: Store, domain: string, tenant: string): Promise<DkimKeyRow[]> {
   return store.select(keysToSign({ domain, tenant }));
 }

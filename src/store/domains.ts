@@ -23,9 +23,16 @@ const insert = define<Omit<DomainRow, 'records' | 'checked_at' | 'verified_at' |
       created_at: value('created_at'),
     })
     .onConflict((conflict) =>
-      conflict
-        .columns(['name', 'tenant'])
-        .doUpdateSet({ project: value('project'), next_check_at: value('next_check_at') }),
+      conflict.columns(['name', 'tenant']).doUpdateSet((eb) => ({
+        project: value('project'),
+        next_check_at: value('next_check_at'),
+        created_at: eb
+          .case()
+          .when('domains.project', '=', '')
+          .then(value('created_at'))
+          .else(eb.ref('domains.created_at'))
+          .end(),
+      })),
     ),
 );
 const all = define<object>()((db) => db.selectFrom('domains').selectAll());
@@ -35,26 +42,35 @@ const ofNames = define<{ names: string }>()((db, value, dialect) =>
     .select(['tenant', 'name', 'status', 'verified_at', 'created_at'])
     .where('name', 'in', listed(value('names'), dialect)),
 );
-const due = define<{ now: number }>()((db, value) =>
-  db.selectFrom('domains').selectAll().where('next_check_at', '<=', value('now')).orderBy('next_check_at').limit(50),
-);
-/** The statement that makes the domain, pending; one that exists keeps its state. */
+/** The statement that makes the domain, pending; one that exists keeps its state, and its age unless it was released. */
 export const insertDomain = insert;
 
-/** The statement that writes what a check found; touches no row where the state is no longer `was`. */
-export const updateDomain = define<Checked & { readonly was: DomainStatus }>()((db, value) =>
+export interface Was {
+  readonly was: DomainStatus;
+  /** When the check was due: where somebody has asked for another one since, it comes then at the latest. */
+  readonly due: number;
+}
+
+/** The statement that writes what a check found; touches no row where the state is no longer `was`, or the claim is gone. */
+export const updateDomain = define<Checked & Was>()((db, value) =>
   db
     .updateTable('domains')
-    .set({
+    .set((eb) => ({
       status: value('status'),
       records: value('records'),
       checked_at: value('checked_at'),
       verified_at: value('verified_at'),
       broken_at: value('broken_at'),
-      next_check_at: value('next_check_at'),
-    })
+      next_check_at: eb
+        .case()
+        .when(eb.and([eb('next_check_at', '<>', value('due')), eb('next_check_at', '<', value('next_check_at'))]))
+        .then(eb.ref('next_check_at'))
+        .else(value('next_check_at'))
+        .end(),
+    }))
     .where('tenant', '=', value('tenant'))
     .where('name', '=', value('name'))
+    .where('project', '<>', '')
     .where('status', '=', value('was')),
 );
 
@@ -62,15 +78,8 @@ const byName = define<{ tenant: string; name: string }>()((db, value) =>
   db.selectFrom('domains').selectAll().where('name', '=', value('name')).where('tenant', '=', value('tenant')),
 );
 
-/** The statement that ends a claim. */
-export const deleteDomain = define<{ tenant: string; name: string }>()((db, value) =>
-  db.deleteFrom('domains').where('tenant', '=', value('tenant')).where('name', '=', value('name')),
-);
-
-/** The statement that ends the claims of a project. */
-export const deleteDomainsOf = define<{ tenant: string; project: string }>()((db, value) =>
-  db.deleteFrom('domains').where('tenant', '=', value('tenant')).where('project', '=', value('project')),
-);
+/** What a claim has when no project makes it any more; when it was verified is kept: mail from before is still signed. */
+const RELEASED = { project: '', status: 'pending', broken_at: null } as const;
 
 /**
  * The statement that notes that no project claims the domain any more. Its token is kept; whoever claims it again waits for
@@ -79,27 +88,52 @@ export const deleteDomainsOf = define<{ tenant: string; project: string }>()((db
 export const releaseDomain = define<{ tenant: string; name: string; project: string }>()((db, value) =>
   db
     .updateTable('domains')
-    .set({ project: '', status: 'pending', broken_at: null })
+    .set(RELEASED)
     .where('tenant', '=', value('tenant'))
     .where('name', '=', value('name'))
     .where('project', '=', value('project')),
 );
 
-/** The statement that ends what other tenants' claims to the domain had, because DNS has said whose it is. */
-export const demoteRivals = define<{ tenant: string; name: string }>()((db, value) =>
+/** The same for all domains of a project. */
+export const releaseDomainsOf = define<{ tenant: string; project: string }>()((db, value) =>
+  db.updateTable('domains').set(RELEASED).where('tenant', '=', value('tenant')).where('project', '=', value('project')),
+);
+
+/**
+ * The statement that lets one unit at a time say whose a domain is: it locks the claims of all tenants. What another one's
+ * claim had is over, also where that was released: nothing is signed for it any more.
+ */
+export const awardDomain = define<{ tenant: string; name: string }>()((db, value) =>
   db
     .updateTable('domains')
-    .set({ status: 'pending', broken_at: null })
+    .set((eb) => ({
+      verified_at: eb.case().when('tenant', '=', value('tenant')).then(eb.ref('verified_at')).else(null).end(),
+    }))
+    .where('name', '=', value('name')),
+);
+
+/** The statement that touches the claims of other tenants that have the domain, and changes nothing: with `expect` 0 its unit fails where there is one. */
+export const touchRivals = define<{ tenant: string; name: string }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set((eb) => ({ status: eb.ref('status') }))
     .where('name', '=', value('name'))
     .where('tenant', '<>', value('tenant'))
     .where('status', '<>', 'pending'),
 );
 
-/** The statement that lets the check of a domain that nobody claims wait, ms. */
-export const postponeCheck = define<{ tenant: string; name: string; until: number }>()((db, value) =>
+/** The statement that has the domain checked at this time (ms) at the latest, whatever a check that runs says of the next one. */
+export const hastenCheck = define<{ tenant: string; name: string; at: number }>()((db, value) =>
   db
     .updateTable('domains')
-    .set({ next_check_at: value('until') })
+    .set((eb) => ({
+      next_check_at: eb
+        .case()
+        .when('next_check_at', '>', value('at'))
+        .then(value('at'))
+        .else(eb('next_check_at', '-', 1))
+        .end(),
+    }))
     .where('tenant', '=', value('tenant'))
     .where('name', '=', value('name')),
 );
@@ -123,13 +157,27 @@ export function allDomains(store: Store): Promise<DomainRow[]> {
   return store.select(all({}));
 }
 
-/** Up to 50 domains whose check is due, longest overdue first. */
-export function domainsDue(store: Store, now: number): Promise<DomainRow[]> {
-  return store.select(due({ now }));
+const rivals = define<{ tenant: string; name: string }>()((db, value) =>
+  db
+    .selectFrom('domains')
+    .selectAll()
+    .where('name', '=', value('name'))
+    .where('tenant', '<>', value('tenant'))
+    .where('status', '<>', 'pending'),
+);
+
+/** The claims of other tenants to the domain that DNS has once confirmed. */
+export function rivalClaims(store: Store, tenant: string, name: string): Promise<DomainRow[]> {
+  return store.select(rivals({ tenant, name }));
 }
 
 const statusOf = define<{ tenant: string; name: string }>()((db, value) =>
-  db.selectFrom('domains').select('status').where('name', '=', value('name')).where('tenant', '=', value('tenant')),
+  db
+    .selectFrom('domains')
+    .select('status')
+    .where('name', '=', value('name'))
+    .where('tenant', '=', value('tenant'))
+    .where('project', '<>', ''),
 );
 const sendable = define<{ tenant: string }>()((db, value) =>
   db
@@ -143,7 +191,12 @@ const sendable = define<{ tenant: string }>()((db, value) =>
 );
 
 const claimOn = define<{ name: string }>()((db, value) =>
-  db.selectFrom('domains').select('tenant').where('name', '=', value('name')).limit(sql.lit(1)),
+  db
+    .selectFrom('domains')
+    .select('tenant')
+    .where('name', '=', value('name'))
+    .where('project', '<>', '')
+    .limit(sql.lit(1)),
 );
 
 /** Whether any tenant has a domain of this name. */

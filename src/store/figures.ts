@@ -47,6 +47,7 @@ export async function readFigures(store: Store, now: number): Promise<Figures> {
     read
       .selectFrom('domains')
       .select((eb) => ['status', eb.fn.countAll().as('count')])
+      .where('project', '<>', '')
       .groupBy('status')
       .execute(),
     countPending(store),

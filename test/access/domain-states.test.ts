@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextCheck, nextState } from '../../src/access/domain-states.ts';
+import { isDue, nextCheck, nextState } from '../../src/access/domain-states.ts';
 
 const HOUR = 3600_000;
 const grace = 72 * HOUR;
@@ -22,6 +22,13 @@ describe('the state after a check', () => {
     ['degraded within the grace: degraded', degraded, 'broken', 999 + grace, degraded],
     ['degraded past the grace: failed', degraded, 'broken', 1000 + grace, { ...degraded, status: 'failed' }],
     ['degraded, right again: verified, first time kept', degraded, 'ok', 90, verified],
+    [
+      'broken by a clock that was ahead: from now on',
+      { ...degraded, broken_at: 900 },
+      'broken',
+      80,
+      { ...degraded, broken_at: 80 },
+    ],
     ['failed, right again: verified', failed, 'ok', 90, verified],
     ['failed stays failed', failed, 'broken', 1001, failed],
     ['DNS silent: pending stays', pending, 'unknown', 90, pending],
@@ -47,5 +54,14 @@ describe('when to ask again', () => {
     expect(wait('verified', 'ok', HOUR)).toBe(recheck);
     expect(wait('degraded', 'broken', HOUR)).toBe(HOUR / 2);
     expect(wait('verified', 'unknown', HOUR)).toBe(5 * 60_000);
+  });
+  test('what was looked at by a clock that was ahead is due, unless by a few seconds only', () => {
+    const row = { created_at: 0, checked_at: 1000, next_check_at: 1000 + recheck };
+    expect([1000, 999 + recheck, 1000 + recheck].map((now) => isDue(row, now))).toEqual([false, false, true]);
+    const ahead = { created_at: 0, checked_at: 10 * HOUR, next_check_at: 16 * HOUR };
+    expect([HOUR, 10 * HOUR - 10_000].map((now) => isDue(ahead, now))).toEqual([true, false]);
+    const never = { created_at: 10 * HOUR, checked_at: null, next_check_at: 10 * HOUR };
+    expect([HOUR, 10 * HOUR].map((now) => isDue(never, now))).toEqual([true, true]);
+    expect(isDue({ ...never, checked_at: HOUR, next_check_at: HOUR + 20_000 }, HOUR + 10_000)).toBe(false);
   });
 });

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Letter } from '../../src/access/domain-letters.ts';
 import { createDomains } from '../../src/access/domains.ts';
+import { createKeyring } from '../../src/access/keyring.ts';
 import { projectSchema, serverSchema } from '../../src/config/schema.ts';
 import { holdersOf } from '../../src/config/claims.ts';
 import { buildSnapshot, type Project, type Snapshot } from '../../src/config/snapshot.ts';
@@ -10,18 +11,23 @@ import { systemMail } from '../../src/queue/system-mail.ts';
 import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { sendingDomains, standingsOf } from '../../src/store/domains.ts';
 import { storePrefix } from '../../src/store/messages.ts';
+import { putInForce } from '../../src/store/projects.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
+import type { Store, Unit } from '../../src/store/store.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const HOUR = 3600_000;
+const DAY = 24 * HOUR;
+
+type Claimant = readonly [tenant: string, owner?: string];
 
 interface Setting {
   readonly algorithms?: ('rsa' | 'ed25519')[];
   /** Who claims example.com, with `project.owner`. */
-  readonly claims?: readonly (readonly [tenant: string, owner?: string])[];
+  readonly claims?: readonly Claimant[];
   readonly hostname?: string;
 }
 
@@ -32,7 +38,7 @@ async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]], hostname = '
   const clock = testClock();
   let snapshot = await configured(claims);
 
-  async function configured(by: readonly (readonly [tenant: string, owner?: string])[]): Promise<Snapshot> {
+  async function configured(by: readonly Claimant[], unavailable?: Snapshot['unavailable']): Promise<Snapshot> {
     const projects = by.map(([tenant, owner]): Project => {
       const config = projectSchema.parse({
         project: { name: 'Site', slug: 'site', owner },
@@ -45,11 +51,26 @@ async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]], hostname = '
       by.map(([tenant]) => ({ tenant, name: 'example.com', source: 'push' })),
       known,
     );
-    return buildSnapshot({ server, projects, holders });
+    return buildSnapshot({ server, projects, holders, ...(unavailable && { unavailable }) });
   }
 
+  const gate = Promise.withResolvers<void>();
+  /** So many units are held back yet, and so many wait. */
+  let [toHold, held] = [0, 0];
+  const gated: Store = {
+    ...store,
+    async write<const U extends Unit>(unit: U) {
+      if (toHold > 0) {
+        toHold -= 1;
+        held += 1;
+        await gate.promise;
+      }
+      return store.write(unit);
+    },
+  };
+
   const options = {
-    store,
+    store: gated,
     resolver: dns.resolver,
     clock,
     log: silentLog,
@@ -74,7 +95,23 @@ async function setUp({ algorithms = ['rsa'], claims = [[OPERATOR]], hostname = '
     wanted,
     publish: async (tenant?: string) => dns.server.set(await wanted(tenant)),
     again: () => createDomains(options),
-    claimedBy: async (...by: (readonly [tenant: string, owner?: string])[]) => {
+    /** A daemon that begins now, and is told of these claims and of files that are broken. */
+    async restarted(by: readonly Claimant[], unavailable?: Snapshot['unavailable']) {
+      const now = await configured(by, unavailable);
+      const another = createDomains({ ...options, snapshot: () => now });
+      await another.adopt();
+      return another;
+    },
+    held: () => held,
+    /** Holds the next units back, until the function that it answers is called: that waits until all of them are there. */
+    hold(units: number): () => Promise<void> {
+      toHold = units;
+      return async () => {
+        await expect.poll(() => held).toBe(units);
+        gate.resolve();
+      };
+    },
+    claimedBy: async (...by: Claimant[]) => {
       snapshot = await configured(by);
       await domains.adopt();
     },
@@ -230,10 +267,59 @@ test('a claim takes over when its records are right and the holder’s no longer
     .where('type', 'like', 'domain.%')
     .execute();
   expect(events.map(({ type, tenant }) => `${tenant} ${type}`).sort()).toEqual([
-    'ten_a domain.degraded',
+    'ten_a domain.failed',
     'ten_a domain.verified',
     'ten_b domain.verified',
   ]);
+});
+
+test('whoever loses a domain to another account is told that, once, and sees how its records are now', async () => {
+  const { domains, server, wanted, letters, store, again } = await setUp({
+    claims: [['ten_a', 'ann@example.org'], ['ten_b']],
+  });
+  const [a, b] = [await wanted('ten_a'), await wanted('ten_b')];
+  server.set(a);
+  await domains.check('example.com', 'ten_a');
+  server.set(b);
+  const other = again();
+  await other.adopt();
+  await Promise.all([domains, other].map((each) => each.check('example.com', 'ten_b')));
+  const events = await store.read
+    .selectFrom('events')
+    .select('data')
+    .where('tenant', '=', 'ten_a')
+    .where('type', '=', 'domain.failed')
+    .execute();
+  expect(events.map(({ data }) => JSON.parse(data) as unknown)).toMatchObject([
+    { reason: 'another account has proved that the domain is its own', records: expect.anything() },
+  ]);
+  const words = { subject: 'Another account has taken over example.com' };
+  expect(await letters()).toMatchObject([
+    { to: 'ops@example.net', ...words },
+    { to: 'ann@example.org', ...words },
+  ]);
+  expect((await letters())[1]?.text).toMatch(/Another account on this server has proved .*postern-verification=\w+/s);
+  expect(await domains.report('example.com', 'ten_a')).toMatchObject({
+    status: 'pending',
+    verifiedAt: null,
+    records: [{ status: expect.not.stringMatching('ok') }, { status: 'missing' }, {}, {}],
+  });
+});
+
+test('of two accounts that are verified by two daemons at once one has the domain', async () => {
+  const { domains, server, wanted, hold, store, again } = await setUp({ claims: [['ten_a'], ['ten_b']] });
+  server.set([...(await wanted('ten_a')), ...(await wanted('ten_b'))]);
+  const other = again();
+  await other.adopt();
+  const release = hold(2);
+  const checks = [domains.check('example.com', 'ten_a'), other.check('example.com', 'ten_b')];
+  // Both have looked.
+  await release();
+  const found = await Promise.all(checks);
+  expect(found.map((report) => report?.status).sort()).toEqual(['pending', 'verified']);
+  const standings = await standingsOf(store, ['example.com']);
+  expect(standings.map(({ status }) => status).sort()).toEqual(['pending', 'verified']);
+  expect(await store.read.selectFrom('events').select('type').execute()).toEqual([{ type: 'domain.verified' }]);
 });
 
 test('DNS that is silent about the holder takes nothing from it', async () => {
@@ -260,6 +346,118 @@ test('a claim that is withdrawn and made again keeps its token and its key', asy
   await domains.checkDue();
   expect((await wanted()).map(({ value }) => value)).toEqual(before.map(({ value }) => value));
   expect(await sendingDomains(store, OPERATOR)).toEqual(['example.com']);
+});
+
+test('a claim that is made again is looked at as soon as a new one', async () => {
+  const { domains, publish, clock, claimedBy, server } = await setUp();
+  await publish();
+  await domains.check('example.com');
+  await claimedBy();
+  clock.advance(365 * DAY);
+  server.set([]);
+  await claimedBy([OPERATOR]);
+  await domains.checkDue();
+  expect(domains.status('example.com')).toBe('pending');
+  await publish();
+  clock.advance(20_000);
+  await domains.checkDue();
+  expect(domains.status('example.com')).toBe('verified');
+});
+
+test('a claim that was withdrawn while no daemon ran is pending when it is made again', async () => {
+  const { domains, publish, clock, store, restarted, server } = await setUp();
+  await publish();
+  await domains.check('example.com');
+  const without = await restarted([]);
+  // On PostgreSQL another daemon may have the file; it would have looked by then.
+  if (store.dialect === 'postgres') {
+    expect(await sendingDomains(store, OPERATOR)).toEqual(['example.com']);
+    clock.advance(2 * DAY);
+    await without.adopt();
+  }
+  expect(await sendingDomains(store, OPERATOR)).toEqual([]);
+  server.set([]);
+  const back = await restarted([[OPERATOR]]);
+  expect(back.status('example.com')).toBe('pending');
+  await back.checkDue();
+  expect(back.status('example.com')).toBe('pending');
+  await publish();
+  clock.advance(20_000);
+  await back.checkDue();
+  expect(back.status('example.com')).toBe('verified');
+});
+
+test('a claim stays where the file that makes it is broken, or the snapshot is older than the push that makes it', async () => {
+  const { domains, publish, clock, store, restarted } = await setUp({ claims: [['ten_a']] });
+  await publish('ten_a');
+  await domains.check('example.com', 'ten_a');
+  clock.advance(2 * DAY);
+  await restarted([], new Map([['example.com', 'projects/site.yml']]));
+  expect(await sendingDomains(store, 'ten_a')).toEqual(['example.com']);
+  const project = {
+    tenant: 'ten_a',
+    slug: 'site',
+    name: 'Site',
+    source: 'push',
+    file: '',
+    yaml: '',
+    files: {},
+  } as const;
+  await store.write([...putInForce(project, { was: undefined, id: 'rev_2' }, clock.now())]);
+  await restarted([]);
+  expect(await sendingDomains(store, 'ten_a')).toEqual(['example.com']);
+});
+
+test('mail from before a domain was taken out of service is signed, until another account has it', async () => {
+  const { domains, server, wanted, clock, store, claimedBy, restarted } = await setUp({
+    claims: [['ten_a'], ['ten_b']],
+  });
+  const keysOf = (tenant: string) => createKeyring({ store, clock, hostname: () => 'mail' })('example.com', tenant);
+  const [a, b] = [await wanted('ten_a'), await wanted('ten_b')];
+  server.set(a);
+  await domains.check('example.com', 'ten_a');
+  await claimedBy();
+  expect(await sendingDomains(store, 'ten_a')).toEqual([]);
+  expect(await keysOf('ten_a')).toHaveLength(1);
+  expect(await keysOf('ten_b')).toEqual([]);
+  server.set([...a, ...b]);
+  const later = await restarted([['ten_b']]);
+  await later.check('example.com', 'ten_b');
+  expect(await keysOf('ten_b')).toHaveLength(1);
+  expect(await keysOf('ten_a')).toEqual([]);
+});
+
+test('a clock that was ahead for one check puts off no other', async () => {
+  const { domains, publish, clock, server } = await setUp();
+  await publish();
+  clock.advance(11 * 365 * DAY);
+  await domains.checkDue();
+  clock.advance(-11 * 365 * DAY);
+  expect(domains.status('example.com')).toBe('verified');
+  server.set([]);
+  await domains.checkDue();
+  expect(domains.status('example.com')).toBe('degraded');
+  await publish();
+  await domains.checkDue();
+  expect(domains.status('example.com')).toBe('degraded');
+});
+
+test('a rotation that begins during a check is looked at soon', async () => {
+  const { domains, publish, server, clock, store, hold, held } = await setUp();
+  await publish();
+  await domains.check('example.com');
+  clock.advance(6 * HOUR);
+  const release = hold(1);
+  const checking = domains.checkDue();
+  await expect.poll(held).toBe(1);
+  await domains.rotateKeys('example.com');
+  await release();
+  await checking;
+  const { records = [] } = (await domains.report('example.com')) ?? {};
+  server.set(records.filter(({ purpose }) => purpose === 'ownership' || purpose === 'dkim'));
+  clock.advance(20_000);
+  await domains.checkDue();
+  expect((await dkimKeysOf(store, 'example.com')).map(({ state }) => state)).toEqual(['retiring', 'active']);
 });
 
 test('the keys of a domain that is the host name are kept for all mail that is forwarded', async () => {

@@ -1,8 +1,13 @@
 import { expect, test } from 'vitest';
-import { adoptHostKey, hostRecords } from '../../src/access/host-key.ts';
+import { hostOwner } from '../../src/access/domain-keys.ts';
+import { adoptHostKey, createHostKeys, hostRecords } from '../../src/access/host-key.ts';
+import { rotateKeys } from '../../src/access/key-rotation.ts';
+import { serverSchema } from '../../src/config/schema.ts';
+import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { testClock } from '../harness/clock.ts';
+import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';
 
 test('the host name gets one key, however often and by however many daemons it is asked for', async () => {
@@ -32,5 +37,29 @@ test('another host name gets a key of its own', async () => {
       value: expect.stringMatching(/^v=DKIM1; k=rsa; p=\S+$/),
       required: true,
     },
+  ]);
+});
+
+test('a clock that was ahead for one check puts off no other', async () => {
+  const store = await openTestStore();
+  const { server: zone, resolver } = await startTestDns([]);
+  const real = testClock();
+  let ahead = 11 * 365 * 86_400_000;
+  const clock = { ...real, now: () => real.now() + ahead };
+  const parts = { store, clock, log: silentLog };
+  const server = serverSchema.parse({ server: { hostname: 'mail.example.net', operator: 'ops@example.net' } });
+  const snapshot = buildSnapshot({ server, projects: [] });
+  await adoptHostKey(parts, 'mail.example.net');
+  const hostKeys = createHostKeys({ ...parts, resolver, snapshot: () => snapshot });
+  await hostKeys.checkDue();
+  ahead = 0;
+  // As another daemon does it.
+  await rotateKeys(parts, hostOwner('mail.example.net'));
+  zone.set(await hostRecords(store, 'mail.example.net'));
+  real.advance(server.dns.recheck);
+  await hostKeys.checkDue();
+  expect((await dkimKeysOf(store, 'mail.example.net')).map(({ state }) => state).sort()).toEqual([
+    'active',
+    'retiring',
   ]);
 });

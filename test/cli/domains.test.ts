@@ -167,7 +167,17 @@ describe('domains', () => {
       code: 2,
       err: expect.stringContaining('--yes'),
     });
-    expect((await world.say(['domains', 'remove', 'new.test'], { answers: ['y'] })).out).toContain('out of service');
+    expect((await world.say(['domains', 'remove', 'new.test'], { answers: ['y'] })).out).toContain(
+      'new.test is out of service. Its DNS records may go.',
+    );
+    await world.say(['domains', 'add', 'new.test', '--project', 'api']);
+    await world.publish('new.test');
+    expect((await world.say(['domains', 'verify', 'new.test'])).code).toBe(0);
+    const removed = await world.say(['domains', 'remove', 'new.test'], { answers: ['y'] });
+    expect(removed).toMatchObject({
+      out: expect.stringContaining('Leave its DKIM records in DNS until the mail that waits has gone'),
+      err: expect.stringContaining('Mail that waits is still signed and sent'),
+    });
     expect((await world.say(['domains', 'remove', 'new.test', '--yes'])).code).toBe(1);
   });
 

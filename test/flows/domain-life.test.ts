@@ -123,6 +123,42 @@ test('of two tenants who claim a name the one whose token DNS publishes has it',
   world.dns.set([...world.publicZone, ...hers]);
   expect((await domain(ana, 'shop.test', 'verify')).status).toBe('verified');
   expect((await domain(ben, 'shop.test')).status).toBe('pending');
-  expect(await domainEvents(ben)).toEqual(['domain.verified', 'domain.degraded']);
+  expect(await domainEvents(ben)).toEqual(['domain.verified', 'domain.failed']);
   expect(await domainEvents(ana)).toEqual(['domain.verified']);
 });
+
+test.each(['by the API', 'by a push'])(
+  'what a domain sent before it is taken out of service %s arrives signed',
+  async (how) => {
+    const world = await startTestWorld();
+    const ana = await apiClient(world);
+    const config = 'project: { name: Shop, slug: shop }\n';
+    if (how === 'by a push') {
+      await ana.ask('PUT', '/projects/shop/config', { config: `${config}domains: { shop.test: {} }\n` });
+    } else {
+      await ana.ask('POST', '/projects', { name: 'Shop', slug: 'shop' });
+      await ana.ask('POST', '/domains', { domain: 'shop.test', project: 'shop' });
+    }
+    const records = await required(ana, 'shop.test');
+    world.dns.set([...world.publicZone, ...records]);
+    expect((await domain(ana, 'shop.test', 'verify')).status).toBe('verified');
+    const mail = { from: 'hello@shop.test', to: 'ann@inbox.test', subject: 'Hi', text: 'Hello' };
+    const later = { ...mail, send_at: new Date(Date.now() + 2000).toISOString() };
+    expect((await ana.ask('POST', '/email/send', later)).status).toBe(200);
+    const { status } =
+      how === 'by a push'
+        ? await ana.ask('PUT', '/projects/shop/config', { config })
+        : await ana.ask('DELETE', '/domains/shop.test');
+    expect(status).toBe(200);
+    await expect.poll(async () => (await ana.ask('POST', '/email/send', mail)).status).toBe(403);
+    const mails = await world.caught(1);
+    const [caught] = mails.list();
+    expect(caught && (await mails.source(caught)).toString()).toContain('d=shop.test;');
+
+    if (how === 'by a push')
+      await ana.ask('PUT', '/projects/shop/config', { config: `${config}domains: { shop.test: {} }\n` });
+    else await ana.ask('POST', '/domains', { domain: 'shop.test', project: 'shop' });
+    expect(await domain(ana, 'shop.test')).toMatchObject({ status: 'pending' });
+    expect(await required(ana, 'shop.test')).toEqual(records);
+  },
+);

@@ -74,7 +74,7 @@ describe('a lead is not lost to', () => {
     await world.store.write([insertDomain(row)]);
     await expect(world.read(id)).rejects.toThrow('its mail waits');
     const checked = { records: null, checked_at: 1, verified_at: 1, broken_at: null, next_check_at: 2 };
-    await world.store.write([updateDomain({ ...names, ...checked, was: 'failed', status: 'verified' })]);
+    await world.store.write([updateDomain({ ...names, ...checked, was: 'failed', due: 0, status: 'verified' })]);
     expect((await world.read(id)).mail.text).toContain('Ana García');
   });
 

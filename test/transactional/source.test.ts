@@ -79,9 +79,9 @@ test('a mail is what was asked for, and no header names who gets it in secret', 
 test('it waits where an attachment is not there, or the domain has failed', async () => {
   const { store, source, message, names } = await openSource();
   const checked = { records: null, checked_at: 1, verified_at: 1, broken_at: 1, next_check_at: 2 };
-  await store.write([updateDomain({ ...names, ...checked, status: 'failed', was: 'verified' })]);
+  await store.write([updateDomain({ ...names, ...checked, status: 'failed', was: 'verified', due: 0 })]);
   await expect(source.prepare(message)).rejects.toThrow('its mail waits');
-  await store.write([updateDomain({ ...names, ...checked, status: 'verified', was: 'failed' })]);
+  await store.write([updateDomain({ ...names, ...checked, status: 'verified', was: 'failed', due: 0 })]);
   expect((await source.prepare(message)).kind).toBe('ready');
   await store.write([dropAttachments({ message: message.id })]);
   await expect(source.prepare(message)).rejects.toThrow('is not there');

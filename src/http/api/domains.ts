@@ -2,14 +2,15 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { claimOwner, keysOfOwner } from '../../access/domain-keys.ts';
-import type { DomainReport, Domains } from '../../access/domains.ts';
+import type { DomainReport } from '../../access/domain-report.ts';
+import type { Domains } from '../../access/domains.ts';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import { MOST_DOMAINS } from '../../access/pushes.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
 import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
-import { deleteDomain, insertDomain } from '../../store/domains.ts';
+import { insertDomain, releaseDomain } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
@@ -123,7 +124,7 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
       return conflict(`${name} stands in the configuration of ${project.slug}: take it out there.`);
     }
     const report = await domains.report(name, project.tenant);
-    await store.write([deleteDomain({ tenant: project.tenant, name })]);
+    await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
     await takeOver();
     return answerFor(claim, report);
   }
@@ -202,7 +203,8 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
       method: 'DELETE',
       path: '/domains/:domain',
       summary: 'Takes a domain out of service, and shows it as it was.',
-      description: 'Mail that waits is still sent. A domain that a configuration declares is taken out there.',
+      description:
+        'Mail that waits is still sent, signed with its DKIM keys: leave their records in DNS until it has gone. Added again, it has the same token and keys. A domain that a configuration declares is taken out there.',
       answer: domainShape,
       async handle({ principal, params: { domain } }) {
         const claim = find(principal, domain);

@@ -6,7 +6,7 @@ import { slugOf, SLUG } from '../../config/slug.ts';
 import type { Project, Snapshot } from '../../config/snapshot.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { deleteDomainsOf } from '../../store/domains.ts';
+import { releaseDomainsOf } from '../../store/domains.ts';
 import { countProjects, deleteProject, findProject, insertApiProject, listProjects } from '../../store/projects.ts';
 import { UnmetError, type Store } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
@@ -58,7 +58,7 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
     const row = { id: newId('prj', now), tenant, slug, name, created_at: now };
     try {
       // It begins without domains, whatever claims of another of this name are left.
-      await store.write([insertApiProject(row, 1), deleteDomainsOf({ tenant, project: slug })]);
+      await store.write([insertApiProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
     } catch (error) {
       if (error instanceof UnmetError) return undefined;
       throw error;
@@ -75,7 +75,7 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
     const domains = domainsIn(snapshot(), tenant, slug);
     if (!mayTouchAll(principal, domains)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     try {
-      await store.write([deleteProject(row, 1), deleteDomainsOf({ tenant, project: slug })]);
+      await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
     } catch (error) {
       // It was changed, or ended, meanwhile.
       if (error instanceof UnmetError) return end(principal, slug);

@@ -62,6 +62,7 @@ async function addDomain(
       ...names,
       status,
       was: 'pending',
+      due: 0,
       records: null,
       checked_at: 1,
       verified_at: 1,
