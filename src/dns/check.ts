@@ -9,6 +9,7 @@ import { checkDmarc } from './check-dmarc.ts';
 import { checkMx } from './check-mx.ts';
 import { missing, unanswered, type Finding } from './finding.ts';
 import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } from './mta-sts.ts';
+import { ownAddresses } from './own-addresses.ts';
 import type { DomainRecord } from './records.ts';
 import { adviseSpf } from './spf-advice.ts';
 
@@ -58,13 +59,11 @@ interface Place extends CheckWorld {
 }
 
 function find(record: DomainRecord, place: Place): Promise<Finding> {
-  const { domain, hostname, hostAddresses, publicIps, resolver } = place;
-  const addresses = [...publicIps, ...(hostAddresses.kind === 'found' ? hostAddresses.records : [])];
   switch (record.type) {
     case 'MX':
-      return checkMx(domain, { hostname, addresses, resolver });
+      return checkMx(place.domain, place);
     case 'CNAME':
-      return checkPolicyHost(record.name, addresses, resolver);
+      return checkPolicyHost(record.name, ownAddresses(place.publicIps, place.hostAddresses), place.resolver);
     case 'TXT':
       return findText(record, place);
   }
