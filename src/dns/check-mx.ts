@@ -26,7 +26,8 @@ type Target = 'us' | 'alias' | 'elsewhere' | 'nowhere' | 'literal' | Failed;
 /** Of a domain with more, those that senders try first are looked at: its owner decides how many there are. */
 const MOST_RECORDS = 20;
 
-const MOVES = 'To change it moves all mail of the domain here, and only the addresses in its forwarding exist here.';
+/** Of a domain; at our own host name nobody reads mail. */
+const MOVES = ' To change it moves all mail of the domain here, and only the addresses in its forwarding exist here.';
 
 /** The verdict on the MX records of `domain`. */
 export async function checkMx(domain: string, server: MailServer): Promise<Finding> {
@@ -47,7 +48,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const exchanges = await Promise.all(
     records.map(async (record) => ({ ...record, target: await targetOf(record.exchange, server) })),
   );
-  return { found, ...(faultOfNames(exchanges) ?? judge(exchanges)) };
+  return { found, ...(faultOfNames(exchanges) ?? judge(exchanges, domain === server.hostname ? '' : MOVES)) };
 }
 
 type Verdict = Omit<Finding, 'found'>;
@@ -63,8 +64,8 @@ function faultOfNames(exchanges: readonly Exchange[]): Verdict | undefined {
   return { status: 'wrong', problem: `${names(aliases)} is a CNAME, and an MX must name the host itself.` };
 }
 
-/** `exchanges` in the order in which senders try them. */
-function judge(exchanges: readonly Exchange[]): Verdict {
+/** `exchanges` in the order in which senders try them; `moves` is what to say of mail that goes elsewhere today. */
+function judge(exchanges: readonly Exchange[], moves: string): Verdict {
   const ours = exchanges.find(({ target }) => target === 'us');
   const others = exchanges.filter(({ target }) => target === 'elsewhere');
   const silent = exchanges.flatMap(({ target, preference }) =>
@@ -73,7 +74,13 @@ function judge(exchanges: readonly Exchange[]): Verdict {
   // What did not answer may be this server too.
   const first = Math.min(...[ours, ...silent].map((each) => each?.preference ?? Infinity));
   const taking = others.filter(({ preference }) => preference <= first);
-  if (taking.length > 0) return { status: 'wrong', problem: problemOf(taking, ours) };
+  if (taking.length > 0) {
+    const problem =
+      ours === undefined
+        ? `Mail of the domain goes to ${names(taking)}.${moves}`
+        : `Mail goes to ${names(taking)} too, first or by turns: take that out, or give it a higher number.`;
+    return { status: 'wrong', problem };
+  }
   const [unknown] = silent;
   if (unknown !== undefined && unknown.preference <= (ours?.preference ?? Infinity)) {
     return { status: 'unknown', problem: `DNS did not answer: ${unknown.reason}` };
@@ -90,11 +97,6 @@ function judge(exchanges: readonly Exchange[]): Verdict {
     ...(dead.length === 0 ? [] : [`${noAddress}: take it out.`]),
   ];
   return { status: 'ok', ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
-}
-
-function problemOf(taking: readonly Exchange[], ours: Exchange | undefined): string {
-  if (ours === undefined) return `Mail of the domain goes to ${names(taking)}. ${MOVES}`;
-  return `Mail goes to ${names(taking)} too, first or by turns: take that out, or give it a higher number.`;
 }
 
 function names(exchanges: readonly Exchange[]): string {

@@ -1,7 +1,7 @@
 /** Whether the addresses that mail leaves from stand on DNS block lists (RFC 5782), those that the operator names. */
 import { recordsOf } from '../dns/answers.ts';
 import { reversedAddress } from '../dns/networks.ts';
-import { check, type Check } from './check.ts';
+import { check, unanswered, type Check } from './check.ts';
 import { addressesOf, unknownAddresses, type Host } from './host.ts';
 
 /** One check for each address and list. */
@@ -17,7 +17,7 @@ async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Ch
   const answer = await resolver.lookup(name, 'A');
   switch (answer.kind) {
     case 'failed':
-      return check('block_list', { status: 'unknown', found: answer.reason });
+      return unanswered('block_list', answer.reason);
     case 'nxdomain':
     case 'nodata':
       return check('block_list', { status: 'ok', found: `${ip} is not on ${zone}` });

@@ -9,7 +9,7 @@ import { isPublicAddress, reverseName } from '../dns/networks.ts';
 import { placeOf } from '../dns/own-addresses.ts';
 import type { DomainRecord } from '../dns/records.ts';
 import { adviseSpf } from '../dns/spf-advice.ts';
-import { check, checkOfFinding, type Check } from './check.ts';
+import { check, checkOfFinding, unanswered, type Check } from './check.ts';
 
 export interface Host {
   readonly hostname: string;
@@ -44,7 +44,7 @@ export async function checkName({ hostname, publicIps, resolver }: Host): Promis
     return [check(name, { status: 'failed', found, advice })];
   }
   const silence = silenceOf(answer) ?? silenceOf(alias);
-  if (silence !== undefined) return [check(name, { status: 'unknown', found: silence })];
+  if (silence !== undefined) return [unanswered(name, silence)];
   if ([...publicIps, ...addresses].some(isPublicAddress)) return [check(name, { status: 'ok', found })];
   const advice = 'No receiver can reach that: behind NAT name the public address in server.public_ips and in DNS.';
   return [check(name, { status: 'warning', found: `${found}, a private address`, advice })];
@@ -59,17 +59,17 @@ export async function checkReverse(host: Host): Promise<Check[]> {
 
 /** Where not all is known that there would be to look at. */
 export function unknownAddresses(name: string, answer: Answer<string>): Check[] {
-  const isNone = answer.kind === 'nxdomain' || answer.kind === 'nodata';
-  const found = isNone ? 'the host name has no address' : silenceOf(answer);
-  if (found === undefined) return [];
+  const silence = silenceOf(answer);
+  if (silence !== undefined) return [unanswered(name, silence)];
+  if (answer.kind === 'found') return [];
   const advice = 'Name the addresses that mail leaves from in server.public_ips.';
-  return [check(name, { status: 'unknown', found, advice })];
+  return [check(name, { status: 'unknown', found: 'the host name has no address', advice })];
 }
 
 async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise<Check> {
   const name = 'reverse_dns';
   const answer = await resolver.lookup(reverseName(ip), 'PTR');
-  if (answer.kind === 'failed') return check(name, { status: 'unknown', found: answer.reason });
+  if (answer.kind === 'failed') return unanswered(name, answer.reason);
   const names = answer.kind === 'found' ? answer.records : [];
   const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} is ${names.join(', ')}`;
   const advice = `Have whoever gave you the address set its reverse name to ${hostname}: many receivers refuse the mail else.`;
@@ -78,7 +78,7 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
   const places = await Promise.all(told.map(async (each) => placeOf(await resolver.addresses(each), own)));
   if (!places.includes('here')) {
     const silent = places.find((place) => place !== 'elsewhere' && place !== 'here');
-    if (silent !== undefined) return check(name, { status: 'unknown', found: silent.reason });
+    if (silent !== undefined) return unanswered(name, silent.reason);
     if (names.includes(hostname)) {
       return check(name, { status: 'failed', found, advice: `Publish ${ip} as A or AAAA of ${hostname}.` });
     }
@@ -88,11 +88,14 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
 }
 
 /** The envelope sender of our own mail is at the host name, so this SPF is the one that receivers evaluate. */
-export async function checkHostSpf({ hostname, publicIps, resolver }: Host): Promise<Check[]> {
+export async function checkHostSpf(host: Host): Promise<Check[]> {
+  const { hostname, resolver } = host;
   const texts = await resolver.txt(hostname);
-  if (texts.kind === 'failed') return [check('host_spf', { status: 'unknown', found: texts.reason })];
-  const world = { resolver, hostname, publicIps, hostAddresses: await resolver.addresses(hostname) };
-  const finding = await adviseSpf(hostname, texts.kind === 'found' ? texts.records : [], world);
+  if (texts.kind === 'failed') return [unanswered('host_spf', texts.reason)];
+  const addresses = await addressesOf(host);
+  if (addresses.kind !== 'found') return unknownAddresses('host_spf', addresses);
+  const world = { ...host, hostAddresses: await resolver.addresses(hostname) };
+  const finding = await adviseSpf(hostname, recordsOf(texts), world);
   return [checkOfFinding('host_spf', finding, `TXT ${hostname}: ${finding.value ?? ''}`)];
 }
 
@@ -122,7 +125,7 @@ function withoutMx(hostname: string, addresses: Answer<string>): Check {
     case 'found':
       return check(name, { status: 'ok', found: `${hostname} has no MX record, so its address takes them` });
     case 'failed':
-      return check(name, { status: 'unknown', found: addresses.reason });
+      return unanswered(name, addresses.reason);
     case 'nxdomain':
     case 'nodata':
       break;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Check } from '../../src/doctor/check.ts';
-import { checkBounces, checkName, checkReverse, type Host } from '../../src/doctor/host.ts';
+import { checkBounces, checkHostSpf, checkName, checkReverse, type Host } from '../../src/doctor/host.ts';
 import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
 
 const HOST = 'mail.our.test';
@@ -46,7 +46,16 @@ describe('host_name', () => {
       { status: 'unknown', found: expect.stringContaining('AAAA') },
     ],
     ['silence about whether it is an alias', [A, silent('CNAME')], [], { status: 'unknown' }],
-    ['silence', [{ name: HOST, fault: 'SERVFAIL' }], [], { status: 'unknown' }],
+    [
+      'silence',
+      [{ name: HOST, fault: 'SERVFAIL' }],
+      [],
+      {
+        status: 'unknown',
+        found: expect.stringMatching(/^DNS did not answer: A .*SERVFAIL/),
+        advice: 'Look again when DNS answers.',
+      },
+    ],
   ])('%s', async (_what, zone, publicIps, expected) => {
     expect(await look(checkName, zone, publicIps)).toMatchObject([expected]);
   });
@@ -60,6 +69,7 @@ describe('reverse_dns', () => {
       [A, REVERSE, silent('AAAA')],
       [{ status: 'ok' }, { status: 'unknown', found: expect.stringContaining('AAAA') }],
     ],
+    ['silence', [{ name: HOST, fault: 'SERVFAIL' }], [{ status: 'unknown', advice: 'Look again when DNS answers.' }]],
     ['the reverse name does not answer', [A, { name: REVERSE.name, fault: 'SERVFAIL' }], [{ status: 'unknown' }]],
   ])('%s', async (_what, zone, expected) => {
     expect(await look(checkReverse, zone)).toMatchObject(expected);
@@ -73,12 +83,26 @@ describe('reverse_dns', () => {
   });
 });
 
+test('host_spf without an address is not a matter of waiting for DNS', async () => {
+  const expected = { status: 'unknown', found: 'the host name has no address' };
+  const checks = await look(checkHostSpf, [{ name: HOST, type: 'TXT', value: 'v=spf1 -all' }]);
+  expect(checks).toMatchObject([{ ...expected, advice: expect.stringContaining('server.public_ips') }]);
+});
+
 describe('bounces', () => {
   const mx: ZoneRecord = { name: HOST, type: 'MX', value: `10 ${HOST}` };
   const neither = { status: 'failed', found: `${HOST} has neither an MX record nor an address: no bounce can come` };
   test.each<[string, ZoneRecord[], object]>([
     ['to the address', [A], { status: 'ok', found: `${HOST} has no MX record, so its address takes them` }],
     ['to the MX', [A, mx], { status: 'ok', found: `10 ${HOST}.` }],
+    [
+      'to another server',
+      [A, { ...mx, value: '10 mx.other.test' }, { name: 'mx.other.test', type: 'A', value: '9.9.9.9' }],
+      {
+        status: 'failed',
+        advice: `Mail of the domain goes to mx.other.test. Publish MX ${HOST}: 10 ${HOST}.`,
+      },
+    ],
     ['the name is not there', [], neither],
     ['the name has no address', [{ name: HOST, type: 'TXT', value: 'v=spf1 -all' }], neither],
     ['the MX has no address', [mx], { status: 'failed', advice: expect.stringContaining('no address') }],
