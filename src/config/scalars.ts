@@ -3,6 +3,8 @@
  * gives what the code works with (milliseconds, bytes, normal forms), `encode` gives back what a person would write, so
  * that `config show` and diffs speak the YAML's language.
  */
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { formatMailbox, parseAddress, parseDomain, parseMailbox } from '../lib/addresses.ts';
 
@@ -83,9 +85,16 @@ export const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], {
   error: 'expected an IP address or network such as 192.0.2.10 or 10.0.0.0/8',
 });
 
-export const ipAddress = z.union([z.ipv4(), z.ipv6()], {
-  error: 'expected an IP address such as 192.0.2.10 or 2001:db8::10',
-});
+/** An address as DNS has it too (RFC 5952), because the two are compared. */
+export const ipAddress = z.codec(
+  z
+    .union([z.ipv4(), z.ipv6()], {
+      error: worded('expected an IP address such as 192.0.2.10 or 2001:db8::10', (text) => isIP(text) !== 0),
+    })
+    .refine((text) => !isMapped(text), { error: 'expected an IPv4 address by itself, such as 192.0.2.10' }),
+  z.string(),
+  { decode: (text) => ipaddr.parse(text).toString(), encode: (text) => text },
+);
 
 /** An `http` or `https` address. */
 export const webUrl = z.url({
@@ -152,12 +161,26 @@ function word(pattern: RegExp, error: string) {
   return z.string({ error }).regex(pattern, { error });
 }
 
-function normal(parse: (text: string) => string | undefined, error: string) {
+function normal(parse: (text: string) => string | undefined, expected: string) {
+  const error = worded(expected, (text) => parse(text) !== undefined);
   return z.codec(
     z.string({ error }).refine((value) => parse(value) !== undefined, { error }),
     z.string(),
     { decode: (value) => parse(value) ?? value, encode: (value) => value },
   );
+}
+
+/** What was expected, and what is too much where a text is right but for the dot with which DNS ends a name. */
+function worded(expected: string, isRight: (text: string) => boolean) {
+  return ({ input }: { readonly input?: unknown }) => {
+    const isDotted = typeof input === 'string' && input.endsWith('.') && isRight(input.slice(0, -1));
+    return isDotted ? `${expected}, without the dot at the end` : expected;
+  };
+}
+
+function isMapped(text: string): boolean {
+  const address = ipaddr.parse(text);
+  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress();
 }
 
 function measure(units: Readonly<Record<string, number>>, pattern: RegExp, error: string) {

@@ -10,7 +10,8 @@ const server = z.strictObject({
   operator: is.address.describe('Address of the operator: alerts, and the last resort for mail without an owner.'),
   public_ips: z
     .array(is.ipAddress)
-    .default([])
+    .refine((list) => new Set(list).size === list.length, { error: 'expected each address once' })
+    .prefault([])
     .describe('Addresses that mail leaves from; discovered from the hostname when empty.'),
   http: z
     .strictObject({

@@ -2,13 +2,17 @@
  * Where the mail of a domain goes (RFC 5321 §5.1) that is meant to come here. An MX record moves all of the domain's mail,
  * whoever reads it today, so what stands there is named.
  */
-import type { Answer, MxRecord, Resolver } from './answers.ts';
+import { isIP } from 'node:net';
+import type { Answer, Failed, MxRecord, Resolver } from './answers.ts';
 import { missing, unanswered, type Finding } from './finding.ts';
+import { ownAddresses, placeOf } from './own-addresses.ts';
 
 export interface MailServer {
   readonly hostname: string;
-  /** Its addresses. */
-  readonly addresses: readonly string[];
+  /** Of the host name. */
+  readonly hostAddresses: Answer<string>;
+  /** Where mail leaves from, as it is configured. */
+  readonly publicIps: readonly string[];
   readonly resolver: Pick<Resolver, 'mx' | 'addresses' | 'lookup'>;
 }
 
@@ -16,13 +20,14 @@ interface Exchange extends MxRecord {
   readonly target: Target;
 }
 
-/** An `alias` leads here, but senders need not follow it (RFC 2181 §10.3). */
-type Target = 'us' | 'alias' | 'other' | 'nowhere' | Extract<Answer<never>, { kind: 'failed' }>;
+/** An `alias` leads here, but senders need not follow it (RFC 2181 §10.3); what failed may be any of the others. */
+type Target = 'us' | 'alias' | 'elsewhere' | 'nowhere' | 'literal' | Failed;
 
 /** Of a domain with more, those that senders try first are looked at: its owner decides how many there are. */
 const MOST_RECORDS = 20;
 
-const MOVES = 'To change it moves all mail of the domain here, and only the addresses in its forwarding exist here.';
+/** Of a domain; at our own host name nobody reads mail. */
+const MOVES = ' To change it moves all mail of the domain here, and only the addresses in its forwarding exist here.';
 
 /** The verdict on the MX records of `domain`. */
 export async function checkMx(domain: string, server: MailServer): Promise<Finding> {
@@ -32,46 +37,81 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const records = answer.records.toSorted((a, b) => a.preference - b.preference).slice(0, MOST_RECORDS);
   const found = records.map(({ preference, exchange }) => `${preference} ${exchange}.`);
   // RFC 7505 §3
-  if (records.every(({ exchange }) => exchange === '')) {
+  const nulls = records.filter(({ exchange }) => exchange === '');
+  if (nulls.length === records.length) {
     return { status: 'wrong', found, problem: 'A null MX stands there: it says that the domain takes no mail.' };
+  }
+  if (nulls.length > 0) {
+    const problem = 'A null MX, which says that the domain takes no mail, stands beside others: take it out.';
+    return { status: 'wrong', found, problem };
   }
   const exchanges = await Promise.all(
     records.map(async (record) => ({ ...record, target: await targetOf(record.exchange, server) })),
   );
-  return { found, ...judge(exchanges) };
+  return { found, ...(faultOfNames(exchanges) ?? judge(exchanges, domain === server.hostname ? '' : MOVES)) };
 }
 
-function judge(exchanges: readonly Exchange[]): Omit<Finding, 'found'> {
+type Verdict = Omit<Finding, 'found'>;
+
+/** An MX names a host (RFC 1035 §3.3.9), by its own name. */
+function faultOfNames(exchanges: readonly Exchange[]): Verdict | undefined {
+  const literals = exchanges.filter(({ target }) => target === 'literal');
+  if (literals.length > 0) {
+    return { status: 'wrong', problem: `An MX must name a host, not an IP address: ${names(literals)}.` };
+  }
   const aliases = exchanges.filter(({ target }) => target === 'alias');
-  if (aliases.length > 0) {
-    return { status: 'wrong', problem: `${names(aliases)} is a CNAME, and an MX must name the host itself.` };
-  }
+  if (aliases.length === 0) return undefined;
+  return { status: 'wrong', problem: `${names(aliases)} is a CNAME, and an MX must name the host itself.` };
+}
+
+/** `exchanges` in the order in which senders try them; `moves` is what to say of mail that goes elsewhere today. */
+function judge(exchanges: readonly Exchange[], moves: string): Verdict {
   const ours = exchanges.find(({ target }) => target === 'us');
-  const rest = exchanges.filter(({ target }) => target !== 'us');
-  if (ours === undefined) {
-    const [silent] = exchanges.flatMap(({ target }) => (typeof target === 'object' ? [target] : []));
-    if (silent !== undefined) return { status: 'unknown', problem: `DNS did not answer: ${silent.reason}` };
-    return { status: 'wrong', problem: `Mail of the domain goes to ${names(rest)}. ${MOVES}` };
-  }
-  if (rest.length === 0) return { status: 'ok' };
-  const before = rest.filter(({ preference }) => preference <= ours.preference);
-  if (before.length > 0) {
-    const problem = `Mail goes to ${names(before)} too, first or by turns: take that out, or give it a higher number.`;
+  const others = exchanges.filter(({ target }) => target === 'elsewhere');
+  const silent = exchanges.flatMap(({ target, preference }) =>
+    typeof target === 'object' ? [{ ...target, preference }] : [],
+  );
+  // What did not answer may be this server too.
+  const first = Math.min(...[ours, ...silent].map((each) => each?.preference ?? Infinity));
+  const taking = others.filter(({ preference }) => preference <= first);
+  if (taking.length > 0) {
+    const problem =
+      ours === undefined
+        ? `Mail of the domain goes to ${names(taking)}.${moves}`
+        : `Mail goes to ${names(taking)} too, first or by turns: take that out, or give it a higher number.`;
     return { status: 'wrong', problem };
   }
-  return { status: 'ok', note: `While this server cannot be reached, mail goes to ${names(rest)}.` };
+  const [unknown] = silent;
+  if (unknown !== undefined && unknown.preference <= (ours?.preference ?? Infinity)) {
+    return { status: 'unknown', problem: `DNS did not answer: ${unknown.reason}` };
+  }
+  const dead = exchanges.filter(({ target }) => target === 'nowhere');
+  const noAddress = `There is no address of ${names(dead)}`;
+  if (ours === undefined) return { status: 'wrong', problem: `${noAddress}: mail of the domain arrives nowhere.` };
+  if (dead.some(({ preference }) => preference <= ours.preference)) {
+    const problem = `${noAddress}: senders who try it first bring their mail late, or give up. Take it out.`;
+    return { status: 'wrong', problem };
+  }
+  const notes = [
+    ...(others.length === 0 ? [] : [`While this server cannot be reached, mail goes to ${names(others)}.`]),
+    ...(dead.length === 0 ? [] : [`${noAddress}: take it out.`]),
+  ];
+  return { status: 'ok', ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
 }
 
 function names(exchanges: readonly Exchange[]): string {
   return exchanges.map(({ exchange }) => exchange).join(', ');
 }
 
-async function targetOf(exchange: string, { hostname, addresses, resolver }: MailServer): Promise<Target> {
+async function targetOf(exchange: string, server: MailServer): Promise<Target> {
+  const { hostname, hostAddresses, publicIps, resolver } = server;
+  if (isIP(exchange) !== 0) return 'literal';
+  const answer = exchange === hostname ? hostAddresses : await resolver.addresses(exchange);
+  if (answer.kind === 'nxdomain' || answer.kind === 'nodata') return 'nowhere';
   if (exchange === hostname) return 'us';
-  const answer = await resolver.addresses(exchange);
-  if (answer.kind === 'failed') return answer;
-  if (answer.kind !== 'found') return 'nowhere';
-  if (!answer.records.some((address) => addresses.includes(address))) return 'other';
+  const place = placeOf(answer, ownAddresses(publicIps, hostAddresses));
+  if (place !== 'here') return place;
   const alias = await resolver.lookup(exchange, 'CNAME');
+  if (alias.kind === 'failed') return alias;
   return alias.kind === 'found' ? 'alias' : 'us';
 }

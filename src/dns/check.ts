@@ -3,12 +3,13 @@
  * of its own: it proves nothing, so it never turns a verified domain into a broken one.
  */
 import { DeadlineError, withDeadline } from '../lib/abort.ts';
-import type { Answer, Resolver } from './answers.ts';
+import { recordsOf, type Answer, type Resolver } from './answers.ts';
 import { checkDkim } from './check-dkim.ts';
 import { checkDmarc } from './check-dmarc.ts';
 import { checkMx } from './check-mx.ts';
 import { missing, unanswered, type Finding } from './finding.ts';
 import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } from './mta-sts.ts';
+import { ownAddresses } from './own-addresses.ts';
 import type { DomainRecord } from './records.ts';
 import { adviseSpf } from './spf-advice.ts';
 import { tagList } from './tags.ts';
@@ -65,13 +66,11 @@ interface Place extends CheckWorld {
 }
 
 function find(record: DomainRecord, place: Place): Promise<Finding> {
-  const { domain, hostname, hostAddresses, publicIps, resolver } = place;
-  const addresses = [...publicIps, ...(hostAddresses.kind === 'found' ? hostAddresses.records : [])];
   switch (record.type) {
     case 'MX':
-      return checkMx(domain, { hostname, addresses, resolver });
+      return checkMx(place.domain, place);
     case 'CNAME':
-      return checkPolicyHost(record.name, addresses, resolver);
+      return checkPolicyHost(record.name, ownAddresses(place.publicIps, place.hostAddresses), place.resolver);
     case 'TXT':
       return findText(record, place);
   }
@@ -82,7 +81,7 @@ async function findText(record: DomainRecord, place: Place): Promise<Finding> {
   if (record.purpose === 'dkim') return misplaced(await checkDkim(record, resolver), record, place);
   const answer = await resolver.txt(record.name);
   if (answer.kind === 'failed') return unanswered(answer);
-  const texts = textsOf(answer);
+  const texts = recordsOf(answer);
   switch (record.purpose) {
     case 'ownership':
       return misplaced(ownership(record.value, texts), record, place);
@@ -123,9 +122,9 @@ function ownership(wanted: string, texts: readonly string[]): Finding {
 async function misplaced(finding: Finding, record: DomainRecord, { domain, resolver }: Place): Promise<Finding> {
   if (finding.status !== 'missing') return finding;
   const twice = `${record.name}.${domain}`;
-  const meant = textsOf(await resolver.txt(twice)).filter((text) => isMeantFor(record, text));
+  const meant = recordsOf(await resolver.txt(twice)).filter((text) => isMeantFor(record, text));
   if (meant.length === 0) return finding;
-  const wild = textsOf(await resolver.txt(`_none.${twice.slice(twice.indexOf('.') + 1)}`));
+  const wild = recordsOf(await resolver.txt(`_none.${twice.slice(twice.indexOf('.') + 1)}`));
   if (meant.every((text) => wild.includes(text))) return finding;
   const short = record.name.slice(0, -domain.length - 1);
   return missing(`A record stands at ${twice}: the console appends the domain, so enter ${short} alone.`, [
@@ -139,8 +138,4 @@ function isMeantFor({ purpose }: DomainRecord, text: string): boolean {
   if (purpose === 'ownership') return text.trim().startsWith('postern-verification=');
   const tags = tagList(text);
   return tags?.has('p') === true && (tags.get('v') ?? 'DKIM1') === 'DKIM1';
-}
-
-function textsOf(answer: Answer<string>): readonly string[] {
-  return answer.kind === 'found' ? answer.records : [];
 }

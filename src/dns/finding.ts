@@ -1,5 +1,5 @@
 /** What a look at DNS found of one record that is wanted: the verdict, what stands there, what to change. */
-import type { Answer } from './answers.ts';
+import type { Failed } from './answers.ts';
 
 export type RecordStatus = 'ok' | 'missing' | 'wrong' | 'duplicate' | 'unknown';
 
@@ -16,7 +16,7 @@ export interface Finding {
 }
 
 /** DNS did not answer, which proves nothing. */
-export function unanswered({ reason }: Extract<Answer<unknown>, { kind: 'failed' }>): Finding {
+export function unanswered({ reason }: Failed): Finding {
   return { status: 'unknown', found: [], problem: `DNS did not answer: ${reason}` };
 }
 

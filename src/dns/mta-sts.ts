@@ -4,7 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { missing, unanswered, type Finding } from './finding.ts';
-import type { Resolver } from './answers.ts';
+import type { Answer, Resolver } from './answers.ts';
+import { placeOf } from './own-addresses.ts';
 import { tagList } from './tags.ts';
 
 /** A policy as it was fetched; `failed` where nothing can be said of it now. */
@@ -101,14 +102,17 @@ function idOfOurs(id: string, hostname: string): Pick<Finding, 'status' | 'probl
 /** The verdict on the name where senders look for the policy: it has to lead to this server. */
 export async function checkPolicyHost(
   name: string,
-  addresses: readonly string[],
+  own: Answer<string>,
   resolver: Pick<Resolver, 'addresses'>,
 ): Promise<Finding> {
   const answer = await resolver.addresses(name);
   if (answer.kind === 'failed') return unanswered(answer);
   if (answer.kind !== 'found') return missing('There is no such name.');
-  if (answer.records.some((address) => addresses.includes(address))) return { status: 'ok', found: answer.records };
-  return { status: 'wrong', found: answer.records, problem: 'It leads to another server.' };
+  const found = answer.records;
+  const place = placeOf(answer, own);
+  if (place === 'here') return { status: 'ok', found };
+  if (place === 'elsewhere') return { status: 'wrong', found, problem: 'It leads to another server.' };
+  return { ...unanswered(place), found };
 }
 
 /** The verdict on the TXT records at `_smtp._tls.<domain>` (RFC 8460 §3): any address for reports is the owner's choice. */

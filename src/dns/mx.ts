@@ -120,6 +120,7 @@ async function resolveTarget(record: MxRecord, options: MailHostOptions): Promis
   if (answer.records.some((ip) => options.ownAddresses(ip))) return { ...record, kind: 'own' };
   const addresses = answer.records.filter(options.allowPrivate ? isHostAddress : isPublicAddress);
   if (addresses.length > 0) return { ...record, kind: 'host', addresses };
+  if (answer.partial !== undefined) return { ...record, kind: 'failed', reason: answer.partial };
   return {
     ...record,
     kind: 'refused',

@@ -8,7 +8,7 @@ import { DeadlineError, withDeadline } from '../lib/abort.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Log, silentLog } from '../lib/log.ts';
-import type { Answer, MxRecord, Resolver } from './answers.ts';
+import { together, type Answer, type MxRecord, type Resolver } from './answers.ts';
 import { type Timed, remember } from './cache.ts';
 
 export type { Resolver } from './answers.ts';
@@ -80,18 +80,12 @@ export function createResolver(options: ResolverOptions): Resolver {
       txt: (name) => txt(hostName(name), past),
       mx: (name) => mx(hostName(name), past),
       lookup: (name, type) => byType[type](hostName(name), past),
-      addresses: async (name) => bothFamilies(await Promise.all([self.lookup(name, 'A'), self.lookup(name, 'AAAA')])),
+      addresses: async (name) => together(await Promise.all([self.lookup(name, 'A'), self.lookup(name, 'AAAA')])),
       fresh: () => (past ? self : view(true)),
     };
     return self;
   }
   return view(false);
-}
-
-function bothFamilies(answers: readonly Answer<string>[]): Answer<string> {
-  const found = answers.flatMap((answer) => (answer.kind === 'found' ? answer.records : []));
-  if (found.length > 0) return { kind: 'found', records: found };
-  return answers.find(({ kind }) => kind === 'failed') ?? answers.find(({ kind }) => kind === 'nodata') ?? NXDOMAIN;
 }
 
 const NXDOMAIN = { kind: 'nxdomain' } as const;

@@ -2,7 +2,7 @@
  * The one SPF record that lets our mail pass: what stands there is kept and ours is added in front, so that it is found
  * first and costs receivers least. A record by which we pass already, whichever of its includes says so, is left alone.
  */
-import type { Answer } from './answers.ts';
+import { recordsOf, silenceOf, type Answer } from './answers.ts';
 import { unanswered, type Finding } from './finding.ts';
 import { excessOf, judgeSpf, tenable, type SpfPlace } from './spf-judge.ts';
 import { isAll, spfRecords, termsOf, type SpfResolver } from './spf.ts';
@@ -23,8 +23,9 @@ export interface SpfWorld {
 export async function adviseSpf(domain: string, texts: readonly string[], world: SpfWorld): Promise<Finding> {
   const { hostname, hostAddresses, publicIps } = world;
   const found = spfRecords(texts);
-  if (publicIps.length === 0 && hostAddresses.kind === 'failed') return { ...unanswered(hostAddresses), found };
-  const addresses = hostAddresses.kind === 'found' ? hostAddresses.records : [];
+  const silence = publicIps.length === 0 ? silenceOf(hostAddresses) : undefined;
+  if (silence !== undefined) return { ...unanswered({ kind: 'failed', reason: silence }), found };
+  const addresses = recordsOf(hostAddresses);
   const ips = publicIps.length === 0 ? addresses : publicIps;
   if (ips.length === 0) {
     return { status: 'unknown', found, problem: `${hostname} has no address, so where mail comes from is not known.` };

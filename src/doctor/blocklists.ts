@@ -1,14 +1,15 @@
 /** Whether the addresses that mail leaves from stand on DNS block lists (RFC 5782), those that the operator names. */
+import { recordsOf } from '../dns/answers.ts';
 import { reversedAddress } from '../dns/networks.ts';
-import { check, type Check } from './check.ts';
+import { check, unanswered, type Check } from './check.ts';
 import { addressesOf, unknownAddresses, type Host } from './host.ts';
 
 /** One check for each address and list. */
 export async function checkBlocklists(host: Host, zones: readonly string[]): Promise<Check[]> {
   if (zones.length === 0) return [];
-  const addresses = await addressesOf(host);
-  if (addresses.kind !== 'found') return [unknownAddresses('block_list', addresses)];
-  return Promise.all(zones.flatMap((zone) => addresses.records.map((ip) => checkOn(zone, ip, host))));
+  const answer = await addressesOf(host);
+  const checks = await Promise.all(zones.flatMap((zone) => recordsOf(answer).map((ip) => checkOn(zone, ip, host))));
+  return [...checks, ...unknownAddresses('block_list', answer)];
 }
 
 async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Check> {
@@ -16,7 +17,7 @@ async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Ch
   const answer = await resolver.lookup(name, 'A');
   switch (answer.kind) {
     case 'failed':
-      return check('block_list', { status: 'unknown', found: answer.reason });
+      return unanswered('block_list', answer.reason);
     case 'nxdomain':
     case 'nodata':
       return check('block_list', { status: 'ok', found: `${ip} is not on ${zone}` });

@@ -12,9 +12,11 @@ const SOON = 14 * DAY;
 
 export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Check[]> {
   const name = 'certificate';
-  if (tls.files === null) {
-    const advice = 'Name a certificate in tls.files: mail is taken in clear text, and some senders refuse that.';
-    return [check(name, { status: 'warning', found: 'there is none', advice })];
+  if (tls.mode === 'off' || tls.files === null) {
+    const advice =
+      'Name a certificate in tls.files and set tls.mode to files: mail is taken in clear text, and some senders refuse that.';
+    const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
+    return [check(name, { status: 'warning', found, advice })];
   }
   const { cert } = tls.files;
   let certificate: X509Certificate;

@@ -13,10 +13,17 @@ export interface Check {
   readonly advice?: string;
 }
 
+const LATER = 'Look again when DNS answers.';
+
 type Words = Pick<Check, 'status' | 'found'> & { readonly advice?: string | undefined };
 
 export function check(name: string, { status, found, advice }: Words): Check {
   return { name, status, found, ...(advice === undefined || status === 'ok' ? {} : { advice }) };
+}
+
+/** DNS did not answer, which proves nothing. */
+export function unanswered(name: string, reason: string): Check {
+  return check(name, { status: 'unknown', found: `DNS did not answer: ${reason}`, advice: LATER });
 }
 
 /** A record as a check; `record` is what to publish, such as `TXT mail.example.net: v=spf1 …`. */
@@ -26,7 +33,7 @@ export function checkOfFinding(name: string, { status, found, problem, note }: F
     case 'ok':
       return check(name, { status, found: note === undefined ? stands : `${stands} (${note})` });
     case 'unknown':
-      return check(name, { status, found: problem ?? stands, advice: 'Look again when DNS answers.' });
+      return check(name, { status, found: problem ?? stands, advice: LATER });
     case 'missing':
     case 'wrong':
     case 'duplicate':

@@ -4,11 +4,12 @@
  */
 import { checkDkim } from '../dns/check-dkim.ts';
 import { checkMx } from '../dns/check-mx.ts';
-import type { Answer, Resolver } from '../dns/answers.ts';
+import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/answers.ts';
 import { isPublicAddress, reverseName } from '../dns/networks.ts';
+import { placeOf } from '../dns/own-addresses.ts';
 import type { DomainRecord } from '../dns/records.ts';
 import { adviseSpf } from '../dns/spf-advice.ts';
-import { check, checkOfFinding, type Check } from './check.ts';
+import { check, checkOfFinding, unanswered, type Check } from './check.ts';
 
 export interface Host {
   readonly hostname: string;
@@ -22,57 +23,62 @@ export async function addressesOf({ hostname, publicIps, resolver }: Host): Prom
   return publicIps.length > 0 ? { kind: 'found', records: publicIps } : resolver.addresses(hostname);
 }
 
-/** The name has the addresses that mail leaves from. */
+/** The name is that of the machine itself, and has the addresses that mail leaves from. */
 export async function checkName({ hostname, publicIps, resolver }: Host): Promise<Check[]> {
-  const answer = await resolver.addresses(hostname);
-  if (answer.kind === 'failed') return [check('host_name', { status: 'unknown', found: answer.reason })];
-  if (answer.kind !== 'found') {
-    const found = `${hostname} has no address`;
-    return [
-      check('host_name', { status: 'failed', found, advice: `Publish A ${hostname} with this server’s address.` }),
-    ];
+  const name = 'host_name';
+  const [answer, alias] = await Promise.all([resolver.addresses(hostname), resolver.lookup(hostname, 'CNAME')]);
+  // RFC 5321 §2.3.5, RFC 2181 §10.3
+  if (alias.kind === 'found') {
+    const advice = `Publish A or AAAA of ${hostname} in its place: neither EHLO nor an MX record may name an alias.`;
+    return [check(name, { status: 'failed', found: `${hostname} is a CNAME to ${alias.records.join(', ')}`, advice })];
   }
-  const absent = publicIps.filter((ip) => !answer.records.includes(ip));
-  const found = `${hostname} is ${answer.records.join(', ')}`;
-  if (absent.length > 0) {
+  if (answer.kind === 'nxdomain' || answer.kind === 'nodata') {
+    const advice = `Publish A ${hostname} with this server’s address.`;
+    return [check(name, { status: 'failed', found: `${hostname} has no address`, advice })];
+  }
+  const addresses = recordsOf(answer);
+  const absent = publicIps.filter((ip) => !addresses.includes(ip));
+  const found = `${hostname} is ${addresses.join(', ')}`;
+  if (absent.length > 0 && silenceOf(answer) === undefined) {
     const advice = `Publish ${absent.join(', ')} as A or AAAA of ${hostname} too, or take it out of server.public_ips.`;
-    return [check('host_name', { status: 'failed', found, advice })];
+    return [check(name, { status: 'failed', found, advice })];
   }
-  if ([...publicIps, ...answer.records].some(isPublicAddress)) return [check('host_name', { status: 'ok', found })];
+  const silence = silenceOf(answer) ?? silenceOf(alias);
+  if (silence !== undefined) return [unanswered(name, silence)];
+  if ([...publicIps, ...addresses].some(isPublicAddress)) return [check(name, { status: 'ok', found })];
   const advice = 'No receiver can reach that: behind NAT name the public address in server.public_ips and in DNS.';
-  return [check('host_name', { status: 'warning', found: `${found}, a private address`, advice })];
+  return [check(name, { status: 'warning', found: `${found}, a private address`, advice })];
 }
 
 /** Each address has the host name as its reverse name, which leads back to it. */
 export async function checkReverse(host: Host): Promise<Check[]> {
-  const addresses = await addressesOf(host);
-  if (addresses.kind !== 'found') return [unknownAddresses('reverse_dns', addresses)];
-  return Promise.all(addresses.records.map((ip) => checkReverseOf(ip, host)));
+  const answer = await addressesOf(host);
+  const checks = await Promise.all(recordsOf(answer).map((ip) => checkReverseOf(ip, host)));
+  return [...checks, ...unknownAddresses('reverse_dns', answer)];
 }
 
-/** It is not known what there would be to look at. */
-export function unknownAddresses(name: string, answer: Exclude<Answer<string>, { kind: 'found' }>): Check {
-  const found = answer.kind === 'failed' ? answer.reason : 'the host name has no address';
-  return check(name, {
-    status: 'unknown',
-    found,
-    advice: 'Name the addresses that mail leaves from in server.public_ips.',
-  });
+/** Where not all is known that there would be to look at. */
+export function unknownAddresses(name: string, answer: Answer<string>): Check[] {
+  const silence = silenceOf(answer);
+  if (silence !== undefined) return [unanswered(name, silence)];
+  if (answer.kind === 'found') return [];
+  const advice = 'Name the addresses that mail leaves from in server.public_ips.';
+  return [check(name, { status: 'unknown', found: 'the host name has no address', advice })];
 }
 
 async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise<Check> {
   const name = 'reverse_dns';
   const answer = await resolver.lookup(reverseName(ip), 'PTR');
-  if (answer.kind === 'failed') return check(name, { status: 'unknown', found: answer.reason });
+  if (answer.kind === 'failed') return unanswered(name, answer.reason);
   const names = answer.kind === 'found' ? answer.records : [];
   const found = names.length === 0 ? `${ip} has no reverse name` : `${ip} is ${names.join(', ')}`;
   const advice = `Have whoever gave you the address set its reverse name to ${hostname}: many receivers refuse the mail else.`;
   const told = names.includes(hostname) ? [hostname] : names;
-  const forward = await Promise.all(told.map((each) => resolver.addresses(each)));
-  const isConfirmed = forward.some((each) => each.kind === 'found' && each.records.includes(ip));
-  if (!isConfirmed) {
-    const silent = forward.find((each) => each.kind === 'failed');
-    if (silent !== undefined) return check(name, { status: 'unknown', found: silent.reason });
+  const own: Answer<string> = { kind: 'found', records: [ip] };
+  const places = await Promise.all(told.map(async (each) => placeOf(await resolver.addresses(each), own)));
+  if (!places.includes('here')) {
+    const silent = places.find((place) => place !== 'elsewhere' && place !== 'here');
+    if (silent !== undefined) return unanswered(name, silent.reason);
     if (names.includes(hostname)) {
       return check(name, { status: 'failed', found, advice: `Publish ${ip} as A or AAAA of ${hostname}.` });
     }
@@ -82,11 +88,14 @@ async function checkReverseOf(ip: string, { hostname, resolver }: Host): Promise
 }
 
 /** The envelope sender of our own mail is at the host name, so this SPF is the one that receivers evaluate. */
-export async function checkHostSpf({ hostname, publicIps, resolver }: Host): Promise<Check[]> {
+export async function checkHostSpf(host: Host): Promise<Check[]> {
+  const { hostname, resolver } = host;
   const texts = await resolver.txt(hostname);
-  if (texts.kind === 'failed') return [check('host_spf', { status: 'unknown', found: texts.reason })];
-  const world = { resolver, hostname, publicIps, hostAddresses: await resolver.addresses(hostname) };
-  const finding = await adviseSpf(hostname, texts.kind === 'found' ? texts.records : [], world);
+  if (texts.kind === 'failed') return [unanswered('host_spf', texts.reason)];
+  const addresses = await addressesOf(host);
+  if (addresses.kind !== 'found') return unknownAddresses('host_spf', addresses);
+  const world = { ...host, hostAddresses: await resolver.addresses(hostname) };
+  const finding = await adviseSpf(hostname, recordsOf(texts), world);
   return [checkOfFinding('host_spf', finding, `TXT ${hostname}: ${finding.value ?? ''}`)];
 }
 
@@ -103,14 +112,24 @@ export async function checkHostDkim({ resolver }: Host, records: readonly Domain
 }
 
 /** Bounces go to the host name: to its MX, else to its addresses (RFC 5321 §5.1). */
-export async function checkBounces(host: Host): Promise<Check[]> {
-  const { hostname, resolver } = host;
-  const addresses = await addressesOf(host);
-  const mx = await resolver.mx(hostname);
-  if (mx.kind === 'nodata' && addresses.kind === 'found') {
-    return [check('bounces', { status: 'ok', found: `${hostname} has no MX record, so its address takes them` })];
-  }
-  const known = addresses.kind === 'found' ? addresses.records : [];
-  const finding = await checkMx(hostname, { hostname, addresses: known, resolver });
+export async function checkBounces({ hostname, publicIps, resolver }: Host): Promise<Check[]> {
+  const [mx, hostAddresses] = await Promise.all([resolver.mx(hostname), resolver.addresses(hostname)]);
+  if (mx.kind === 'nodata' || mx.kind === 'nxdomain') return [withoutMx(hostname, hostAddresses)];
+  const finding = await checkMx(hostname, { hostname, hostAddresses, publicIps, resolver });
   return [checkOfFinding('bounces', finding, `MX ${hostname}: 10 ${hostname}.`)];
+}
+
+function withoutMx(hostname: string, addresses: Answer<string>): Check {
+  const name = 'bounces';
+  switch (addresses.kind) {
+    case 'found':
+      return check(name, { status: 'ok', found: `${hostname} has no MX record, so its address takes them` });
+    case 'failed':
+      return unanswered(name, addresses.reason);
+    case 'nxdomain':
+    case 'nodata':
+      break;
+  }
+  const found = `${hostname} has neither an MX record nor an address: no bounce can come`;
+  return check(name, { status: 'failed', found, advice: `Publish A ${hostname} with this server’s address.` });
 }

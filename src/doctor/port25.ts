@@ -15,7 +15,8 @@ export interface WayOut {
 }
 
 interface Tried {
-  readonly opened: boolean;
+  /** `untried`: it is not known where to. */
+  readonly state: 'opened' | 'closed' | 'untried';
   readonly words: string;
 }
 
@@ -28,27 +29,33 @@ const PATIENCE = { ...TIMEOUTS, connect: STEP_MS, greeting: STEP_MS, command: ST
 export async function checkPort25(out: WayOut, target: string | undefined): Promise<Check[]> {
   const { relay } = out.config.delivery;
   const [first = ''] = WELL_KNOWN;
-  const destinations = target !== undefined ? [target] : relay === null ? WELL_KNOWN : [first];
+  const isSmarthost = target === undefined && relay !== null;
+  const destinations = target !== undefined ? [target] : isSmarthost ? [first] : WELL_KNOWN;
   const tried = await Promise.all(destinations.map((destination) => attempt(destination, out, target)));
-  const opened = tried.find((each) => each.opened);
+  const opened = tried.find(({ state }) => state === 'opened');
   if (opened !== undefined) return [check('port_25', { status: 'ok', found: opened.words })];
-  const advice =
-    relay === null
-      ? 'Ask the provider of this machine to open port 25 out, or name a smarthost in delivery.relay.'
-      : 'See whether delivery.relay names the right host, port and password.';
-  return [check('port_25', { status: 'failed', found: tried.map(({ words }) => words).join('; '), advice })];
+  const found = tried.map(({ words }) => words).join('; ');
+  // A smarthost that cannot be found lets nothing out; of the others that says nothing about the port.
+  if (!isSmarthost && tried.every(({ state }) => state === 'untried')) {
+    const advice = 'No mail server was tried: name one that DNS knows (--port25), or look again when DNS answers.';
+    return [check('port_25', { status: 'unknown', found, advice })];
+  }
+  const advice = isSmarthost
+    ? 'See whether delivery.relay names the right host, port and password.'
+    : 'Ask the provider of this machine to open port 25 out, or name a smarthost in delivery.relay.';
+  return [check('port_25', { status: 'failed', found, advice })];
 }
 
 async function attempt(destination: string, out: WayOut, target: string | undefined): Promise<Tried> {
   const config = target === undefined ? out.config : routedTo(target, out.config);
   const route = await findRoute(destination, { ...out, config, ownAddresses: () => false, random: Math.random });
-  if (route.kind !== 'way') return { opened: false, words: `${destination}: ${route.reply}` };
+  if (route.kind !== 'way') return { state: 'untried', words: `${destination}: ${route.reply}` };
   const [host] = route.way.hosts;
   // The operator's own routes may lead anywhere, what a request names may not.
   const isGuarded = target !== undefined && !config.delivery.allow_private_networks;
   const address = host?.addresses.find((each) => !isGuarded || isPublicAddress(each));
   if (host === undefined || address === undefined) {
-    return { opened: false, words: `${destination} is on a private network (delivery.allow_private_networks)` };
+    return { state: 'closed', words: `${destination} is on a private network (delivery.allow_private_networks)` };
   }
   return open(route.way, { host: host.name, address }, out);
 }
@@ -70,7 +77,7 @@ async function open(way: Way, target: { host: string; address: string }, { clock
     onWire: () => undefined,
   });
   const place = `${target.host} (${target.address}), port ${way.port}`;
-  if (opened.kind === 'failed') return { opened: false, words: `${place}: ${opened.reply}` };
+  if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
   opened.session.wire.quit();
-  return { opened: true, words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
+  return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
 }

@@ -2,10 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import {
+  address,
   dnsServer,
+  domainName,
   duration,
   forwardingKey,
+  ipAddress,
   listenAddress,
+  mailbox,
   origin,
   retention,
   size,
@@ -90,6 +94,39 @@ describe('addresses of machines', () => {
       expect(origin.safeParse(text).success).toBe(false);
     },
   );
+});
+
+describe('IP addresses', () => {
+  test.each([
+    ['192.0.2.10', '192.0.2.10'],
+    ['2001:DB8:0:0::1', '2001:db8::1'],
+    ['2001:0db8:0000:0001:0000:0000:0000:0001', '2001:db8:0:1::1'],
+  ])('%s is %s, as in DNS', (written, value) => {
+    expect(ipAddress.parse(written)).toBe(value);
+    expect(ipAddress.parse(z.encode(ipAddress, value))).toBe(value);
+  });
+
+  test('every spelling of one is the same', () => {
+    fc.assert(
+      fc.property(fc.ipV6(), (text) => {
+        const parsed = ipAddress.safeParse(text);
+        if (parsed.success) expect(`[${parsed.data}]`).toBe(new URL(`http://[${text}]`).hostname);
+      }),
+    );
+  });
+});
+
+test.each([
+  [domainName, 'example.com.', 'expected a domain name such as example.com, without the dot at the end'],
+  [domainName, 'localhost', 'expected a domain name such as example.com'],
+  [address, 'ana@example.com.', 'expected a mail address such as you@example.com, without the dot at the end'],
+  [forwardingKey, '*@example.com.', expect.stringMatching(/, without the dot at the end$/)],
+  [ipAddress, '192.0.2.10.', expect.stringMatching(/, without the dot at the end$/)],
+  [ipAddress, 'fe80::1%eth0', 'expected an IP address such as 192.0.2.10 or 2001:db8::10'],
+  [mailbox, 'Shop.', 'expected a mail address such as shop@example.com or Shop <shop@example.com>'],
+  [ipAddress, '::ffff:192.0.2.1', 'expected an IPv4 address by itself, such as 192.0.2.10'],
+])('what is wrong is refused with words (%#)', (schema, text, message) => {
+  expect(schema.safeParse(text).error?.issues).toMatchObject([{ message }]);
 });
 
 test.each([

@@ -22,8 +22,12 @@ function txt(name: string, value: string): ZoneRecord {
   return { name, type: 'TXT', value };
 }
 
-async function check(zone: readonly ZoneRecord[], policy: FetchedPolicy = POLICY) {
-  const { resolver } = await startTestDns([HOST, ...zone]);
+async function check(
+  zone: readonly ZoneRecord[],
+  policy: FetchedPolicy = POLICY,
+  host: readonly ZoneRecord[] = [HOST],
+) {
+  const { resolver } = await startTestDns([...host, ...zone]);
   const asked: string[] = [];
   const { records } = await checkDomain('example.test', RECORDS, {
     resolver,
@@ -93,15 +97,95 @@ describe('MX', () => {
       { status: 'wrong', found: expect.toSatisfy((found: string[]) => found.length === 20) },
     ],
     ['a null MX', [mx('0 .')], { status: 'wrong', problem: expect.stringContaining('null MX') }],
-    ['a name that is not there', [mx('10 gone.test')], { status: 'wrong' }],
+    [
+      'a null MX beside others',
+      [mx('0 .'), mx('10 mail.our.test')],
+      { status: 'wrong', problem: expect.stringMatching(/null MX.*take it out/) },
+    ],
+    [
+      'a name that is not there',
+      [mx('10 gone.test')],
+      { status: 'wrong', problem: 'There is no address of gone.test: mail of the domain arrives nowhere.' },
+    ],
+    [
+      'a name that is not there, and others',
+      [mx('10 gone.test'), mx('20 mx.other.test'), other],
+      { status: 'wrong', problem: expect.stringMatching(/^Mail of the domain goes to mx\.other\.test\. /) },
+    ],
+    [
+      'a name that is not there before us',
+      [mx('5 gone.test'), mx('10 mail.our.test')],
+      { status: 'wrong', problem: expect.stringMatching(/^There is no address of gone\.test: .*late.*Take it out\.$/) },
+    ],
+    [
+      'a name that is not there behind us',
+      [mx('10 mail.our.test'), mx('20 gone.test')],
+      { status: 'ok', note: expect.stringMatching(/^There is no address of gone\.test: take it out\.$/) },
+    ],
+    [
+      'an address in the place of a name',
+      [mx('10 192.0.2.1')],
+      { status: 'wrong', problem: 'An MX must name a host, not an IP address: 192.0.2.1.' },
+    ],
     ['silence', [{ name: 'example.test', fault: 'SERVFAIL', only: 'MX' }], { status: 'unknown' }],
     [
       'silence about the host',
       [mx('10 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }],
       { status: 'unknown' },
     ],
+    [
+      'silence about one before us',
+      [mx('5 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }, mx('10 mail.our.test')],
+      { status: 'unknown', problem: expect.stringMatching(/^DNS did not answer: .*mx\.slow\.test/) },
+    ],
+    [
+      'silence about one behind us',
+      [mx('10 mail.our.test'), mx('20 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }],
+      { status: 'ok' },
+    ],
+    [
+      'silence about one that may be this server, before others',
+      [mx('5 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }, mx('10 mx.other.test'), other],
+      { status: 'unknown' },
+    ],
+    [
+      'silence about one behind others',
+      [mx('5 mx.other.test'), other, mx('10 mx.slow.test'), { name: 'mx.slow.test', fault: 'SERVFAIL' }],
+      { status: 'wrong', problem: expect.stringMatching(/^Mail of the domain goes to mx\.other\.test\. /) },
+    ],
+    [
+      'silence about one family of the host',
+      [mx('10 mx.other.test'), other, { name: 'mx.other.test', fault: 'SERVFAIL', only: 'AAAA' }],
+      { status: 'unknown' },
+    ],
+    [
+      'silence about whether it is a CNAME',
+      [
+        mx('10 mx.example.test'),
+        { name: 'mx.example.test', type: 'A', value: '192.0.2.1' },
+        { name: 'mx.example.test', fault: 'SERVFAIL', only: 'CNAME' },
+      ],
+      { status: 'unknown' },
+    ],
   ])('%s', async (_what, zone, expected) => {
     expect((await check(zone)).mx).toMatchObject(expected);
+  });
+
+  test.each<[string, ZoneRecord[], object]>([
+    ['our own name', [mx('10 mail.our.test')], { status: 'ok' }],
+    [
+      'another name',
+      [mx('10 mx.example.test'), { name: 'mx.example.test', type: 'A', value: '192.0.2.1' }],
+      { status: 'unknown', problem: expect.stringMatching(/^DNS did not answer: .*mail\.our\.test/) },
+    ],
+  ])('while DNS does not say which addresses are ours: %s', async (_what, zone, expected) => {
+    const silent: ZoneRecord = { name: 'mail.our.test', fault: 'SERVFAIL' };
+    expect((await check(zone, POLICY, [silent])).mx).toMatchObject(expected);
+  });
+
+  test('a host name of ours that has no address brings no mail', async () => {
+    const { mx: found } = await check([mx('10 mail.our.test')], POLICY, []);
+    expect(found).toMatchObject({ status: 'wrong', problem: expect.stringContaining('no address of mail.our.test') });
   });
 });
 
@@ -185,6 +269,17 @@ describe('MTA-STS', () => {
     ['silence', [{ name: 'mta-sts.example.test', fault: 'SERVFAIL' }], 'unknown'],
   ])('the name of the policy: %s', async (_what, zone, status) => {
     expect((await check(zone)).host).toMatchObject({ status });
+  });
+
+  test('the name of the policy: while DNS does not say which addresses are ours', async () => {
+    const zone: ZoneRecord[] = [{ name: 'mta-sts.example.test', type: 'A', value: '192.0.2.1' }];
+    const { host } = await check(zone, POLICY, [{ name: 'mail.our.test', fault: 'SERVFAIL' }]);
+    expect(host).toMatchObject({ status: 'unknown', problem: expect.stringMatching(/^DNS did not answer/) });
+    const half: ZoneRecord[] = [
+      { ...HOST, value: '192.0.2.9' },
+      { name: HOST.name, fault: 'SERVFAIL', only: 'AAAA' },
+    ];
+    expect((await check(zone, POLICY, half)).host).toMatchObject({ status: 'unknown', found: ['192.0.2.1'] });
   });
 });
 

@@ -217,6 +217,14 @@ describe('temporary: DNS that does not answer is never read as "none"', () => {
         { name: 'to.test', type: 'TXT', value: 'here' },
       ],
     ],
+    [
+      'a host is on a private network with one family, and the other cannot be looked up',
+      [
+        ...mx('to.test', '10 a.test'),
+        ...host('a.test', '10.0.0.1'),
+        { name: 'a.test', fault: 'SERVFAIL', only: 'AAAA' },
+      ],
+    ],
     ['the only host cannot be looked up', [...mx('to.test', '10 a.test'), { name: 'a.test', fault: 'SERVFAIL' }]],
     [
       'one host is gone, the other cannot be looked up',

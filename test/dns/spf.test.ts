@@ -262,6 +262,10 @@ describe('where our mail comes from', () => {
 test.each<[string, ZoneRecord[]]>([
   ['an include', [{ name: 'slow.test', fault: 'SERVFAIL' }]],
   ['our own name', [{ name: 'mail.our.test', fault: 'SERVFAIL' }, txt('slow.test', 'v=spf1 -all')]],
+  [
+    'half of our addresses',
+    [HOST, { name: 'mail.our.test', fault: 'SERVFAIL', only: 'AAAA' }, txt('slow.test', 'v=spf1 ip4:192.0.2.1 -all')],
+  ],
 ])('DNS that is silent about %s proves nothing', async (_what, zone) => {
   const { resolver } = await startTestDns(zone.some(({ name }) => name === HOST.name) ? zone : [HOST, ...zone]);
   const hostAddresses = await resolver.addresses('mail.our.test');

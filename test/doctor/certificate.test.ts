@@ -33,6 +33,14 @@ test.each<[string, string[], number, object]>([
   expect(await checkCertificate(config(cert), clock)).toMatchObject([expected]);
 });
 
+test('one that is not used, because TLS is off', async () => {
+  const { cert } = selfSignedCertificate([HOST], testClock().now());
+  const { tls, ...rest } = config(cert);
+  expect(await checkCertificate({ ...rest, tls: { ...tls, mode: 'off' } }, testClock())).toMatchObject([
+    { status: 'warning', found: 'it is not used: tls.mode is off', advice: expect.stringContaining('tls.mode') },
+  ]);
+});
+
 test('none, and one that cannot be read', async () => {
   expect(await checkCertificate(config(undefined), testClock())).toMatchObject([{ status: 'warning' }]);
   expect(await checkCertificate(config('/nowhere/cert.pem'), testClock())).toMatchObject([

@@ -150,6 +150,19 @@ describe('the way out', () => {
     expect(of('port_25')).toMatchObject([{ status: 'failed', advice: expect.stringContaining('delivery.relay') }]);
   });
 
+  test.each<[string, ZoneRecord[], DoctorFlags]>([
+    ['DNS does not answer', [{ name: 'gmail.com', fault: 'SERVFAIL' }], {}],
+    ['the target is not in DNS', [], { port25: 'nowhere.test' }],
+  ])('says nothing of the port where nobody was tried: %s', async (_what, zone, flags) => {
+    const { of } = await diagnose({ zone }, flags);
+    expect(of('port_25')).toMatchObject([{ status: 'unknown', advice: expect.stringContaining('No mail server was') }]);
+  });
+
+  test('a smarthost that is not in DNS lets nothing out', async () => {
+    const { of } = await diagnose({ server: { delivery: { relay: 'smtp://nowhere.test:25' } } });
+    expect(of('port_25')).toMatchObject([{ status: 'failed', advice: expect.stringContaining('delivery.relay') }]);
+  });
+
   test('a private network is not looked at for whoever asks', async () => {
     const server = { delivery: { allow_private_networks: false } };
     const { of } = await diagnose({ server }, { port25: '127.0.0.1:25' });
