@@ -2,7 +2,16 @@
 import { z } from 'zod';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
-import { cancel, heldAmong, hold, listDeliveries, release, retryNow, showMessage, type Operated } from '../../queue/operate.ts';
+import {
+  cancel,
+  heldAmong,
+  hold,
+  listDeliveries,
+  release,
+  retryNow,
+  showMessage,
+  type Operated,
+} from '../../queue/operate.ts';
 import { countDeliveries } from '../../store/deliveries.ts';
 import type { Store } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
