@@ -31,7 +31,7 @@ export async function readCredentials(env: Env): Promise<Credentials | undefined
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     const why = codeOf(error) === undefined ? 'it does not hold {"url": …, "key": …}' : messageOf(error);
-    throw new UserError(`cannot use ${file}: ${why}. Mend or remove it; postern signup writes a new one`);
+    throw new UserError(`cannot use ${file}: ${why}. Mend or remove it; postern signup --force writes a new one`);
   }
 }
 

@@ -57,7 +57,7 @@ function show({ checks }: z.output<typeof diagnosis>, terminal: Terminal): void 
   }
   const counts = (['failed', 'warning', 'unknown'] as const).flatMap((status) => {
     const count = checks.filter((check) => check.status === status).length;
-    return count === 0 ? [] : [`${count} ${status}`];
+    return count === 0 ? [] : [status === 'warning' ? counted(count, status) : `${count} ${status}`];
   });
   terminal.write(
     `\n${counted(checks.length, 'check')}${counts.length === 0 ? ', all fine' : `: ${counts.join(', ')}`}\n`,

@@ -1,6 +1,7 @@
 /** `postern init`: a project in a folder, from a few answers. Files that are there already stay as they are. */
 import { lstat, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
+import { domainToUnicode } from 'node:url';
 import type { z } from 'zod';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import * as is from '../config/scalars.ts';
@@ -101,11 +102,13 @@ interface Question {
 async function answersTo(terminal: Terminal, flags: InitFlags): Promise<NewProject> {
   const domain = await ask({ flag: 'domain', question: 'Domain of the site', read: is.domainName });
   const email = await ask({ flag: 'email', question: 'Mail address that gets what is submitted', read: is.address });
-  const name = await ask({ flag: 'name', question: 'Name of the project', proposal: domain, read: is.text(200) });
+  const shown = domainToUnicode(domain);
+  const name = await ask({ flag: 'name', question: 'Name of the project', proposal: shown, read: is.text(200) });
   const slug = await ask({
     flag: 'slug',
     question: 'Its short name in addresses and commands',
-    proposal: slugOf(name),
+    // Of the ASCII form: two names in another script would have the same slug.
+    proposal: slugOf(name === shown ? domain : name),
     read: is.slug,
   });
   const form = await ask({ flag: 'form', question: 'First form', proposal: 'contact', read: is.identifier });

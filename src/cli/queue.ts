@@ -19,6 +19,7 @@ const delivery = z.object({
   message: z.string(),
   recipient: z.string(),
   destination: z.string(),
+  held: z.boolean(),
   state: z.string(),
   attempts: z.number(),
   next_attempt_at: z.string().nullable(),
@@ -41,7 +42,7 @@ const shown = z.object({
     }),
   ),
 });
-const operated = z.object({ deliveries: z.array(z.string()) });
+const operated = z.object({ deliveries: z.array(z.string()), held: z.array(z.string()) });
 const steered = z.object({ destination: z.string(), held: z.boolean() });
 
 export interface ListFilter extends PageFlags {
@@ -59,7 +60,7 @@ export function queueList(options: CommandOptions, filter: ListFilter): Promise<
       row.id,
       row.state,
       String(row.attempts),
-      shortTime(row.next_attempt_at),
+      isHeld(row) ? 'held' : shortTime(row.next_attempt_at),
       row.recipient,
       row.last_reply ?? '',
     ]);
@@ -79,8 +80,7 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
     terminal.write(`accepted    ${shortTime(message.created_at)}, given up ${shortTime(message.expires_at)}\n`);
     if (message.size > 0) terminal.write(`size        ${message.size} bytes\n`);
     for (const { tries, ...row } of deliveries) {
-      const next = row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
-      terminal.write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${next}\n`);
+      terminal.write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${nextText(row)}\n`);
       if (tries.length === 0 && row.last_reply !== null) terminal.write(`  ${printable(row.last_reply)}\n`);
       const rows = tries.map((attempt) => [
         `  ${attempt.number}`,
@@ -96,9 +96,19 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
   });
 }
 
+/** Whether it waits for nothing but the operator. */
+function isHeld({ held, next_attempt_at: next }: z.output<typeof delivery>): boolean {
+  return held && next !== null;
+}
+
+function nextText(row: z.output<typeof delivery>): string {
+  if (isHeld(row)) return `, held: postern queue release ${row.destination} lets it go on`;
+  return row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
+}
+
 /** Tries what waits of a message or delivery now. */
 export function queueRetry(options: CommandOptions, id: string): Promise<number> {
-  return operate(options, { id, verb: 'retry', done: 'will be tried now' });
+  return operate(options, { id, verb: 'retry', done: 'is due now' });
 }
 
 /** Ends what waits of a message or delivery for good. */
@@ -123,7 +133,11 @@ function operate(
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
     if (json) return writeJson(terminal, data);
-    for (const id of operated.parse(data).deliveries) terminal.write(`${id} ${what.done}\n`);
+    const { deliveries, held } = operated.parse(data);
+    for (const id of deliveries) terminal.write(`${id} ${what.done}\n`);
+    if (what.verb === 'cancel') return;
+    for (const name of held)
+      terminal.complain(`Mail to ${name} is held: postern queue release ${name} lets it go on.\n`);
   });
 }
 

@@ -1,5 +1,5 @@
 /** Downloads: to a file, or to standard output. */
-import { createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Transform, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -31,7 +31,11 @@ export async function save(terminal: Terminal, source: Readable, output: string 
       done(null, chunk);
     },
   });
-  await pump(source, () => pipeline(source, counter, createWriteStream(resolve(terminal.folder, output))));
+  const file = await open(resolve(terminal.folder, output), 'w').catch((error: unknown) => {
+    source.destroy();
+    throw new CommandFailed(`cannot write ${output}: ${messageOf(error)}`, { cause: error });
+  });
+  await pump(source, () => pipeline(source, counter, file.createWriteStream()));
   terminal.progress('');
   terminal.complain(`${sizeText(bytes)} written to ${output}\n`);
 }

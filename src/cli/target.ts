@@ -37,7 +37,8 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /** Throws UsageError where no server is named, or a key is missing. */
 export async function findTarget({ operator, ...flags }: TargetFlags, env: Env): Promise<Target> {
-  const kept = operator || flags.config !== undefined ? undefined : await readCredentials(env);
+  const keptCounts = !operator && flags.config === undefined && !namesBoth(flags, env);
+  const kept = keptCounts ? await readCredentials(env) : undefined;
   const server = await findServer(flags, env, { kept, operator });
   const { address } = server;
   const isSocket = address.startsWith('unix:');
@@ -49,6 +50,11 @@ export async function findTarget({ operator, ...flags }: TargetFlags, env: Env):
   throw new UsageError(
     `no API key for ${address}: set POSTERN_API_KEY, or make an account with postern signup --url ${address}`,
   );
+}
+
+/** Whether flags and environment name server and key, so that a file that nobody can read is in nobody's way. */
+function namesBoth({ url }: ServerFlags, env: Env): boolean {
+  return (url ?? set(env['POSTERN_URL'])) !== undefined && set(env['POSTERN_API_KEY']) !== undefined;
 }
 
 interface Asker {

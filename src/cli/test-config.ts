@@ -96,8 +96,12 @@ async function checksOf(client: Client, project: LocalProject, config: ProjectCo
         ];
   });
   const isPushed = plan !== undefined && plan.changes.length === 0 && plan.revision !== null;
-  const domains = await attempted('domain', () => domainChecks(client, config));
-  const forms = await attempted('form', () => formChecks(client, config, isPushed));
+  let states: DomainStates = new Map();
+  const domains = await attempted('domain', async () => {
+    states = new Map((await everyDomain(client)).map(({ domain, status: state }) => [domain, state]));
+    return domainChecks(config, states);
+  });
+  const forms = await attempted('form', () => formChecks(client, config, { isPushed, states }));
   return [refusals, pushing, domains, forms].flat();
 }
 
@@ -138,12 +142,12 @@ function keyChecks(key: z.output<typeof status>['key'], tenant: string, address:
   ];
 }
 
-async function domainChecks(client: Client, { domains }: ProjectConfig): Promise<Check[]> {
-  const names = Object.keys(domains);
-  if (names.length === 0) return [];
-  const known = new Map((await everyDomain(client)).map(({ domain, status: state }) => [domain, state]));
-  return names.map((name): Check => {
-    const state = known.get(name);
+/** Of the account's domains, by name. */
+type DomainStates = ReadonlyMap<string, string>;
+
+function domainChecks({ domains }: ProjectConfig, states: DomainStates): Check[] {
+  return Object.keys(domains).map((name): Check => {
+    const state = states.get(name);
     switch (state) {
       case 'verified':
         return { check: 'domain', state: 'ok', message: `${name} is verified` };
@@ -167,8 +171,12 @@ async function domainChecks(client: Client, { domains }: ProjectConfig): Promise
 
 const formPage = z.object({ forms: z.array(z.object({ id: z.string() })), next_cursor: z.string().nullable() });
 
-async function formChecks(client: Client, config: ProjectConfig, isPushed: boolean): Promise<Check[]> {
-  const wanted = formsIn(config).map(({ id }) => id);
+async function formChecks(
+  client: Client,
+  config: ProjectConfig,
+  { isPushed, states }: { readonly isPushed: boolean; readonly states: DomainStates },
+): Promise<Check[]> {
+  const wanted = formsIn(config);
   if (wanted.length === 0) return [];
   const there = new Set<string>();
   for (let cursor: string | undefined; ;) {
@@ -177,8 +185,11 @@ async function formChecks(client: Client, config: ProjectConfig, isPushed: boole
     if (page.next_cursor === null) break;
     cursor = page.next_cursor;
   }
-  return wanted.map((id): Check => {
+  return wanted.map(({ id, domain }): Check => {
     if (there.has(id)) return { check: 'form', state: 'ok', message: `form ${id} is there` };
+    // Another account's domain of the same name may be the verified one: its forms are served then.
+    if (isPushed && domain !== undefined && states.get(domain) === 'pending')
+      return { check: 'form', state: 'note', message: `form ${id} is not served before ${domain} is verified` };
     return isPushed
       ? { check: 'form', state: 'failed', message: `form ${id} is not there, although its project is in force` }
       : { check: 'form', state: 'note', message: `form ${id} is not there yet: postern push brings it` };

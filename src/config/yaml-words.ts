@@ -27,6 +27,12 @@ export function explainSyntax(error: YAMLParseError | YAMLWarning, text: string)
   if (error.code === 'BAD_SCALAR_START') {
     return { offset, message: `a value that begins with ${text.charAt(offset)} must be quoted` };
   }
+  const [, close] = error.code === 'BAD_INDENT' ? (/ end with a ([\]}])/.exec(error.message) ?? []) : [];
+  if (close !== undefined)
+    return {
+      offset,
+      message: `the ${close === '}' ? '{' : '['} above is not closed: a ${close} is missing, or this line must be indented`,
+    };
   const message = HINTS[error.code] ?? error.message.charAt(0).toLowerCase() + error.message.slice(1);
   return { offset, message };
 }

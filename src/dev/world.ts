@@ -5,13 +5,13 @@
  */
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import type Koa from 'koa';
 import { hostRecords } from '../access/host-key.ts';
 import { startDaemon, type Daemon } from '../daemon.ts';
 import { createResolver } from '../dns/resolver.ts';
-import { UserError, codeOf } from '../lib/errors.ts';
+import { PassingError, UserError, codeOf } from '../lib/errors.ts';
 import { createLog } from '../lib/log.ts';
 import { startCatchingMx } from './catching-mx.ts';
 import { demoPages } from './demo.ts';
@@ -59,6 +59,7 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     for (const end of closing.splice(0).reverse()) await end();
   }
   try {
+    await refuseSecond(folder);
     const dns = await startDnsServer({ records: PUBLIC_ZONE });
     closing.push(() => dns.close());
     const mx = await startCatchingMx({
@@ -83,6 +84,17 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     await close();
     throw error;
   }
+}
+
+/** A second world in the folder would write over the configuration of the first, which takes that over while it runs. */
+async function refuseSecond(folder: string): Promise<void> {
+  const socket = connect(join(folder, 'admin.sock'));
+  const isThere = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  if (isThere) throw new PassingError(`postern dev runs in ${folder} already; --data names another folder`);
 }
 
 function oneAfterAnother(first: Koa.Middleware, second: Koa.Middleware): Koa.Middleware {

@@ -12,7 +12,7 @@ import {
   selectDeliveries,
   type DeliveryFilter,
 } from '../store/deliveries.ts';
-import { clearFailures, recomputeDue, setHeld } from '../store/destinations.ts';
+import { clearFailures, heldDestinations, recomputeDue, setHeld } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
@@ -30,8 +30,8 @@ export interface ShownMessage {
 }
 
 export type Operated =
-  /** Ids of the deliveries that it was done to. */
-  | { readonly kind: 'done'; readonly deliveries: readonly string[] }
+  /** Ids of the deliveries that it was done to, and which of their destinations are held. */
+  | { readonly kind: 'done'; readonly deliveries: readonly string[]; readonly held: readonly string[] }
   /** Nothing of it waits: each delivery is over or being tried. */
   | { readonly kind: 'not-waiting'; readonly states: readonly DeliveryRow['state'][] }
   | { readonly kind: 'unknown' };
@@ -53,6 +53,11 @@ export async function showMessage(store: Store, id: string): Promise<ShownMessag
   const attempts = await attemptsOfMessage(store, message.id);
   const byDelivery = Map.groupBy(attempts, ({ delivery }) => delivery);
   return { message, deliveries: deliveries.map((row) => ({ ...row, tries: byDelivery.get(row.id) ?? [] })) };
+}
+
+/** Which of their destinations the operator holds. */
+export function heldAmong(store: Store, rows: readonly DeliveryRow[]): Promise<string[]> {
+  return heldDestinations(store, namesOf(rows));
 }
 
 /** Makes what waits of a message or delivery due now, and ends the pause of its destination. A hold stays. */
@@ -111,7 +116,7 @@ async function operate(
   const waiting = rows.filter(({ state }) => state === 'queued' || state === 'deferred');
   const results = waiting.length === 0 ? [] : await change(waiting);
   const deliveries = waiting.flatMap((row, i) => (results[i]?.changes === 1 ? [row.id] : []));
-  if (deliveries.length > 0) return { kind: 'done', deliveries };
+  if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldAmong(store, waiting) };
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };
 }
 

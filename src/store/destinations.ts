@@ -171,6 +171,14 @@ const nextDue = define<object>()((db) =>
 const byName = define<{ name: string }>()((db, value) =>
   db.selectFrom('destinations').selectAll().where('name', '=', value('name')),
 );
+const heldAmong = define<{ names: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('destinations')
+    .select('name')
+    .where('name', 'in', listed(value('names'), dialect))
+    .where('held', '=', sql.lit(1))
+    .orderBy('name'),
+);
 
 /** Up to `limit` destinations that are due and not held, longest overdue first. */
 export function dueDestinations(store: Store, now: number, limit: number): Promise<DestinationRow[]> {
@@ -192,4 +200,10 @@ export async function nextDueAt(store: Store): Promise<number | undefined> {
 export async function findDestination(store: Store, name: string): Promise<DestinationRow | undefined> {
   const [row] = await store.select(byName({ name }));
   return row;
+}
+
+/** Those of the named destinations that the operator holds, in alphabetical order. */
+export async function heldDestinations(store: Store, names: readonly string[]): Promise<string[]> {
+  const rows = await store.select(heldAmong({ names: JSON.stringify(names) }));
+  return rows.map(({ name }) => name);
 }

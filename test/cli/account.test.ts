@@ -177,8 +177,23 @@ describe('auth status', () => {
     await ana.write('.config/postern/credentials.json', '{}');
     expect(await ana.say(['auth', 'status'])).toMatchObject({
       code: 78,
-      err: expect.stringContaining('Mend or remove it'),
+      err: expect.stringContaining('Mend or remove it; postern signup --force writes a new one'),
     });
+  });
+
+  test('credentials that nobody can read are in nobody’s way: neither where server and key are named, nor of a new account', async () => {
+    const http = await startHttp();
+    const { value } = await testKey(http.store);
+    const ana = await person({ POSTERN_API_KEY: value });
+    await ana.write('.config/postern/credentials.json', '{}');
+    expect(await ana.say(['auth', 'status', '--url', http.base])).toMatchObject({ code: 0, err: '' });
+    const bo = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value });
+    await bo.write('.config/postern/credentials.json', '{}');
+    expect(await bo.say(['auth', 'status'])).toMatchObject({ code: 0, err: '' });
+    const args = ['signup', '--url', `unix:${http.socket}`, '--name', 'Bo', '--email', 'bo@inbox.test'];
+    expect(await bo.say(args)).toMatchObject({ code: 78, err: expect.stringContaining('--force writes a new one') });
+    expect((await bo.say([...args, '--force'])).code).toBe(0);
+    expect((await credentials(bo)).url).toBe(`unix:${http.socket}`);
   });
 });
 

@@ -70,6 +70,11 @@ describe('analytics', () => {
     expect(JSON.parse((await ana.say(['analytics', 'export', '--type', 'api-usage', '--json'])).out)).toMatchObject({
       usage: [{ key: ana.key }],
     });
+    expect(await ana.say([...exported, '--output', 'nowhere/usage.csv'])).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringMatching(/^cannot write nowhere\/usage\.csv: ENOENT[^\n]*\n$/),
+    });
     expect(await ana.say(['analytics', 'export'])).toMatchObject({
       code: 2,
       err: expect.stringContaining("'--type <type>' not specified"),

@@ -46,6 +46,12 @@ describe('init', () => {
     expect(await say(['test', 'config'])).toMatchObject({ code: 0, out: 'postern.yml: 0 errors, 0 warnings\n' });
   });
 
+  test('proposes the name of a domain as people write it, and a slug that no other domain has', async () => {
+    const { say, read } = await person();
+    await say(['init', '--domain', 'bücher.example', '--email', 'owner@inbox.test', '--yes']);
+    expect(await read('postern.yml')).toContain('  name: bücher.example\n  slug: xn-bcher-kva-example\n');
+  });
+
   test('makes the folder, and says as JSON what it wrote', async () => {
     const { say, folder } = await person();
     const { out } = await say(['init', 'sites/shop', ...FLAGS, '--json']);

@@ -2,6 +2,7 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { OPERATOR } from '../../src/store/revisions.ts';
+import { testKey } from '../harness/keys.ts';
 import { runCommand, testTerminal } from '../harness/terminal.ts';
 import { cliWorld, HTML, person, YAML, type CliWorld } from './cli-world.ts';
 
@@ -372,6 +373,22 @@ describe('test config', () => {
       code: 1,
       out: expect.stringContaining('failed  shop.test is degraded'),
     });
+  });
+
+  test('--check-api says what a form waits for whose domain another account has', async () => {
+    const world = await cliWorld();
+    await shop(world);
+    await world.say(['push', '--yes']);
+    await world.publish('shop.test');
+    await world.say(['domains', 'verify', 'shop.test']);
+    const { value } = await testKey(world.daemon.store);
+    const other = { env: { ...world.env, POSTERN_API_KEY: value } };
+    await world.say(['push', '--yes'], other);
+    const { code, out } = await world.say(['test', 'config', '--check-api'], other);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringContaining('note    form shop.test/contact is not served before shop.test is verified\n'),
+    ]);
   });
 
   test('--check-api tells what is wrong with the key, or that nobody answers', async () => {

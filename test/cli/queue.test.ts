@@ -106,7 +106,7 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
   expect(done.map(({ code, out }) => [code, out])).toEqual([
     [0, 'mail to one.example is held\n'],
     [0, 'mail to one.example goes on\n'],
-    [0, `${deliveries[0]} will be tried now\n`],
+    [0, `${deliveries[0]} is due now\n`],
     [0, `${deliveries[0]} cancelled\n`],
   ]);
   const refused = [
@@ -119,6 +119,28 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
     [1, 'There is no message or delivery ../../x.\n'],
     [1, 'domain must be a domain name such as example.com.\n'],
   ]);
+});
+
+test('what is held is told: in the list, with the delivery, and where it is to be tried', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const { message, deliveries } = await queued(http, clock.now(), ['a@one.example']);
+  await say(http.socket, (options) => queueHold(options, 'one.example'));
+  const list = await say(http.socket, (options) => queueList(options, {}));
+  expect(list.out).toContain(`${deliveries[0]}  queued  0      held      a@one.example`);
+  const shown = await say(http.socket, (options) => queueShow(options, message));
+  expect(shown.out).toContain('queued, held: postern queue release one.example lets it go on\n');
+  expect(await say(http.socket, (options) => queueRetry(options, message))).toEqual({
+    code: 0,
+    out: `${deliveries[0]} is due now\n`,
+    err: 'Mail to one.example is held: postern queue release one.example lets it go on.\n',
+  });
+  const json = await say(http.socket, (options) => queueRetry(options, message), true);
+  expect(JSON.parse(json.out)).toEqual({ deliveries, held: ['one.example'] });
+  const gone = await say(http.socket, (options) => queueCancel(options, message));
+  expect(gone).toEqual({ code: 0, out: `${deliveries[0]} cancelled\n`, err: '' });
+  const after = await say(http.socket, (options) => queueList(options, {}));
+  expect(after.out).toMatch(/cancelled +0 +- +a@one\.example/);
 });
 
 test('without a daemon the exit code is 3, with a question that helps', async () => {

@@ -148,7 +148,11 @@ describe('the operator', () => {
     await queue.reaches(message, 'deferred');
     await peer.up();
     const { id } = (await queue.deliveries(message))['you@example.test'] ?? {};
-    expect(await retryNow(queue.store, message, queue.clock.now())).toEqual({ kind: 'done', deliveries: [id] });
+    expect(await retryNow(queue.store, message, queue.clock.now())).toEqual({
+      kind: 'done',
+      deliveries: [id],
+      held: [],
+    });
     queue.worker.wake();
     await queue.reaches(message, 'delivered');
     expect(await retryNow(queue.store, message, queue.clock.now())).toEqual({
@@ -163,7 +167,11 @@ describe('the operator', () => {
     await hold(queue.store, 'example.test');
     const message = await queue.send(['a@example.test', 'b@example.test', 'c@example.test']);
     const { 'b@example.test': b } = await queue.deliveries(message);
-    expect(await cancel(queue.store, b?.id ?? '', queue.clock.now())).toEqual({ kind: 'done', deliveries: [b?.id] });
+    expect(await cancel(queue.store, b?.id ?? '', queue.clock.now())).toEqual({
+      kind: 'done',
+      deliveries: [b?.id],
+      held: ['example.test'],
+    });
     const all = await cancel(queue.store, message, queue.clock.now());
     expect(all).toMatchObject({ kind: 'done', deliveries: { length: 2 } });
     await queue.reaches(message, 'cancelled');

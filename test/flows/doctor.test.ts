@@ -54,7 +54,7 @@ test('a server on which everything is right', async () => {
     expect.stringMatching(/^ok {7}domains +1 of 1 verified$/),
     expect.stringMatching(/^ok {7}configuration +is in force$/),
     '',
-    '14 checks: 2 warning',
+    '14 checks: 2 warnings',
     '',
   ]);
   expect(out).toContain('→ Name a certificate in tls.files');

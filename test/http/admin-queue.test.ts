@@ -104,7 +104,7 @@ test('retry and cancel act on what waits and wake the queue; what is over is a c
   const retried = await local(http, `/admin/queue/${id}/retry`, { method: 'POST' });
   expect([retried.status, retried.json()]).toEqual([
     200,
-    { deliveries: [expect.stringMatching(/^dlv_/), expect.stringMatching(/^dlv_/)] },
+    { deliveries: [expect.stringMatching(/^dlv_/), expect.stringMatching(/^dlv_/)], held: [] },
   ]);
   expect(http.wakes()).toBe(1);
   expect((await local(http, `/admin/queue/${id}/cancel`, { method: 'POST' })).status).toBe(200);

@@ -2,7 +2,16 @@
 import { z } from 'zod';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
-import { cancel, hold, listDeliveries, release, retryNow, showMessage, type Operated } from '../../queue/operate.ts';
+import {
+  cancel,
+  heldAmong,
+  hold,
+  listDeliveries,
+  release,
+  retryNow,
+  showMessage,
+  type Operated,
+} from '../../queue/operate.ts';
 import { countDeliveries } from '../../store/deliveries.ts';
 import type { Store } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
@@ -41,6 +50,7 @@ const delivery = z.object({
   tenant: z.string(),
   recipient: z.string(),
   destination: z.string(),
+  held: z.boolean().describe('Whether the operator holds its destination: nothing goes there until that ends.'),
   state: z.enum(STATES),
   attempts: z.int(),
   next_attempt_at: time,
@@ -68,7 +78,10 @@ const message = z.object({
   created_at: time,
   expires_at: time,
 });
-const operated = z.object({ deliveries: z.array(z.string()) });
+const operated = z.object({
+  deliveries: z.array(z.string()),
+  held: z.array(z.string()).describe('Destinations of these that the operator holds.'),
+});
 const steered = z.object({ destination: z.string(), held: z.boolean() });
 const destination = z.strictObject({ domain: domainName.describe('Domain of the recipients, such as example.com.') });
 
@@ -104,7 +117,9 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
         const filter = { ...(state && { state }), ...(domain && { destination: domain }) };
         const page = await listDeliveries(store, { ...filter, ...(cursor && { before: cursor }), limit });
         const count = await countDeliveries(store, filter);
-        return json({ deliveries: page.deliveries.map(shownDelivery), count, next_cursor: page.next });
+        const held = await heldAmong(store, page.deliveries);
+        const deliveries = page.deliveries.map((row) => shownDelivery(row, held));
+        return json({ deliveries, count, next_cursor: page.next });
       },
     }),
     defineRoute({
@@ -134,8 +149,9 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
       async handle({ params: { id } }) {
         const shown = await showMessage(store, id);
         if (shown === undefined) return unknown(id);
+        const held = await heldAmong(store, shown.deliveries);
         const deliveries = shown.deliveries.map((row) => ({
-          ...shownDelivery(row),
+          ...shownDelivery(row, held),
           tries: row.tries.map(shownAttempt),
         }));
         return json({ message: shownMessage(shown.message), deliveries });
@@ -163,7 +179,7 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
 function answerFor(done: Operated, id: string): Outcome {
   switch (done.kind) {
     case 'done':
-      return json({ deliveries: done.deliveries });
+      return json({ deliveries: done.deliveries, held: done.held });
     case 'not-waiting':
       return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(done.states)].join(', ')}.` });
     case 'unknown':
@@ -175,7 +191,7 @@ function unknown(id: string): Outcome {
   return refuse('NOT_FOUND', { message: `There is no message or delivery ${id.slice(0, 60)}.` });
 }
 
-function shownDelivery(row: DeliveryRow): object {
+function shownDelivery(row: DeliveryRow, held: readonly string[]): object {
   const { id, message, tenant, recipient, destination, state, attempts, last_reply } = row;
   const { next_attempt_at, created_at, expires_at, settled_at } = row;
   return {
@@ -184,6 +200,7 @@ function shownDelivery(row: DeliveryRow): object {
     tenant,
     recipient,
     destination,
+    held: held.includes(destination),
     state,
     attempts,
     next_attempt_at: timeOf(next_attempt_at),
