@@ -27,10 +27,15 @@ const STATUSES: ReadonlyMap<string, string> = new Map([
 
 /** `example.com is pending: 1 of 2 required records stand (looked at 2026-01-31T12:00:00Z).` */
 export function domainSentence({ domain, status, checked_at: at, records }: Domain): string {
-  const required = records.filter((record) => record.required);
-  const standing = required.filter(isStanding).length;
   const looked = at === null ? 'never looked at' : `looked at ${shortTime(at)}`;
-  return `${domain} is ${status}: ${standing} of ${required.length} required records stand (${looked}).`;
+  const [standing, needed] = requiredCount(records);
+  return `${domain} is ${status}: ${standing} of ${needed} required records stand (${looked}).`;
+}
+
+/** How many of the required records stand, and how many there are. */
+export function requiredCount(records: readonly DnsRecord[]): readonly [number, number] {
+  const required = records.filter((record) => record.required);
+  return [required.filter(isStanding).length, required.length];
 }
 
 /** Whether it is as it should be. */

@@ -2,7 +2,7 @@
 import { RequestRefused, type Client } from './client.ts';
 import { isConfirmed } from './confirm.ts';
 import { domainPath, domainShape, everyDomain, type Domain } from './domain-shapes.ts';
-import { domainSentence, isStanding, recordSentence, recordText } from './domain-words.ts';
+import { domainSentence, isStanding, recordSentence, recordText, requiredCount } from './domain-words.ts';
 import { writeTable } from './list.ts';
 import { poll } from './poll.ts';
 import { EXIT, run, shortTime, writeJson, type CommandOptions } from './run.ts';
@@ -108,10 +108,10 @@ export function domainsStatus(options: CommandOptions): Promise<number> {
       domain,
       status,
       project,
-      `${records.filter(isStanding).length} of ${records.length}`,
+      requiredCount(records).join(' of '),
       shortTime(checked_at),
     ]);
-    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'RECORDS', 'LOOKED AT'], rows });
+    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'REQUIRED RECORDS', 'LOOKED AT'], rows });
   });
 }
 

@@ -40,12 +40,17 @@ export async function save(terminal: Terminal, source: Readable, output: string 
   terminal.complain(`${sizeText(bytes)} written to ${output}\n`);
 }
 
-/** On a terminal nothing that it would act on, as other programs get it. */
+/** On a terminal nothing that it would act on, and a whole last line; elsewhere every byte as it came. */
 function shownOn({ width }: Terminal): Transform {
   const decoder = new TextDecoder();
+  let isLineOver = true;
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
+      isLineOver = chunk.at(-1) === 0x0a;
       done(null, width === undefined ? chunk : lines(decoder.decode(chunk, { stream: true })));
+    },
+    flush(done) {
+      done(null, width === undefined || isLineOver ? undefined : '\n');
     },
   });
 }

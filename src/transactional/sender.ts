@@ -52,7 +52,7 @@ export async function sendingFault(domain: string, principal: Principal, store: 
     'DOMAIN_NOT_VERIFIED',
     status === undefined
       ? `${domain} is no domain of this account: add it, and publish its records.`
-      : `The DNS records of ${domain} are ${status === 'pending' ? 'not published yet' : 'broken'}: see GET /domains/${domain}.`,
+      : `The DNS records of ${domain} are ${status === 'pending' ? 'not published yet' : 'broken'}: GET /domains/${domain}, or postern domains setup ${domain}, lists them.`,
   );
 }
 

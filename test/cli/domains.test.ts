@@ -136,7 +136,7 @@ describe('domains', () => {
     await world.say(['push', '--yes']);
     const { out } = await world.say(['domains', 'status'], { width: 100 });
     expect(out).toMatch(
-      /^DOMAIN +STATUS +PROJECT +RECORDS +LOOKED AT\nother\.test +pending +shop +0 of \d +\S+\nshop\.test +pending/,
+      /^DOMAIN +STATUS +PROJECT +REQUIRED RECORDS +LOOKED AT\nother\.test +pending +shop +0 of 2 +\S+\nshop\.test +pending/,
     );
     expect((await world.say(['domains', 'status', 'shop.test'])).out).toContain('Ownership is ');
     expect(JSON.parse((await world.say(['domains', 'status', '--json'])).out)).toMatchObject({ count: 2 });

@@ -70,6 +70,8 @@ describe('analytics', () => {
     expect(JSON.parse((await ana.say(['analytics', 'export', '--type', 'api-usage', '--json'])).out)).toMatchObject({
       usage: [{ key: ana.key }],
     });
+    const shown = await ana.say(['analytics', 'export', '--type', 'api-usage', '--json'], { width: 80 });
+    expect(shown.out).toMatch(/}\n$/);
     expect(await ana.say([...exported, '--output', 'nowhere/usage.csv'])).toMatchObject({
       code: 1,
       out: '',
