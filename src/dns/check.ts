@@ -115,7 +115,11 @@ function ownership(wanted: string, texts: readonly string[]): Finding {
   const tokens = texts.map((text) => text.trim()).filter((text) => text.startsWith('postern-verification='));
   if (tokens.includes(wanted)) return { status: 'ok', found: [wanted] };
   if (tokens.length === 0) return missing('There is no such record yet.', texts);
-  return { status: 'wrong', found: tokens, problem: 'A token stands there, but another one: publish this one beside it.' };
+  return {
+    status: 'wrong',
+    found: tokens,
+    problem: 'A token stands there, but another one: publish this one beside it.',
+  };
 }
 
 /** Many consoles append the domain to whatever is entered as the name. A wildcard, which answers for any, proves nothing. */
