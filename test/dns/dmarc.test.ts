@@ -198,6 +198,11 @@ describe('DMARC of a subdomain', () => {
     ],
     ['silence above', [{ name: '_dmarc.example.test', fault: 'SERVFAIL' }], { status: 'unknown', value: '' }],
     [
+      'silence of a top-level domain, as in a closed network',
+      [{ name: '_dmarc.test', fault: 'SERVFAIL' }],
+      { status: 'missing', value: expect.stringMatching(/^v=DMARC1; p=none/) },
+    ],
+    [
       'nothing at all',
       [],
       { status: 'missing', value: 'v=DMARC1; p=none; rua=mailto:postmaster@news.eu.example.test' },
