@@ -87,9 +87,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   return {
     wake: () => worker.wake(),
     problem() {
-      const { fault, lookedAt } = worker.progress();
+      const { fault, triedAt } = worker.progress();
       if (fault !== undefined) return `the queue cannot be worked on: ${fault}`;
-      const idle = clock.now() - lookedAt;
+      const idle = clock.monotonic() - triedAt;
       return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;
     },
     isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,

@@ -46,6 +46,7 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
       await fetchInto(target, copy, { client, terminal, signal });
       await target.sync();
       await place(part, file, force);
+      terminal.progress('');
       if (json) return writeJson(terminal, { file, ...copy });
       const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
       terminal.write(`${output}: ${what}\nIt holds every secret of the server: keep it as safe as the server.\n`);

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Client } from './client.ts';
 import { queryOf } from './run.ts';
 
-const record = z.object({
+const record = z.looseObject({
   /** `ownership`, `dkim`, `spf`, …: others may come. */
   purpose: z.string(),
   type: z.string(),
@@ -20,7 +20,8 @@ const record = z.object({
   note: z.string().nullish(),
 });
 
-export const domainShape = z.object({
+/** With whatever else the daemon says: `--json` shows it all. */
+export const domainShape = z.looseObject({
   domain: z.string(),
   project: z.string(),
   verified: z.boolean(),

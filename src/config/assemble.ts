@@ -46,6 +46,8 @@ export interface Assembled {
   readonly served: readonly Served[];
   /** Domains, and collections as `c/<name>`, that are out of service, each with the file to mend. */
   readonly unavailable: ReadonlyMap<string, string>;
+  /** Whose projects these are, where one of them is out of service, whatever it holds. */
+  readonly unread: readonly string[];
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
@@ -76,6 +78,7 @@ export async function assembleProjects(options: AssembleOptions): Promise<Assemb
   return {
     served,
     unavailable: new Map(lost.filter(([place]) => !taken.has(place))),
+    unread: entries.some(({ version }) => version === undefined) ? [options.tenant] : [],
     problems: entries.flatMap(problemsOf),
     warnings: [...files.flatMap(({ result }) => result.warnings.map(formatProblem)), ...loopsAcross(served)],
   };

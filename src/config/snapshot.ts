@@ -22,6 +22,8 @@ export interface Snapshot {
    * forms answer 503 and their addresses 451 until the file (named in the value) is mended.
    */
   readonly unavailable: ReadonlyMap<string, string>;
+  /** Tenants of whom a project is out of service: what it holds may not even have a name that can be read. */
+  readonly unread: ReadonlySet<string>;
   /** What the last reload refused or put off, in the words that the operator reads. */
   readonly problems: readonly string[];
 }
@@ -41,11 +43,12 @@ export interface SnapshotParts {
   readonly holders?: ReadonlyMap<string, string>;
   readonly problems?: readonly string[];
   readonly unavailable?: ReadonlyMap<string, string>;
+  readonly unread?: ReadonlySet<string>;
 }
 
 /** Puts the parts together and freezes all of it. */
 export function buildSnapshot(parts: SnapshotParts): Snapshot {
-  const { server, projects, holders = new Map(), problems = [], unavailable = new Map() } = parts;
+  const { server, projects, holders = new Map(), problems = [], unavailable = new Map(), unread = new Set() } = parts;
   const claims = new Map<string, Domain>();
   const domains = new Map<string, Domain>();
   const collections = new Map<string, Collection>();
@@ -71,6 +74,7 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
     claims: freezeMap(claims),
     collections: freezeMap(collections),
     unavailable: freezeMap(unavailable),
+    unread,
     problems: Object.freeze([...problems]),
   });
 }

@@ -48,6 +48,7 @@ export async function stateOf(parts: Parts, standings: StoredProjects['standings
       projects,
       holders,
       unavailable: new Map([...lost, ...files.unavailable].filter(([place]) => !served.has(place))),
+      unread: new Set([...files.unread, ...stored.flatMap(({ row, project }) => (project ? [] : [row.tenant]))]),
       problems: [
         ...server.problems,
         ...files.problems,

@@ -55,13 +55,13 @@ export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): (
   return inRounds({ clock, every: MINUTE, steps: STEPS, start: { tenant: '', form: '', after: END }, step });
 }
 
-/** For how long submissions of a form are kept; undefined where that stands in a file that cannot be read just now. */
+/** For how long submissions of a form are kept; undefined where that stands in a project that cannot be read just now. */
 async function retentionOf(
   { tenant, form: id }: Shelf,
   snapshot: Snapshot,
   store: Store,
 ): Promise<Retention | undefined> {
   const form = await findFormOf({ tenant, id }, snapshot, store);
-  if (form === undefined && snapshot.unavailable.has(id.slice(0, id.lastIndexOf('/')))) return undefined;
+  if (form === undefined && snapshot.unread.has(tenant)) return undefined;
   return form?.config.retention ?? snapshot.server.retention.submissions;
 }

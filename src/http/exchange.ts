@@ -32,7 +32,7 @@ export interface Exchange {
 /** What the middleware of one request share. */
 export interface State {
   exchange: Exchange;
-  /** The `Origin` that the answer is readable for, or nothing; set for forms' addresses. */
+  /** The `Origin` that the answer is readable for, or nothing. */
   readableFor?: string;
   /** What is answered, unless Koa's own means have done it. */
   answer?: Answer;

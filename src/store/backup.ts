@@ -65,7 +65,10 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
 
   function hear(news: CopyNews): void {
     state = news;
-    if (news.kind === 'failed') log.error('backup.failed', { reason: news.reason });
+    if (news.kind === 'failed') {
+      log.error('backup.failed', { reason: news.reason });
+      running.abort();
+    }
     if (news.kind === 'verified') log.info('backup.verified', { size: news.size, rows: news.rows });
   }
 
@@ -88,11 +91,13 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
 
   async function* bytes(verified: VerifiedCopy): AsyncGenerator<Uint8Array> {
     if (state.kind !== 'verified') throw new Error('the backup is fetched by somebody else, or given up');
-    state = { ...verified, kind: 'fetching' };
+    const mine: BackupState = { ...verified, kind: 'fetching' };
+    state = mine;
     try {
       for await (const piece of createReadStream(copy)) yield piece;
     } finally {
-      await drop();
+      // Given up meanwhile, and perhaps another begun.
+      if (state === mine) await drop();
     }
   }
 
@@ -118,8 +123,6 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
         throw error;
       }
       askedAt = clock.monotonic();
-      // That of one that failed watches on until then.
-      running.abort();
       running = new AbortController();
       watch(running).catch((error: unknown) => log.error('backup.not_removed', errorFields(error)));
       return undefined;

@@ -23,7 +23,9 @@ export async function createStore(url: string): Promise<Store> {
   } catch (error) {
     const what = `the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`;
     if (isPassing(error)) throw new PassingError(what, { cause: error });
-    throw new UserError(isForbidden(error) ? `${what} (${whoMustWrite(url)})` : what, { cause: error });
+    const file = databaseFile(url);
+    const isOurs = file !== undefined && isForbidden(error);
+    throw new UserError(isOurs ? `${what} (${whoMustWrite(file)})` : what, { cause: error });
   }
 }
 
@@ -59,8 +61,8 @@ function isForbidden(error: unknown): boolean {
   return causesOf(error).some((cause) => codes.some((code) => codeOf(cause)?.startsWith(code)));
 }
 
-function whoMustWrite(url: string): string {
-  const folder = dirname(resolve(databaseFile(url) ?? ''));
+function whoMustWrite(file: string): string {
+  const folder = dirname(resolve(file));
   return `${userInfo().username} must be able to write to ${folder} and the files in it`;
 }
 

@@ -14,12 +14,13 @@ if (process.argv[2] === 'wait') {
   setInterval(() => {}, 1000);
 }
 console.log(JSON.stringify({ args: process.argv.slice(2), cwd: process.cwd(), node: process.execPath, pid: process.pid,
-  cache: process.env.NODE_COMPILE_CACHE, home: process.env.HOME }));
+  cache: process.env.NODE_COMPILE_CACHE, home: process.env.HOME, flags: process.execArgv }));
 `;
 
 /** What npm ci leaves: the pinned Node and npm's own record, written last. Its arguments are kept for the test to see. */
 const NPM = `#!/bin/sh
 echo "$@" >> npm-calls
+echo "\${NODE_OPTIONS:-}" > npm-options
 echo "npm: added 1 package"
 rm -rf node_modules
 mkdir -p node_modules/.bin

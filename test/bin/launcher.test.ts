@@ -30,6 +30,12 @@ describe('the first run', () => {
     expect(await npmCalls()).toMatch(/^ci .*--loglevel=error/);
   });
 
+  test('gives the flags of the program to the pinned Node alone, not to the one that runs npm', async () => {
+    const { stdout } = await checkout.run([]);
+    expect(JSON.parse(stdout)).toMatchObject({ flags: expect.arrayContaining(['--expose-gc']) });
+    expect(await readFile(join(checkout.root, 'npm-options'), 'utf8')).toBe('\n');
+  });
+
   test('keeps what npm prints out of the standard output', async () => {
     const { stdout, stderr } = await checkout.run([]);
     expect(stdout.trim().split('\n')).toHaveLength(1);

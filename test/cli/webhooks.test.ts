@@ -48,12 +48,16 @@ test('are made, tested, rotated, replayed, stopped and removed', async () => {
 
   await ana.post('/example.test/contact', { email: 'bo@inbox.test', message: 'Hi' });
   await expect.poll(() => hook.heard.length).toBe(2);
+  // The answer is written down a moment after it was given.
+  const settled = async () => (await ana.say(['webhooks', 'show', id], { width: 200 })).out;
+  await expect.poll(settled).toMatch(/submission\.accepted +delivered/);
   expect(await ana.say(['webhooks', 'replay', id, '--since', '2020-01-01'])).toMatchObject({
     code: 0,
     out: '1 event will be posted again\n',
   });
   await expect.poll(() => hook.heard.length).toBe(3);
   expect(hook.heard[2]).toBe(hook.heard[1]);
+  await expect.poll(settled).toMatch(/submission\.accepted +delivered/);
 
   const rotated = await ana.say(['webhooks', 'rotate', id]);
   expect(rotated.out).toMatch(/^secret +whsec_\S+\nthe old one +signs as well until 2\S+Z\n$/);

@@ -207,6 +207,24 @@ describe('a reload', () => {
     expect(await source.reload()).toMatchObject({ kind: 'applied', problems: [] });
   });
 
+  test('lets all of a file wait whose other half needs a restart', async () => {
+    const folder = await configFolder();
+    const files = 'tls: { mode: files, files: { cert: /tls/cert.pem, key: /tls/key.pem } }\n';
+    await folder.write('server.yml', `${SERVER}${files}`);
+    const { source } = await start(folder);
+    await folder.write('server.yml', `${SERVER}log: { level: debug }\n`);
+    await source.reload();
+    const { server, problems } = source.current();
+    expect(server.tls.files).toMatchObject({ cert: '/tls/cert.pem' });
+    expect(problems).toEqual(
+      ['tls.mode', 'tls.files', 'log.level'].map((key) =>
+        expect.stringMatching(`${folder.server}: ${key}[^ ]*: the new value takes effect after a restart`),
+      ),
+    );
+    await folder.write('server.yml', `${SERVER}${files}log: { level: debug }\n`);
+    expect(await source.reload()).toMatchObject({ kind: 'applied', changes: [{ path: 'log.level' }], problems: [] });
+  });
+
   test('lets no new file take a domain from the project that has it', async () => {
     const folder = await configFolder({ 'projects/m.yml': projectText('m', 'm.example') });
     const { source } = await start(folder);

@@ -127,6 +127,7 @@ describe('pushed projects', () => {
     push({ tenant: 'ten_c', slug: 'c', yaml: projectText('c', 'c.example') });
     const source = await open();
     expect([...source.current().domains.keys()]).toEqual(['c.example']);
+    expect([...source.current().unread]).toEqual(['ten_b']);
     expect([...source.current().unavailable]).toEqual([['b.example', 'project b of ten_b']]);
     expect(source.current().problems[0]).toMatch(/project b of ten_b: .* out of service until it is pushed again/);
     push({ tenant: 'ten_c', slug: 'c', yaml: broken.replaceAll('b', 'c') });

@@ -150,14 +150,14 @@ test('a form has the last word, and so has one that the API made; forever is for
   expect(await kept()).toEqual([forever.id]);
 });
 
-test('where the file that says how long cannot be read, all is kept until it can', async () => {
+test('where a project that may say how long cannot be read, all is kept until it can', async () => {
   const { submit, clock, forget, kept, reload } = await start();
   const { id } = await submit('delivered', 'other.example/contact');
-  reload((snapshot) => ({ ...snapshot, unavailable: new Map([['other.example', 'other.yml']]) }));
+  reload((snapshot) => ({ ...snapshot, unread: new Set([TENANT]) }));
   clock.advance(400 * DAY);
   await forget();
   expect(await kept()).toEqual([id]);
-  reload((snapshot) => ({ ...snapshot, unavailable: new Map() }));
+  reload((snapshot) => ({ ...snapshot, unread: new Set() }));
   await forget();
   expect(await kept()).toEqual([]);
 });

@@ -1,5 +1,6 @@
 /** The units by systemd's own judgement, and the word that systemd-notify passes on. */
 import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -74,6 +75,7 @@ test('systemd hears that it is ready, reloads and stops, and that it is alive', 
   const file = join(folder, 'server.yml');
   const listener = await startChild('/usr/bin/python3', ['-c', LISTENER, socket]);
   onTestFinished(() => listener.stop());
+  await until('somebody listens', () => existsSync(socket));
   const server = {
     hostname: 'mail.postern.test',
     operator: 'ops@postern.test',
@@ -92,5 +94,5 @@ test('systemd hears that it is ready, reloads and stops, and that it is alive', 
   await until('it has reloaded', () => /RELOADING=1[^]*READY=1/.test(listener.output()));
   await daemon.stop();
   expect(await daemon.ended).toBe(0);
-  expect(listener.output()).toContain('STOPPING=1');
+  await until('it has said that it stops', () => listener.output().includes('STOPPING=1'));
 });

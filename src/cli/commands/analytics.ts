@@ -37,7 +37,7 @@ export function addAnalyticsCommands(program: CliCommand, cli: Cli): void {
     .command('export')
     .description('write such a table to a file')
     .addOption(new Option('--type <type>', 'which').choices(['api-usage']).makeOptionMandatory())
-    .addOption(new Option('--format <format>', 'of the file').choices(['csv', 'json']).default('csv'))
+    .addOption(new Option('--format <format>', 'of the file').choices(['csv', 'json']).default('csv').conflicts('json'))
     .option('--output <file>', 'where to (else standard output)')
     .example('analytics export --type api-usage --format csv --output usage.csv', 'for a spreadsheet');
   asking(lasting(exported)).action(

@@ -82,7 +82,7 @@ export function addSubmissionsCommands(program: CliCommand, cli: Cli): void {
     .command('export')
     .argument(...FORM)
     .description('write all submissions of a form to a file, newest first')
-    .addOption(new Option('--format <format>', 'of the file').choices(['csv', 'json']).default('csv'))
+    .addOption(new Option('--format <format>', 'of the file').choices(['csv', 'json']).default('csv').conflicts('json'))
     .option('--output <file>', 'where to (else standard output)')
     .example('submissions export example.com/contact --output contact.csv', 'for a spreadsheet');
   asking(filtered(exported)).action(async (form: string, { url, config, json, ...flags }: Export & AskingFlags) => {

@@ -63,6 +63,8 @@ const WALK = `_postern() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     word="\${COMP_WORDS[i]}"
     if [[ $word == = ]]; then continue; fi
+    # An address comes in three words: https, a colon, //host.
+    if [[ $word == : ]]; then i=$((i + 1)); continue; fi
     if [[ -n $option ]]; then
       option=''
     elif [[ $word == -* ]]; then

@@ -18,7 +18,7 @@ export const EXIT_CODES: readonly Meaning[] = [
   [String(EXIT.usage), 'wrong usage'],
   [String(EXIT.unreachable), 'the daemon cannot be reached'],
   [String(EXIT.configuration), 'the configuration cannot be used'],
-  [String(EXIT.interrupted), 'a question was left by Ctrl-C'],
+  [String(EXIT.interrupted), 'interrupted: a question was left by Ctrl-C, or a backup was ended'],
 ];
 
 export const ENVIRONMENT: readonly Meaning[] = [

@@ -13,7 +13,7 @@ export function securityTxt({ at, snapshot }: Exchange): Answer {
     // The same all day, so that it may be kept.
     `Expires: ${isoTime(Math.floor(at / DAY) * DAY + VALID)}`,
     'Preferred-Languages: en',
-    ...(http.base_url === null ? [] : [`Canonical: ${http.base_url.replace(/\/+$/, '')}/.well-known/security.txt`]),
+    ...(http.base_url === null ? [] : [`Canonical: ${http.base_url}/.well-known/security.txt`]),
   ];
   return { status: 200, type: 'text/plain; charset=utf-8', body: `${lines.join('\n')}\n` };
 }

@@ -29,6 +29,7 @@ describe('bash completes', () => {
     ['a command', ['que'], ['queue']],
     ['a command below a command', ['queue', 're'], ['retry', 'release']],
     ['behind an option with a value', ['auth', 'list-keys', '--limit', '5', '--cur'], ['--cursor']],
+    ['behind an address', ['test', 'config', '--url', 'https', ':', '//x', '--js'], ['--json']],
     ['an option', ['queue', 'list', '--st'], ['--state']],
     ['a choice', ['queue', 'list', '--state', 'de'], ['deferred', 'delivered']],
     ['a choice behind an equals sign', ['queue', 'list', '--state', '=', 'de'], ['deferred', 'delivered']],
