@@ -139,6 +139,8 @@ function webhookLines({ from, to }: PlanChange): PlanLine[] {
   const came = [...later.keys()].filter((url) => !before.has(url));
   const went = [...before.keys()].filter((url) => !later.has(url));
   const other = [...later].filter(([url, hook]) => before.has(url) && before.get(url) !== hook).map(([url]) => url);
+  if (later.size > 0 && came.length + went.length + other.length === 0)
+    return [{ sign: '~', text: 'webhooks: another order' }];
   return [
     ...(came.length === 0 ? [] : [{ sign: '+', text: `events are posted to ${listed(came)}` } as const]),
     ...(went.length === 0 ? [] : [{ sign: '-', text: `no more events are posted to ${listed(went)}` } as const]),

@@ -64,7 +64,8 @@ export function previewOf({ config, name, form: asked, data }: PreviewRequest): 
 
 /** Whether its mail of this kind is made from the template. */
 export function uses({ config }: LocalForm, name: string, type: TemplateType): boolean {
-  return type === 'form' ? config.template === name : config.acknowledgment?.template === name;
+  const { template, acknowledgment } = config;
+  return type === 'form' ? template === name : acknowledgment?.enabled === true && acknowledgment.template === name;
 }
 
 /** The form of this id; its key alone will do where no other has it. Throws UsageError. */

@@ -113,10 +113,13 @@ export async function checkDomains({ store, snapshot }: Machine): Promise<Check[
 /** What a reload refused or put off, and what the limits contradict. */
 export function checkConfiguration({ snapshot }: Machine): Promise<Check[]> {
   const { problems, server } = snapshot();
-  const found = [...problems, ...checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`)];
-  const advice = 'The last good configuration is in force. postern config check names file and line.';
-  if (found.length === 0) return Promise.resolve([check('configuration', { status: 'ok', found: 'is in force' })]);
-  return Promise.resolve(found.map((each) => check('configuration', { status: 'warning', found: each, advice })));
+  const doubts = checkServer(server).map(({ path, message }) => `${path.join('.')} ${message}`);
+  const where = 'postern config check names file and line.';
+  const checks = [
+    ...problems.map((found) => ({ found, advice: `The last good configuration is in force. ${where}` })),
+    ...doubts.map((found) => ({ found, advice: where })),
+  ].map((words) => check('configuration', { status: 'warning', ...words }));
+  return Promise.resolve(checks.length > 0 ? checks : [check('configuration', { status: 'ok', found: 'is in force' })]);
 }
 
 function inGigabytes(bytes: number): string {

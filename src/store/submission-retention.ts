@@ -1,12 +1,13 @@
 /**
  * Submissions that are old enough to go. One goes only when all mail about it is settled and every active webhook has been
- * told of it: what decides that is asked again in the unit that removes it, so that a mail which is asked for meanwhile
- * keeps what it is made of.
+ * told of it. Whether its mail is settled is asked again in the unit that removes it, so that a mail which is asked for
+ * meanwhile keeps what it is made of.
  */
 import { sql, type ExpressionBuilder } from 'kysely';
 import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
+import { lockSubmissions } from './submissions.ts';
 import type { Tables } from './tables.ts';
 
 /** A form that has submissions, of one tenant. */
@@ -143,15 +144,6 @@ export async function oldSubmissions(store: Store, which: OldOnes): Promise<OldS
   });
 }
 
-/** On SQLite units come one after another; on PostgreSQL what locks its row is waited for and then seen. */
-const lock = define<{ ids: string }>()((db, value, dialect) => {
-  const query = db
-    .selectFrom('submissions')
-    .select('id')
-    .where('id', 'in', listed(value('ids'), dialect))
-    .orderBy('id');
-  return dialect === 'postgres' ? query.forUpdate() : query;
-});
 /** The rows of their files go with them. */
 const removeSettled = define<{ ids: string }>()((db, value, dialect) =>
   db
@@ -194,7 +186,7 @@ const dropBodies = define<{ ids: string }>()((db, value, dialect) =>
 export function removeOldSubmissions(those: readonly OldSubmission[]): Statement[] {
   const ids = JSON.stringify(those.map(({ id }) => id));
   return [
-    lock({ ids }),
+    lockSubmissions({ ids }),
     removeSettled({ ids }),
     removeFiles({ files: JSON.stringify(those.flatMap((each) => each.files)) }),
     removeBodies({ ids }),

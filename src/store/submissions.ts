@@ -1,4 +1,5 @@
 /** What visitors sent, accepted or kept as spam, and how often each form was used. */
+import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainStatus, SubmissionRow } from './tables.ts';
@@ -96,9 +97,28 @@ const removeSettled = define<{ id: string }>()((db, value) =>
     ),
 );
 
+/**
+ * The statement that keeps these submissions for this unit. On SQLite units come one after another; on PostgreSQL what
+ * locks their rows is waited for and then seen.
+ */
+export const lockSubmissions = define<{ ids: string }>()((db, value, dialect) => {
+  const query = db
+    .selectFrom('submissions')
+    .select('id')
+    .where('id', 'in', listed(value('ids'), dialect))
+    .orderBy('id');
+  return dialect === 'postgres' ? query.forUpdate() : query;
+});
+
 /** The unit that removes a submission, its files and the bodies of its mail; unmet where it is gone or its mail is on its way. */
 export function removeSubmission(id: string): Statement[] {
-  return [removeChunks({ id }), removeBodies({ id }), dropBodies({ id }), removeSettled({ id }, 1)];
+  return [
+    lockSubmissions({ ids: JSON.stringify([id]) }),
+    removeChunks({ id }),
+    removeBodies({ id }),
+    dropBodies({ id }),
+    removeSettled({ id }, 1),
+  ];
 }
 
 const byId = define<{ id: string }>()((db, value) =>

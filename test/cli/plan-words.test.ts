@@ -197,6 +197,12 @@ describe('of the rest', () => {
         '~ other events or another secret: https://b.example',
       ],
     ],
+    [
+      'webhooks in another order',
+      'webhooks: [{ url: https://a.example }, { url: https://b.example }]',
+      'webhooks: [{ url: https://b.example }, { url: https://a.example }]',
+      ['~ webhooks: another order'],
+    ],
   ])('%s', (_, before, after, lines) => {
     expect(plan(before, after)).toEqual(lines);
   });

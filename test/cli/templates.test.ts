@@ -20,6 +20,7 @@ domains:
         to: owner@inbox.test
         template: mine
         required: [salary]
+        acknowledgment: { enabled: false, template: thanks }
         fields:
           first_name: { label: Given name }
           mail: { type: email }

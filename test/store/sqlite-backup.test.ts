@@ -110,3 +110,17 @@ test('there is none of a database that is not ours to copy', async () => {
   const backups = await openBackups({ path: undefined, clock: testClock(), log: silentLog, reserve: () => 0 });
   expect(await backups.begin()).toEqual({ kind: 'not-sqlite' });
 });
+
+test('the end of a download that was given up leaves the next backup alone', async () => {
+  const { backups, files } = await start();
+  await backups.begin();
+  await expect.poll(() => backups.state()).toMatchObject({ kind: 'verified' });
+  const download = backups.fetch()?.stream[Symbol.asyncIterator]();
+  await download?.next();
+  await backups.drop();
+  await backups.begin();
+  await expect.poll(() => backups.state()).toMatchObject({ kind: 'verified' });
+  await download?.return?.();
+  expect(backups.state()).toMatchObject({ kind: 'verified' });
+  expect(files()).toEqual(['postern.db.backup']);
+});
