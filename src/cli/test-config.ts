@@ -105,13 +105,15 @@ async function checksOf(client: Client, project: LocalProject, config: ProjectCo
   return [refusals, pushing, domains, forms].flat();
 }
 
-/** What it answers; a refusal is a check that failed. */
+/** What it answers; a refusal is a check that failed, unless the key may push and only not look at this. */
 async function attempted(check: Check['check'], work: () => Promise<Check[]>): Promise<Check[]> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof RequestRefused)) throw error;
-    const { details } = error.refused;
+    const { code, details } = error.refused;
+    if (code === 'AUTH_FORBIDDEN' && (check === 'domain' || check === 'form'))
+      return [{ check, state: 'note', message: `this key does not see ${check}s` }];
     const places = details.map(({ path, message }) => `${path === '' ? '' : `${path}: `}${message}`);
     return [{ check, state: 'failed', message: [error.message, ...(places.length > 1 ? places : [])].join(' ') }];
   }

@@ -220,6 +220,9 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     const { code, out } = await world.say(['push', '--yes']);
     expect(code).toBe(0);
     expect(out).toContain('This key does not see domains');
+    const checked = await world.say(['test', 'config', '--check-api']);
+    expect(checked).toMatchObject({ code: 0, out: expect.stringContaining('note    this key does not see domains\n') });
+    expect(checked.out).toContain('note    this key does not see forms\n');
   });
 
   test('without a daemon ends with 3', async () => {
