@@ -407,5 +407,6 @@ describe('test config', () => {
     expect(JSON.parse(unknown.out)).toMatchObject({ valid: true, checks: [{ check: 'key', state: 'failed' }] });
     const away = { env: { ...world.env, POSTERN_URL: 'http://127.0.0.1:1' } };
     expect((await world.say(['test', 'config', '--check-api'], away)).code).toBe(3);
+    expect((await world.say(['test', 'config', '--url', 'http://127.0.0.1:1'])).code).toBe(3);
   });
 });

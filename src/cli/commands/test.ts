@@ -12,11 +12,16 @@ export function addTestCommands(program: CliCommand, cli: Cli): void {
       .command('config')
       .argument('[path]', 'folder or file; else this folder, or the nearest above that has a postern.yml')
       .description('report every error and warning of the project')
-      .option('--check-api', 'ask the server, too: key, push, domains and forms', false)
+      .option(
+        '--check-api',
+        'ask the server, too: key, push, domains and forms (--url and --config do so as well)',
+        false,
+      )
       .example('test config --check-api', 'before a push'),
   ).action(async (where: string | undefined, { checkApi, ...flags }: AskingFlags & { checkApi: boolean }) => {
     const { testConfig } = await import('../test-config.ts');
-    const api = checkApi ? await askingOptions(cli, flags) : undefined;
+    const isAsked = checkApi || flags.url !== undefined || flags.config !== undefined;
+    const api = isAsked ? await askingOptions(cli, flags) : undefined;
     cli.exit(await testConfig(cli.terminal, { where, json: flags.json, api }));
   });
   asking(
