@@ -1,7 +1,7 @@
-/** The certificate that senders see: it is of this host, and it does not end soon. */
+/** The certificate that senders see: the daemon can use it, it is of this host, and it does not end soon. */
 import { X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import type { ServerConfig } from '../config/schema.ts';
+import { readCertificate } from '../lib/certificate.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
 import { check, type Check } from './check.ts';
@@ -18,12 +18,12 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
     const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
     return [check(name, { status: 'warning', found, advice })];
   }
-  const { cert } = tls.files;
   let certificate: X509Certificate;
   try {
-    certificate = new X509Certificate(cert.startsWith('-----BEGIN ') ? cert : await readFile(cert));
+    certificate = new X509Certificate((await readCertificate(tls.files)).cert);
   } catch (error) {
-    return [check(name, { status: 'failed', found: messageOf(error), advice: 'See tls.files.cert.' })];
+    const advice = 'See tls.files; until it can be used, the last good certificate goes on.';
+    return [check(name, { status: 'failed', found: messageOf(error), advice })];
   }
   const until = Date.parse(certificate.validTo);
   const found = `${certificate.subject.replaceAll('\n', ', ')}, until ${isoTime(until).slice(0, 10)}`;

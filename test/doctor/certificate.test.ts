@@ -10,8 +10,8 @@ import { temporaryFolder } from '../harness/store.ts';
 const DAY = 86_400_000;
 const HOST = 'mail.example.net';
 
-function config(cert: string | undefined) {
-  const tls = cert === undefined ? {} : { mode: 'files', files: { cert, key: 'key.pem' } };
+function config(cert: string | undefined, key = 'key.pem') {
+  const tls = cert === undefined ? {} : { mode: 'files', files: { cert, key } };
   return serverSchema.parse({ server: { hostname: HOST, operator: 'ops@example.net' }, tls });
 }
 
@@ -25,12 +25,12 @@ test.each<[string, string[], number, object]>([
   ['of another host', ['other.test'], 0, { status: 'warning', advice: expect.stringContaining(HOST) }],
 ])('a certificate %s', async (_what, names, later, expected) => {
   const clock = testClock();
-  const { cert } = selfSignedCertificate(names, clock.now());
+  const { cert, key } = selfSignedCertificate(names, clock.now());
   const file = join(await temporaryFolder(), 'cert.pem');
   await writeFile(file, cert);
   clock.advance(later);
-  expect(await checkCertificate(config(file), clock)).toMatchObject([expected]);
-  expect(await checkCertificate(config(cert), clock)).toMatchObject([expected]);
+  expect(await checkCertificate(config(file, key), clock)).toMatchObject([expected]);
+  expect(await checkCertificate(config(cert, key), clock)).toMatchObject([expected]);
 });
 
 test('one that is not used, because TLS is off', async () => {
@@ -45,5 +45,17 @@ test('none, and one that cannot be read', async () => {
   expect(await checkCertificate(config(undefined), testClock())).toMatchObject([{ status: 'warning' }]);
   expect(await checkCertificate(config('/nowhere/cert.pem'), testClock())).toMatchObject([
     { status: 'failed', found: expect.stringContaining('/nowhere/cert.pem') },
+  ]);
+});
+
+test('one whose key is another one’s, which the daemon does not take', async () => {
+  const now = testClock().now();
+  const [{ cert }, { key }] = [selfSignedCertificate([HOST], now), selfSignedCertificate([HOST], now)];
+  expect(await checkCertificate(config(cert, key), testClock())).toMatchObject([
+    {
+      status: 'failed',
+      found: expect.stringContaining('cannot be used'),
+      advice: expect.stringContaining('tls.files'),
+    },
   ]);
 });
