@@ -61,11 +61,6 @@ describe('what the world does enters through one file each', () => {
 });
 
 describe('files', () => {
-  test('are small', () => {
-    const long = src.filter((file) => file.text.split('\n').length > 301);
-    expect(long.map((file) => file.path)).toEqual([]);
-  });
-
   test('are called by their content in kebab-case', () => {
     const odd = src.filter(({ path }) => !/^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.d)?\.ts$/.test(basename(path)));
     expect(odd.map((file) => file.path)).toEqual([]);
