@@ -2,7 +2,7 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { forwardingLoops, routeOf } from './forwarding.ts';
 import { nearest } from './nearest.ts';
-import { patternProblem } from './patterns.ts';
+import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { Finding, Path } from './problem.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
 
@@ -131,9 +131,17 @@ function formErrors({ path, form }: FormPlace, templates: Templates): Finding[] 
 /** What can be wrong with a form wherever it is kept. */
 export function fieldErrors({ path, form }: FormPlace): Finding[] {
   const errors: Finding[] = [];
-  for (const [name, { pattern }] of Object.entries(form.fields)) {
-    const message = pattern === undefined ? undefined : patternProblem(pattern);
-    if (message !== undefined) errors.push({ path: [...path, 'fields', name, 'pattern'], message });
+  let length = 0;
+  for (const [name, { pattern = '' }] of Object.entries(form.fields)) {
+    const place = [...path, 'fields', name, 'pattern'];
+    length += pattern.length;
+    if (length > MAX_PATTERNS_LENGTH) {
+      const message = `the patterns of a form may have ${MAX_PATTERNS_LENGTH} characters together; write shorter ones`;
+      errors.push({ path: place, message });
+      break;
+    }
+    const message = pattern === '' ? undefined : patternProblem(pattern);
+    if (message !== undefined) errors.push({ path: place, message });
   }
   if (form.required.includes(form.spam_protection.honeypot)) {
     const message = `"${form.spam_protection.honeypot}" is the honeypot: nobody who fills it in gets through`;

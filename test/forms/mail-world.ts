@@ -10,6 +10,7 @@ import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/judge.ts';
 import type { FormMail } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/access/keyring.ts';
+import { createMatching } from '../../src/forms/check-field.ts';
 import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
 import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -85,7 +86,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
       await writer.write(content);
       uploads.push(writer.end());
     }
-    const submission = checkSubmission(form, { entries, files: uploads });
+    const submission = checkSubmission(form, { entries, files: uploads }, createMatching());
     const ip = '192.0.2.7';
     const judgement = { ...judge(form, { ...submission, ip }), verdict: 'accept' as const };
     const referer = 'https://example.com/contact';
@@ -125,7 +126,7 @@ function projectOf({ project }: Form): Project {
 /** What a mail is made from, without a store. */
 export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
   const form = formOf(config);
-  const { fields, control } = checkSubmission(form, { entries, files: [] });
+  const { fields, control } = checkSubmission(form, { entries, files: [] }, createMatching());
   const { templates, settings } = projectOf(form).config;
   return {
     message: MESSAGE,
