@@ -36,7 +36,10 @@ export function createContents(renderer: Renderer): ContentsOf {
       if (result === undefined) throw new Error('a part was not rendered');
       return 'ok' in result
         ? plan.then(result.ok)
-        : faultAt(plan.path, `cannot be rendered: ${plan.part.kind === 'template' ? sentenceOf(result.fault) : result.fault.message}`);
+        : faultAt(
+            plan.path,
+            `cannot be rendered: ${plan.part.kind === 'template' ? sentenceOf(result.fault) : result.fault.message}`,
+          );
     });
   };
 }
