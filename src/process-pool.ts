@@ -104,7 +104,7 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
     const done = new AbortController();
     void systemClock.sleep(ms, done.signal).then(() => over.abort());
     try {
-      return await pool.run(order, { signal: over.signal });
+      return (await pool.run(order, { signal: over.signal })) as Reply;
     } finally {
       done.abort();
     }

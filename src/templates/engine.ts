@@ -64,21 +64,23 @@ export function openTemplates(templates: TemplateSources, { timezone = 'UTC' }: 
   return {
     faults: project.faults,
     has: (name) => project.has(name) || BUILTIN_TYPES.has(name),
-    render(name, variables, timeLeft = ENDLESS) {
+    render(name, variables, timeLeft = endless) {
       const type = Object.hasOwn(templates, name) ? undefined : BUILTIN_TYPES.get(name);
       return type === undefined ? project.render(name, variables, timeLeft) : builtins[type](variables);
     },
-    line: (source, variables, timeLeft = ENDLESS) => project.line(source, variables, timeLeft),
+    line: (source, variables, timeLeft = endless) => project.line(source, variables, timeLeft),
   };
 }
 
-const ENDLESS: TimeLeft = () => Number.POSITIVE_INFINITY;
+function endless(): number {
+  return Number.POSITIVE_INFINITY;
+}
 
 /**
  * Every fault of every template; one that parses is rendered with an example, so that its limits show before a mail does.
  * Where the time is over, the one that is being rendered says so, and the rest is not looked at.
  */
-export function checkTemplates(templates: TemplateSources, timeLeft: TimeLeft = ENDLESS): readonly TemplateFault[] {
+export function checkTemplates(templates: TemplateSources, timeLeft: TimeLeft = endless): readonly TemplateFault[] {
   const opened = openTemplates(templates);
   const faulty = new Set(opened.faults.map(({ template }) => template));
   const faults = [...opened.faults];
@@ -105,8 +107,7 @@ function createBuiltins(zone: Zone): Readonly<Record<TemplateType, Builtin>> {
   }
 }
 
-/** What templates are tried with. */
-export const EXAMPLE: Variables = {
+const EXAMPLE: Variables = {
   form: { name: 'Ada Lovelace', email: 'ada@example.com', message: 'Hello\nworld', subject: 'Hello' },
   fields: [
     { name: 'name', label: 'Name', value: 'Ada Lovelace' },

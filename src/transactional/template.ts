@@ -35,7 +35,7 @@ export function createContents(renderer: Renderer): ContentsOf {
       const result = rendered[next++];
       if (result === undefined) throw new Error('a part was not rendered');
       return 'ok' in result
-        ? plan.then(result.ok)
+        ? plan.toContent(result.ok)
         : faultAt(
             plan.path,
             `cannot be rendered: ${plan.part.kind === 'template' ? sentenceOf(result.fault) : result.fault.message}`,
@@ -48,7 +48,7 @@ export function createContents(renderer: Renderer): ContentsOf {
 type Plan =
   | Content
   | Fault
-  | { readonly part: RenderPart; readonly path: string; readonly then: (rendered: Rendered) => Content | Fault };
+  | { readonly part: RenderPart; readonly path: string; readonly toContent: (rendered: Rendered) => Content | Fault };
 
 function planOf({ email, project }: Wording, now: number): Plan {
   const { template, subject, text, html, data } = email;
@@ -65,12 +65,15 @@ function planOf({ email, project }: Wording, now: number): Plan {
         name: nameOf(template),
         variables: { timestamp: now, ...data, data },
       },
-      then: (rendered) => withSubject(subject ?? rendered.subject, { text: rendered.text, html: rendered.html }),
+      toContent: (rendered) => withSubject(subject ?? rendered.subject, { text: rendered.text, html: rendered.html }),
     };
   }
   if (html !== undefined && text === undefined) {
-    const then = (rendered: Rendered): Content | Fault => withSubject(subject, { text: rendered.text, html });
-    return { path: 'html', part: { kind: 'html', html }, then };
+    return {
+      path: 'html',
+      part: { kind: 'html', html },
+      toContent: (rendered) => withSubject(subject, { text: rendered.text, html }),
+    };
   }
   if (text !== undefined) return withSubject(subject, html === undefined ? { text } : { text, html });
   return faultAt('template', 'is missing: a mail needs a template, text or html');

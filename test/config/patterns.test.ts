@@ -80,7 +80,9 @@ describe('patterns of fields', () => {
       ),
     }));
     const text = fc
-      .array(fc.constantFrom(...'ab1 -.é\u00a0\u2028\nα😀/]'), { maxLength: 6 })
+      .array(fc.constantFrom('a', 'b', '1', ' ', '-', '.', 'é', '\u00a0', '\u2028', '\n', 'α', '😀', '/', ']'), {
+        maxLength: 6,
+      })
       .map((parts) => parts.join(''));
     fc.assert(
       fc.property(pattern, fc.array(text, { minLength: 5, maxLength: 5 }), (source, texts) => {

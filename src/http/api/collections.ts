@@ -134,7 +134,7 @@ export function collectionsRoutes({ store, clock, reader }: CollectionsParts): R
       async handle({ principal, exchange, body }) {
         const { name, title, settings, allowed_origins } = body;
         const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
-        const places = Object.entries(collectionSchema.parse(config).forms).map(([key, { email: _, ...form }]) => ({
+        const places = Object.entries(collectionSchema.parse(config).forms).map(([key, form]) => ({
           path: ['forms', key],
           form,
         }));
