@@ -132,9 +132,7 @@ function nextText(row: z.output<typeof delivery>): string {
   return row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
 }
 
-const SINGLE: Readonly<
-  Record<Verb, (options: CommandOptions, what: string) => Promise<number>>
-> = {
+const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
   retry: (options, id) => operate(options, { id, verb: 'retry', done: 'is due now' }),
   cancel: (options, id) => operate(options, { id, verb: 'cancel', done: 'cancelled' }),
   hold: (options, domain) => steer(options, domain, 'hold'),
@@ -142,10 +140,16 @@ const SINGLE: Readonly<
 };
 
 /** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
-export function queueAct(options: CommandOptions, verb: Verb, { what, dryRun, yes, ...filter }: Wanted): Promise<number> {
+export function queueAct(
+  options: CommandOptions,
+  verb: Verb,
+  { what, dryRun, yes, ...filter }: Wanted,
+): Promise<number> {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   if ((what === undefined) !== isFiltered || (what !== undefined && dryRun)) {
-    throw new UsageError(`Name one thing to ${verb}, or what is to match: --tenant, --domain, --sender, --older-than or --state.`);
+    throw new UsageError(
+      `Name one thing to ${verb}, or what is to match: --tenant, --domain, --sender, --older-than or --state.`,
+    );
   }
   return what === undefined ? actOnMany(options, verb, { filter, dryRun, yes }) : SINGLE[verb](options, what);
 }

@@ -166,7 +166,11 @@ export class Lane {
       const body = await parcel.open();
       if (body.kind === 'unrenderable') return trial.settle('bounced', `550 5.6.0 ${body.reason}`);
       if (body.kind === 'unavailable') return trial.settle('deferred', `451 4.3.0 ${body.reason}`);
-      const outcome = await transact(session, { body, recipients: trial.open }, { timeouts: this.#timeouts(), mayLeave });
+      const outcome = await transact(
+        session,
+        { body, recipients: trial.open },
+        { timeouts: this.#timeouts(), mayLeave },
+      );
       if (outcome.calledOff) {
         this.#hangUp();
         return trial.settle('untouched', '');
@@ -222,7 +226,9 @@ export class Lane {
   #timeouts(hasNext = false): Timeouts {
     const { timeouts } = this.#site.options;
     const { elsewhere, pressedFirst: first } = timeouts;
-    const opening = hasNext ? { greeting: Math.min(timeouts.greeting, elsewhere), command: Math.min(timeouts.command, elsewhere) } : {};
+    const opening = hasNext
+      ? { greeting: Math.min(timeouts.greeting, elsewhere), command: Math.min(timeouts.command, elsewhere) }
+      : {};
     return { ...timeouts, ...opening, ...(this.#site.isProven() ? {} : { pressedConnect: first, pressed: first }) };
   }
 

@@ -125,7 +125,10 @@ const STRETCH = 500;
 
 /** What an action does to waiting deliveries, and to which. */
 const ACTIONS: Readonly<
-  Record<AnyAction, { readonly concerns: (isHeld: boolean) => boolean; readonly act: (ids: string, now: number) => Statement }>
+  Record<
+    AnyAction,
+    { readonly concerns: (isHeld: boolean) => boolean; readonly act: (ids: string, now: number) => Statement }
+  >
 > = {
   retry: { concerns: (isHeld) => !isHeld, act: (ids, due) => makeDueAmong({ ids, due }) },
   resume: { concerns: (isHeld) => !isHeld, act: (ids, due) => makeDueAmong({ ids, due }) },
@@ -146,7 +149,11 @@ export interface ManyOptions {
  * Answers how many that were. What is retried ends the pause of its destination; what is held neither leaves nor expires
  * until it is released.
  */
-export async function actOnMany(store: Store, action: AnyAction, { filter, now, dryRun }: ManyOptions): Promise<number> {
+export async function actOnMany(
+  store: Store,
+  action: AnyAction,
+  { filter, now, dryRun }: ManyOptions,
+): Promise<number> {
   const { concerns, act } = ACTIONS[action];
   let count = 0;
   for (const state of ['queued', 'deferred'] as const) {

@@ -100,7 +100,6 @@ export class Site implements Claimant, Workplace {
       this.#limit = Math.min(this.#limit + 1, this.#most());
       this.#grow();
     }
-    
   }
 
   /** A connection failed (at `address`), or the server asked for fewer. */

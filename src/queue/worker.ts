@@ -275,7 +275,6 @@ function nothingFollows(): Promise<Consequence> {
   return Promise.resolve({ unit: [], data: {} });
 }
 
-
 function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
   return { id, address: recipient, attempt: attempts };
 }

@@ -116,9 +116,7 @@ export async function countTenants(store: Store): Promise<number> {
   return count;
 }
 
-const suspended = define<object>()((db) =>
-  db.selectFrom('tenants').select('id').where('suspended', '=', sql.lit(1)),
-);
+const suspended = define<object>()((db) => db.selectFrom('tenants').select('id').where('suspended', '=', sql.lit(1)));
 
 /** The tenants of which nothing leaves. */
 export async function suspendedTenants(store: Store): Promise<string[]> {

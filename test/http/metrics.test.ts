@@ -105,8 +105,7 @@ test('the age of the oldest due mail leaves out what is held and what is paused'
   const at = clock.now();
   const message = { tenant: 'ten_a', kind: 'system', submission: null, domain: 'example.com', source: {} } as const;
   const sent = (name: string): NewMessage => ({ ...message, ttl: 1e9, recipients: [`a@${name}`] });
-  for (const name of ['held.test', 'paused.test', 'open.test'])
-    await http.store.write(enqueue(sent(name), at).unit);
+  for (const name of ['held.test', 'paused.test', 'open.test']) await http.store.write(enqueue(sent(name), at).unit);
   clock.advance(60_000);
   expect(await due()).toBe(at);
   await http.store.write([setHeld({ name: 'open.test', held: 1 }), setHeld({ name: 'held.test', held: 1 })]);

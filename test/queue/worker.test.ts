@@ -516,7 +516,7 @@ describe('destinations that do not answer', () => {
     await delivered(first.parcels[0]);
     await before.worker.stop(0);
 
-    const held = heldCourier(4);
+    const held = heldCourier(20);
     for (const tenant of ['ten_a', 'ten_b', 'ten_c', 'ten_d', 'ten_e'])
       await openWithFirstContacts(store, 50, tenant, clock.now() - 1);
     const queue = await startQueue({ store, clock, courier: held.courier, delivery, owner: 'second' });

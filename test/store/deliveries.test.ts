@@ -292,11 +292,20 @@ describe('a destination', () => {
     const store = await openTestStore();
     for (let i = 0; i < 20; i++) await add(store, `u${i}@example.test`);
     const before = await selectDeliveries(store, { limit: 100 });
-    const pause = { name, failures: 1, pauses: 1, paused_until: NOW + 1000, last_error: 'refused', line: 'again:ten_a' };
+    const pause = {
+      name,
+      failures: 1,
+      pauses: 1,
+      paused_until: NOW + 1000,
+      last_error: 'refused',
+      line: 'again:ten_a',
+    };
     await store.write([pauseDestination(pause)]);
     expect(await selectDeliveries(store, { limit: 100 })).toEqual(before);
     expect(await dueDestinations(store, 'again:ten_a', { now: NOW + 999, limit: 10 })).toEqual([]);
-    expect(await dueDestinations(store, 'again:ten_a', { now: NOW + 1000, limit: 10 })).toMatchObject([{ name, last_error: 'refused' }]);
+    expect(await dueDestinations(store, 'again:ten_a', { now: NOW + 1000, limit: 10 })).toMatchObject([
+      { name, last_error: 'refused' },
+    ]);
   });
 
   test('is found when it is due and not held, longest overdue first', async () => {
@@ -392,7 +401,14 @@ describe('deliveries that waited too long', () => {
   test('are found stretch by stretch', async () => {
     const store = await openTestStore();
     for (let i = 0; i < 5; i++) await add(store, `u${i}@example.test`, { at: NOW + i, ttl: 1000 - i });
-    const pause = { name: 'example.test', failures: 1, pauses: 1, paused_until: NOW + 9000, last_error: 'refused', line: 'again:ten_a' };
+    const pause = {
+      name: 'example.test',
+      failures: 1,
+      pauses: 1,
+      paused_until: NOW + 9000,
+      last_error: 'refused',
+      line: 'again:ten_a',
+    };
     await store.write([pauseDestination(pause)]);
     const stretches: string[][] = [];
     let after = '';
