@@ -11,6 +11,8 @@ export interface MailHosts {
   readonly port: number;
   /** `*.healthy.test`, `*.silent.test` and `*.dark.test`: each name is a destination of its own. */
   readonly records: readonly ZoneRecord[];
+  /** Connections to those that say nothing. */
+  hanging(): number;
   /** Waits for mail to this address; answers when it came, on the monotonic clock. */
   arrival(recipient: string): Promise<number>;
   close(): Promise<void>;
@@ -18,6 +20,7 @@ export interface MailHosts {
 
 export async function startMailHosts(): Promise<MailHosts> {
   const sockets = new Set<Socket>();
+  let hanging = 0;
   const arrivals = new Map<string, PromiseWithResolvers<number>>();
 
   function arrivalOf(recipient: string): PromiseWithResolvers<number> {
@@ -31,7 +34,10 @@ export async function startMailHosts(): Promise<MailHosts> {
     socket.on('error', () => socket.destroy());
     socket.on('close', () => sockets.delete(socket));
     if (socket.localAddress?.endsWith(HEALTHY) === true) take(socket, (to) => arrivalOf(to).resolve(performance.now()));
-    else socket.resume();
+    else {
+      hanging += 1;
+      socket.resume().on('close', () => (hanging -= 1));
+    }
   });
   server.listen(0, '0.0.0.0', 4096);
   await once(server, 'listening');
@@ -42,6 +48,7 @@ export async function startMailHosts(): Promise<MailHosts> {
       { name: '*.silent.test', type: 'A', value: SILENT },
       { name: '*.dark.test', fault: 'SILENT' },
     ],
+    hanging: () => hanging,
     arrival: (recipient) => arrivalOf(recipient).promise,
     async close() {
       server.close();

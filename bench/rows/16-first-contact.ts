@@ -1,5 +1,6 @@
 /** Row 16: how soon the first mail to a domain arrives while a thousand other destinations hang, in DNS or after connecting. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../test/harness/child.ts';
 import { startMailHosts, type MailHosts } from '../lib/mail-hosts.ts';
 import { startPostern, type Daemon } from '../lib/postern.ts';
 import type { Row } from '../lib/row.ts';
@@ -29,6 +30,7 @@ export const row: Row = {
     ];
     // The first round sees them hang, the others see them tried again.
     await Promise.all(hanging.map(send));
+    await until('they hang', () => hosts.hanging() >= SILENT, 60_000);
     const figures: number[] = [];
     for (let round = 0; round < rounds; round++) figures.push(await p99(round, hosts, send));
     return [{ ours: [Math.max(...figures)], reference: [] }];

@@ -469,7 +469,7 @@ describe('destinations that do not answer', () => {
     await openWithFirstContacts(store, 200, 'ten_a', clock.now() - 1);
     const queue = await startQueue({ store, clock, courier: held.courier, delivery });
     await expect.poll(() => held.parcels.length).toBe(40);
-    expect(held.parcels.every((parcel) => parcel.isPressed())).toBe(true);
+    await expect.poll(() => held.parcels.every((parcel) => parcel.isPressed())).toBe(true);
     await queue.send('you@new.test', { tenant: 'ten_b' });
     await expect.poll(() => names(held.parcels)).toContain('new.test');
     // Only who has all that he may have is to hurry.
