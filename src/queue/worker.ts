@@ -119,8 +119,13 @@ class QueueWorker implements Worker {
     });
     const retry = () => this.#retry();
     const wake = () => this.wake();
-    const mostUnproven = () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION;
-    this.#claimer = new Claimer({ store, courier, owner, retry, mostUnproven });
+    this.#claimer = new Claimer({
+      store,
+      courier,
+      owner,
+      retry,
+      mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
+    });
     this.#begins = new Begins({ store, owner });
     this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
