@@ -126,7 +126,7 @@ class QueueWorker implements Worker {
       retry,
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
-    this.#begins = new Begins({ store, owner });
+    this.#begins = new Begins({ store, log, owner });
     this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
     this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });
