@@ -119,9 +119,14 @@ class QueueWorker implements Worker {
     });
     const retry = () => this.#retry();
     const wake = () => this.wake();
-    const mostUnproven = () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION;
-    this.#claimer = new Claimer({ store, courier, owner, retry, mostUnproven });
-    this.#begins = new Begins({ store, owner });
+    this.#claimer = new Claimer({
+      store,
+      courier,
+      owner,
+      retry,
+      mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
+    });
+    this.#begins = new Begins({ store, log, owner });
     this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
     this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });

@@ -3,7 +3,7 @@
  * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
  * changes nothing. Claims are in claims.ts.
  */
-import { sql, type Expression, type ExpressionBuilder, type SqlBool } from 'kysely';
+import { sql, type Expression, type ExpressionBuilder, type SqlBool, type UpdateObject } from 'kysely';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
@@ -94,7 +94,7 @@ export const deferDelivery = define<Try & { reply: string; due: number }>()((db,
 );
 
 /** What makes a claim as if it had never been: the try does not count. */
-export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>) {
+export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>): UpdateObject<Tables, 'deliveries'> {
   return {
     state: eb
       .case()
