@@ -54,6 +54,7 @@ describe('what a bounce says', () => {
           status: '5.1.1',
           diagnostic: '550 5.1.1 <ana@example.org>: Recipient address rejected: User unknown in local recipient table',
           remote: 'store.example.org',
+          meaning: { class: 'no_mailbox', suppress: true },
         },
       ],
     });
