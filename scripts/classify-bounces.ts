@@ -10,10 +10,10 @@ import { readReport, type Report } from '../src/mail/report.ts';
 function linesOf(report: Report): string[][] {
   switch (report.kind) {
     case 'bounce':
-      return report.recipients.map(({ address, action, status, diagnostic, meaning }) => [
-        ...[address || '-', action || '-', status || '-', meaning.class],
-        ...[meaning.suppress ? 'suppress' : '-', diagnostic],
-      ]);
+      return report.recipients.map(({ address, action, status, diagnostic, meaning }) => {
+        const suppress = meaning.suppress ? 'suppress' : '-';
+        return [address || '-', action || '-', status || '-', meaning.class, suppress, diagnostic];
+      });
     case 'complaint':
       return (report.recipients.length === 0 ? ['-'] : report.recipients).map((address) => [address, report.feedback]);
     case 'automatic':

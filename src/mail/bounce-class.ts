@@ -203,7 +203,9 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
       new RegExp(
         `\\b${USER}\\b.{0,60}\\b(?:unknown|not (?:be )?(?:found|known|exist|exists|listed|registered|present|local|recogni[sz]ed)|no longer (?:on|valid|active|in use|exists|available|accepts)|does ?n[o'’]?t exist|doesnt exist|invalid|non-?existent|nonexist|missing home)`,
       ),
-      new RegExp(`\\bno (?:mail ?box|user|account|person|one)(?: is| was)?(?: found)? (?:here|there|at this|by that|for this|with that|found)`),
+      new RegExp(
+        `\\bno (?:mail ?box|user|account|person|one)(?: is| was)?(?: found)? (?:here|there|at this|by that|for this|with that|found)`,
+      ),
       /user doesn.t have an? .{0,60}account|user not (?:local|active)|(?:couldn.t|could not|can.t|cannot) be found|nosuchuser/,
       /resolver\.adr\.|recip(?:ient)?notfound|bad ?rcpt ?to|validrcptto|not listed in|does not exist (?:here|on this)|rcpt.{0,20}exist/,
       /mailbox (?:has )?moved|has moved|5\.4\.1 .{0,120}recipient address rejected: access denied|5\.1\.0 address rejected/,
@@ -225,7 +227,10 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
 const VAGUE: readonly (readonly [BounceClass, RegExp])[] = [
   // Outlook.com, GMX and others say no more of an unknown user.
   ['no_mailbox', /mail ?box (?:is )?unava/],
-  ['temporary', /service (?:is )?(?:currently )?(?:unavailable|not available|refuse)|temporar|delayed|unreachable|system error|dns error|not (?:reachable|responding)|unable to (?:connect|contact)|after \d.{0,12} attempts|multiple retries/],
+  [
+    'temporary',
+    /service (?:is )?(?:currently )?(?:unavailable|not available|refuse)|temporar|delayed|unreachable|system error|dns error|not (?:reachable|responding)|unable to (?:connect|contact)|after \d.{0,12} attempts|multiple retries/,
+  ],
   ['policy', /denied|reject|refuse|blocked|not accepted|not allowed|not permitted/],
 ];
 
@@ -282,7 +287,8 @@ export function bounceMeaning({ words, status = '', after }: BounceSign): Bounce
     return { class: isGone || (found === 'unknown' && isPermanent) ? 'policy' : found, suppress: false };
   }
   const isLate = after === 'message' || (after === undefined && AFTER_MESSAGE.test(text));
-  if (isLate && said === '' && found === 'no_mailbox' && UNKNOWN_USER.test(text)) return { class: 'policy', suppress: false };
+  if (isLate && said === '' && found === 'no_mailbox' && UNKNOWN_USER.test(text))
+    return { class: 'policy', suppress: false };
   return { class: found, suppress: isGone && isPermanent };
 }
 
@@ -334,18 +340,27 @@ export function replyCodeIn(words: string): string {
 
 /** In lower case, without accents, addresses and names of hosts, so that what stands in those decides nothing. */
 function normalized(words: string): string {
-  const plain = words.slice(0, MAX_WORDS).toLowerCase().normalize('NFKD').replaceAll(/[\u0300-\u036f]/g, '');
-  return plain
-    .normalize('NFC')
-    .split(/([\s<>()[\]"';,]+)/)
-    .map((word) => (word.includes('@') ? '@' : word))
-    .join('')
-    .replaceAll(/\s+/g, ' ')
-    // The codes that each line of a long reply repeats.
-    .replaceAll(/(?<=\S )[45]\d\d[ -][45]\.\d\.\d{1,3} /g, '')
-    .replaceAll(/\bhost \S+ ?\[[\da-f.:]*\]/g, '')
-    // What qmail adds when it gives up, and what Google says of its reasons.
-    .replaceAll(/this message has been in the queue too long|delivered for too long|to (?:best protect our users from|reduce the amount of) spam/g, '')
-    // What Cisco adds before the words of the other server.
-    .replaceAll(/\d\.\d\.\d - (?:unknown address error|other mail system problem)/g, '');
+  const plain = words
+    .slice(0, MAX_WORDS)
+    .toLowerCase()
+    .normalize('NFKD')
+    .replaceAll(/[\u0300-\u036f]/g, '');
+  return (
+    plain
+      .normalize('NFC')
+      .split(/([\s<>()[\]"';,]+)/)
+      .map((word) => (word.includes('@') ? '@' : word))
+      .join('')
+      .replaceAll(/\s+/g, ' ')
+      // The codes that each line of a long reply repeats.
+      .replaceAll(/(?<=\S )[45]\d\d[ -][45]\.\d\.\d{1,3} /g, '')
+      .replaceAll(/\bhost \S+ ?\[[\da-f.:]*\]/g, '')
+      // What qmail adds when it gives up, and what Google says of its reasons.
+      .replaceAll(
+        /this message has been in the queue too long|delivered for too long|to (?:best protect our users from|reduce the amount of) spam/g,
+        '',
+      )
+      // What Cisco adds before the words of the other server.
+      .replaceAll(/\d\.\d\.\d - (?:unknown address error|other mail system problem)/g, '')
+  );
 }

@@ -8,7 +8,9 @@ const ses = z.object({
   bounce: z
     .object({
       bounceType: text,
-      bouncedRecipients: z.array(z.object({ emailAddress: z.string(), action: text, status: text, diagnosticCode: text })),
+      bouncedRecipients: z.array(
+        z.object({ emailAddress: z.string(), action: text, status: text, diagnosticCode: text }),
+      ),
     })
     .optional(),
   complaint: z
@@ -21,7 +23,9 @@ const ses = z.object({
   eventType: text,
 });
 
-const sendGrid = z.array(z.object({ email: z.string(), event: z.string(), reason: text, status: text, type: text })).min(1);
+const sendGrid = z
+  .array(z.object({ email: z.string(), event: z.string(), reason: text, status: text, type: text }))
+  .min(1);
 
 const mailgun = z.object({
   'event-data': z.object({
@@ -37,8 +41,7 @@ const mailgun = z.object({
 const postmark = z.object({ RecordType: z.string(), Type: text, Email: z.string(), Description: text, Details: text });
 
 export type JsonReport =
-  | { readonly kind: 'bounce'; readonly recipients: readonly ToldRecipient[] }
-  | Exclude<Report, { kind: 'bounce' }>;
+  { readonly kind: 'bounce'; readonly recipients: readonly ToldRecipient[] } | Exclude<Report, { kind: 'bounce' }>;
 
 /** What a text that is one JSON value tells; undefined where it is none, or tells of something else. */
 export function readJsonReport(body: string): JsonReport | undefined {
@@ -72,7 +75,11 @@ function readSes(value: unknown): JsonReport | undefined {
   const { data } = ses.safeParse(value);
   if (data?.complaint !== undefined) {
     const { complainedRecipients, complaintFeedbackType: feedback } = data.complaint;
-    return { kind: 'complaint', feedback: feedback.toLowerCase(), recipients: complainedRecipients.map((one) => one.emailAddress) };
+    return {
+      kind: 'complaint',
+      feedback: feedback.toLowerCase(),
+      recipients: complainedRecipients.map((one) => one.emailAddress),
+    };
   }
   if (data?.bounce !== undefined) {
     const { bounceType, bouncedRecipients } = data.bounce;
@@ -83,14 +90,17 @@ function readSes(value: unknown): JsonReport | undefined {
       ),
     );
   }
-  return /^(?:delivery|send|open|click)/i.test(data?.notificationType || data?.eventType || '') ? { kind: 'automatic' } : undefined;
+  return /^(?:delivery|send|open|click)/i.test(data?.notificationType || data?.eventType || '')
+    ? { kind: 'automatic' }
+    : undefined;
 }
 
 function readSendGrid(value: unknown): JsonReport | undefined {
   const { data } = sendGrid.safeParse(value);
   if (data === undefined) return undefined;
   const complaints = data.filter(({ event }) => event === 'spamreport');
-  if (complaints.length > 0) return { kind: 'complaint', feedback: 'abuse', recipients: complaints.map(({ email }) => email) };
+  if (complaints.length > 0)
+    return { kind: 'complaint', feedback: 'abuse', recipients: complaints.map(({ email }) => email) };
   const failed = data.filter(({ event }) => event === 'bounce' || event === 'dropped' || event === 'deferred');
   if (failed.length === 0) return { kind: 'automatic' };
   return bounce(
@@ -118,7 +128,9 @@ function readPostmark(value: unknown): JsonReport | undefined {
   if (record !== 'Bounce') return { kind: 'automatic' };
   if (/^(?:autoresponder|subscribe|challengeverification|addresschange)$/i.test(type)) return { kind: 'automatic' };
   const isLater = /^(?:transient|dnserror|softbounce)$/i.test(type);
-  return bounce([recipient(address, isLater ? 'delayed' : 'failed', isLater ? '4.0.0' : '5.0.0', details || description)]);
+  return bounce([
+    recipient(address, isLater ? 'delayed' : 'failed', isLater ? '4.0.0' : '5.0.0', details || description),
+  ]);
 }
 
 function bounce(recipients: readonly ToldRecipient[]): JsonReport {

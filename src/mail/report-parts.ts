@@ -148,7 +148,15 @@ export function inCharset(text: string, charset = ''): string {
   }
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"', nbsp: ' ', '#39': "'", '#64': '@' };
+const ENTITIES: Readonly<Record<string, string>> = {
+  lt: '<',
+  gt: '>',
+  amp: '&',
+  quot: '"',
+  nbsp: ' ',
+  '#39': "'",
+  '#64': '@',
+};
 
 function withoutTags(html: string): string {
   return html

@@ -19,7 +19,8 @@ const MAX_RECIPIENTS = 100;
 const ORIGINAL =
   /^[\s|-]*(?:below this line is a copy|(?:this|included|below) is a copy of|the (?:body|headers?) of|(?:original|returned|unsent|undelivered|rejected) (?:e-?mail )?(?:message|mail|text|headers?)(?: source| text| headers?)? ?(?:follows|begins|header|attached|:|-)|message (?:text|header|contents) follows?|received: ?(?:from|by) |-+ ?(?:returned|original|unsent|undelivered) message)/i;
 
-const SYSTEM = /mailer-?daemon|post_?master|\bmdaemon\b|mail ?(?:delivery|administrator|system|daemon)|delivery (?:subsystem|system)/i;
+const SYSTEM =
+  /mailer-?daemon|post_?master|\bmdaemon\b|mail ?(?:delivery|administrator|system|daemon)|delivery (?:subsystem|system)/i;
 
 const SUBJECT =
   /^(?!re:|fwd?:|aw:).*(?:undeliver|non-?deliver|not (?:be )?delivered|delivery (?:status|fail|problem|error|notif|report|incomplete)|returned (?:mail|to sender)|returning message|failure notice|mail (?:failed|failure|error|system error)|message (?:undeliver|not )|unzustellbar|could not (?:send|be delivered)|メールエラー|退信|未送達)/i;
@@ -65,7 +66,10 @@ interface Block {
 export function recipientsInText(fields: Fields, notice: string): ToldRecipient[] {
   const named = (fields.get('x-failed-recipients') ?? []).flatMap(addressesIn);
   const own = new Set(['from', 'to'].flatMap((name) => addressesIn(firstOf(fields, name))).map(lower));
-  const blocks = blocksOf(notice, (address) => own.has(lower(address)) && !named.some((one) => lower(one) === lower(address)));
+  const blocks = blocksOf(
+    notice,
+    (address) => own.has(lower(address)) && !named.some((one) => lower(one) === lower(address)),
+  );
   const told = blocks.filter(({ address, words }) => address !== '' && isTelling(words));
   const all = notice.replaceAll('\n', ' ').slice(0, MAX_WORDS);
   const subject = decodeWords(firstOf(fields, 'subject'));
@@ -75,7 +79,14 @@ export function recipientsInText(fields: Fields, notice: string): ToldRecipient[
   function report({ address, original, words }: Block): ToldRecipient {
     const status = statusIn(words) || statusOfReply(words);
     const action = isDelayed || (status.startsWith('4') && !isFailed) ? 'delayed' : 'failed';
-    return { address, original, action, status: status || (isDelayed ? '4.0.0' : '5.0.0'), diagnostic: words, remote: '' };
+    return {
+      address,
+      original,
+      action,
+      status: status || (isDelayed ? '4.0.0' : '5.0.0'),
+      diagnostic: words,
+      remote: '',
+    };
   }
   if (named.length > 0) {
     return named.slice(0, MAX_RECIPIENTS).map((address) => {
@@ -125,7 +136,8 @@ function blocksOf(notice: string, isOwn: (address: string) => boolean): Block[] 
 function begins(line: string, address: string, current: Block): boolean {
   if (current.address === '') return true;
   const before = line.slice(0, line.indexOf(address));
-  const isFirst = /^[^\p{L}\d]*(?:[45]\d\d )?(?:(?:rcpt )?to|recipient|address|recipient address|user)?[^\p{L}\d]*$/iu.test(before);
+  const isFirst =
+    /^[^\p{L}\d]*(?:[45]\d\d )?(?:(?:rcpt )?to|recipient|address|recipient address|user)?[^\p{L}\d]*$/iu.test(before);
   return isFirst || (replyCodeIn(line) === '' && isTelling(line) && !isTelling(current.words));
 }
 

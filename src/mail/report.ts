@@ -5,7 +5,17 @@
  */
 import { bounceMeaning, statusIn } from './bounce-class.ts';
 import { cleanText } from './header-text.ts';
-import { decoded, firstOf, inCharset, partsOf, readFields, textOf, withLf, type Fields, type Part } from './report-parts.ts';
+import {
+  decoded,
+  firstOf,
+  inCharset,
+  partsOf,
+  readFields,
+  textOf,
+  withLf,
+  type Fields,
+  type Part,
+} from './report-parts.ts';
 import { readJsonReport } from './report-json.ts';
 import type { Report, ReportedRecipient, ToldRecipient } from './report-shapes.ts';
 import { groupsOf, isFromSystem, noticeOf, recipientsInText } from './report-text.ts';
@@ -30,7 +40,9 @@ export function readReport(bytes: Uint8Array): Report {
   const [first] = leaves;
   const json = first === undefined ? undefined : readJsonReport(textOf(first));
   if (json !== undefined) {
-    return json.kind === 'bounce' ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map(clean) } : json;
+    return json.kind === 'bounce'
+      ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map(clean) }
+      : json;
   }
   const recipients = recipientsOf(whole, leaves, noticeOf(leaves));
   if (recipients.length > 0) return { kind: 'bounce', recipients: recipients.map(clean) };
@@ -44,7 +56,10 @@ function recipientsOf(whole: Part, leaves: readonly Part[], notice: string): rea
   const isNotice = isFromSystem(whole.fields);
   // Lists and gateways take the types from the parts, and leave the fields.
   const fields = status === undefined ? (isNotice ? notice : '') : decoded(status);
-  const told = groupsOf(fields).slice(0, MOST_RECIPIENTS + 1).flatMap(readRecipient).slice(0, MOST_RECIPIENTS);
+  const told = groupsOf(fields)
+    .slice(0, MOST_RECIPIENTS + 1)
+    .flatMap(readRecipient)
+    .slice(0, MOST_RECIPIENTS);
   const inText = isNotice && (told.length === 0 || told.some(isVague)) ? recipientsInText(whole.fields, notice) : [];
   if (told.length === 0) return inText;
   return told.map((recipient) => withWords(recipient, inText, told.length === 1));
@@ -56,15 +71,21 @@ function isVague({ diagnostic, status }: ToldRecipient): boolean {
 }
 
 function withWords(recipient: ToldRecipient, inText: readonly ToldRecipient[], isOnly: boolean): ToldRecipient {
-  const named = [recipient.address, recipient.original].map((address) => address.toLowerCase());
+  const named = new Set([recipient.address, recipient.original].map((address) => address.toLowerCase()));
   const said =
-    inText.find(({ address }) => address !== '' && named.includes(address.toLowerCase())) ?? (isOnly ? inText[0] : undefined);
+    inText.find(({ address }) => address !== '' && named.has(address.toLowerCase())) ??
+    (isOnly ? inText[0] : undefined);
   if (said === undefined) return recipient;
   const [context] = /\(in reply to (?!rcpt)[a-z ]{1,30}\)/i.exec(said.diagnostic) ?? [];
   const isSilent = recipient.diagnostic === '' || bounceMeaning({ words: recipient.diagnostic }).class === 'unknown';
   if (isSilent) {
     const diagnostic = `${recipient.diagnostic} ${said.diagnostic}`.trim();
-    return { ...recipient, diagnostic, status: exactStatus(recipient.status, diagnostic), action: recipient.action || said.action };
+    return {
+      ...recipient,
+      diagnostic,
+      status: exactStatus(recipient.status, diagnostic),
+      action: recipient.action || said.action,
+    };
   }
   return context === undefined ? recipient : { ...recipient, diagnostic: `${recipient.diagnostic} ${context}` };
 }
@@ -77,7 +98,9 @@ function readComplaint(whole: Part, leaves: readonly Part[]): Report | undefined
   const outlook = (original?.get('x-hmxmroriginalrecipient') ?? []).map((value) => words(addressOf(value)));
   if (feedback === undefined) {
     if (outlook.length > 0) return { kind: 'complaint', feedback: 'abuse', recipients: outlook };
-    return whole.fields.has('x-apple-unsubscribe') ? { kind: 'complaint', feedback: 'opt-out', recipients: [] } : undefined;
+    return whole.fields.has('x-apple-unsubscribe')
+      ? { kind: 'complaint', feedback: 'opt-out', recipients: [] }
+      : undefined;
   }
   const fields = readFields(decoded(feedback));
   const named = ['original-rcpt-to', 'removal-recipient'].flatMap((name) => fields.get(name) ?? []);
@@ -100,7 +123,9 @@ function readRecipient(fields: Fields): ToldRecipient[] {
   const diagnostic = untyped(firstOf(fields, 'diagnostic-code'));
   const status = exactStatus(firstOf(fields, 'status'), diagnostic);
   const remote = words(untyped(firstOf(fields, 'remote-mta')));
-  return [{ address: words(address), original: words(original), action, status, diagnostic: words(diagnostic), remote }];
+  return [
+    { address: words(address), original: words(original), action, status, diagnostic: words(diagnostic), remote },
+  ];
 }
 
 /** Some servers put their own class in the field, and the other side's status into its words. */
@@ -143,7 +168,8 @@ function isAutomatic(fields: Fields): boolean {
 /** Of a long text the part in which a server speaks. */
 function clean(recipient: ToldRecipient): ReportedRecipient {
   const { address, original, status, diagnostic, remote } = recipient;
-  const start = diagnostic.length > LONGEST_WORDS ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
+  const start =
+    diagnostic.length > LONGEST_WORDS ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
   return {
     ...recipient,
     address: cleanText(address, LONGEST_WORDS),

@@ -25,13 +25,17 @@ export function bounced({ delivery, named, message, reported }: LateBounce, now:
   return [
     bounceDelivery({ id: delivery.id, reply, at: now }, 1),
     insertAttempt({ delivery: delivery.id, number, at: now, ...words, outcome: 'bounced' }),
-    eventOf('email.bounced', { message, delivery, now }, {
-      state: 'bounced',
-      ...words,
-      class: reported.meaning.class,
-      attempt: number,
-      late: true,
-    }),
+    eventOf(
+      'email.bounced',
+      { message, delivery, now },
+      {
+        state: 'bounced',
+        ...words,
+        class: reported.meaning.class,
+        attempt: number,
+        late: true,
+      },
+    ),
     ...(isOver ? [suppress({ tenant, address, reason: 'bounce', created_at: now })] : []),
   ];
 }

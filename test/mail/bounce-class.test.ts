@@ -17,8 +17,8 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302). [VE1EUR03FT030.eop-EUR03.prod]',
     '550 Requested action not taken: mailbox unavailable',
     '550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 No such user here',
-    '554 delivery error: dd This user doesn\'t have a yahoo.com account (ana@yahoo.test) [0] - mta1082.mail.bf1.yahoo.test',
-    '550-5.1.1 The email account that you tried to reach does not exist. Please try 550-5.1.1 double-checking the recipient\'s email address for typos or 550 5.1.1 unnecessary spaces. https://support.google.com/mail/?p=NoSuchUser a1-2 - gsmtp',
+    "554 delivery error: dd This user doesn't have a yahoo.com account (ana@yahoo.test) [0] - mta1082.mail.bf1.yahoo.test",
+    "550-5.1.1 The email account that you tried to reach does not exist. Please try 550-5.1.1 double-checking the recipient's email address for typos or 550 5.1.1 unnecessary spaces. https://support.google.com/mail/?p=NoSuchUser a1-2 - gsmtp",
     '550 5.1.1 https://support.google.com/mail/?p=NoSuchUser x12si345 - gsmtp',
     '550 5.1.1 <ana@icloud.test>: inactive email address',
     '550 5.1.1 unknown or illegal alias: ana@icloud.test',
@@ -77,7 +77,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.1.3 bad recipient address syntax',
     '550 ana@example.org is not a valid mailbox',
     '550 Account not found',
-    '550 5.1.1 The email address you entered couldn\'t be found',
+    "550 5.1.1 The email address you entered couldn't be found",
     '550 Invalid User',
   ],
   no_domain: [
@@ -120,12 +120,12 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.1.1 550 5.7.1 IP address blacklisted by recipient',
     '550 5.7.1 Service unavailable, Client host [192.0.2.1] blocked using zen.spamhaus.org',
     '554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using bl.spamcop.net',
-    '550 5.7.1 Unfortunately, messages from [192.0.2.1] weren\'t sent. Please contact your Internet service provider since part of their network is on our block list (S3150).',
+    "550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent. Please contact your Internet service provider since part of their network is on our block list (S3150).",
     '550 5.7.606 Access denied, banned sending IP [192.0.2.1]',
     '550 5.7.511 Access denied, banned sender[192.0.2.1]',
     '421 4.7.0 [192.0.2.1 15] Our system has detected that this message is suspicious due to the very low reputation of the sending IP address',
     '554 IMTA1 comcast 192.0.2.1 Comcast block for spam.  Please see http://postmaster.comcast.test/ BL000000 your IP is listed',
-    '550 SC-001 (COL004-MC1F15) Unfortunately, messages from 192.0.2.1 weren\'t sent.',
+    "550 SC-001 (COL004-MC1F15) Unfortunately, messages from 192.0.2.1 weren't sent.",
     '550 5.1.1 user unknown; 192.0.2.1 is on our blocklist',
     '550 5.7.25 [192.0.2.1] The IP address sending this message does not have a PTR record setup',
     '554 5.7.1 Reverse DNS lookup for host 192.0.2.1 failed permanently',
@@ -140,10 +140,10 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.1.1 rejected: your server has a bad reputation',
   ],
   authentication: [
-    '550-5.7.26 Unauthenticated email from example.com is not accepted due to domain\'s 550 5.7.26 DMARC policy.',
+    "550-5.7.26 Unauthenticated email from example.com is not accepted due to domain's 550 5.7.26 DMARC policy.",
     '550 5.7.26 This mail has been blocked because the sender is unauthenticated.',
     '550 5.7.509 Access denied, sending domain example.com does not pass DMARC verification and has a DMARC policy of reject.',
-    '550 5.7.515 Access denied, sending domain example.com doesn\'t meet the required authentication level.',
+    "550 5.7.515 Access denied, sending domain example.com doesn't meet the required authentication level.",
     '550 5.7.23 The message was rejected because of Sender Policy Framework violation',
     '550 5.1.1 SPF check failed',
     '550 5.7.1 DKIM signature required',
@@ -193,7 +193,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 Ip frequency limited. http://service.mail.qq.com/cgi-bin/help?subtype=1&&id=20022&&no=1000722',
     '550 5.1.1 <ana@example.org> - 192.0.2.1 has sent to too many recipients this hour. IB607',
     '452 4.3.2 Connection rate limit exceeded.',
-    '554 You\'ve reached your daily relay quota - 192.0.2.1',
+    "554 You've reached your daily relay quota - 192.0.2.1",
     '550 5.7.1 Message rate limit exceeded, user unknown to us',
   ],
   greylisted: [
@@ -207,7 +207,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.7.1 Unable to relay for ana@example.org',
     '554 5.7.1 <ana@example.org>: Relay access denied',
     '550 relay not permitted',
-    '553 sorry, that domain isn\'t in my list of allowed rcpthosts (#5.7.1)',
+    "553 sorry, that domain isn't in my list of allowed rcpthosts (#5.7.1)",
     '550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain',
     '553 Relaying disallowed. Invalid Domain',
     '550 5.1.1 relaying denied',
@@ -216,7 +216,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '552 5.3.4 Message size exceeds fixed maximum message size',
     '550 5.2.3 RESOLVER.RST.RecipSizeLimit; message too large for this recipient',
     '552 5.2.3 Message length exceeds administrative limit',
-    '552-5.2.3 Your message exceeded Google\'s message size limits.',
+    "552-5.2.3 Your message exceeded Google's message size limits.",
     '550 5.1.1 message too big',
   ],
   temporary: [
@@ -289,7 +289,9 @@ describe('what the server knew', () => {
 const ABOUT_US = (['blocked', 'policy', 'rate', 'greylisted', 'mailbox_full', 'authentication', 'spam'] as const)
   .flatMap((name) => REPLIES[name])
   .map((reply) => reply.replaceAll(/\b[45]\d\d[ -](?:\d\.\d\.\d+ )?/g, ''))
-  .filter((words) => !/^(?:rejected|Access denied|<ana@example.org>: Recipient address rejected: Access denied)$/.test(words));
+  .filter(
+    (words) => !/^(?:rejected|Access denied|<ana@example.org>: Recipient address rejected: Access denied)$/.test(words),
+  );
 
 test('no address is suppressed for what is not its fault, whatever codes stand before it', () => {
   const code = fc.constantFrom('550 5.1.1', '550-5.1.1', '550 5.1.10', '554 5.1.2', '550 5.1.6');
