@@ -3,6 +3,7 @@
  * cares where they never arrive (`OnFailure`). Whoever composes the daemon hands them in.
  */
 import type { Fields } from '../lib/log.ts';
+import type { Asked, BounceClass } from '../mail/bounce-class.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 
@@ -114,6 +115,8 @@ export interface RecipientResult extends Peer {
   readonly cause: 'reply' | 'fault' | 'uncertain';
   /** The server's words (`550 5.1.1 no such user`), or ours. */
   readonly reply: string;
+  /** What the server knew when it refused for good. */
+  readonly after?: Asked | undefined;
   /** The recipient called it spam. */
   readonly complained?: true;
 }
@@ -149,6 +152,7 @@ export interface FailedRecipient {
   readonly reply: string;
   /** Whose words they are; null where they are ours. */
   readonly host: string | null;
+  readonly class: BounceClass;
 }
 
 /** Deliveries of one message that ended together and for good, without arriving. */

@@ -82,6 +82,8 @@ export class Session extends SMTPConnection {
     const wire = new Wire();
     wire.oncommand = (command, callback) => this._onCommand(command, callback);
     wire.on('error', (error) => this.send(421, `4.7.0 ${error.message}`));
+    // The client has ended its side, and has been answered to all that it said.
+    wire.once('finish', () => this.close());
     return wire;
   }
 
@@ -95,10 +97,22 @@ export class Session extends SMTPConnection {
       setImmediate(() => socket.uncork());
     }
     // A reply of ours brings its own enhanced code (RFC 2034).
-    super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
+    if (socket.readyState === 'writeOnly') this.#sendLate(code, data);
+    else super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
     if (isLast) socket.uncork();
     if (code < 400 || code === 421 || this._closing) return;
     if (!this.#isOwn && !this.#parts.limits.err(this.remoteAddress)) this.send(421, '4.7.0 Too many errors');
+  }
+
+  /**
+   * To a client that has ended its side already, which smtp-server takes for gone. Exim does so behind a QUIT that it sends
+   * with the end of its message; without the reply it would send the message again.
+   */
+  #sendLate(code: number, data?: string | string[] | null): void {
+    const lines = [data ?? ''].flat();
+    const text = lines.map((line, i) => `${code}${i < lines.length - 1 ? '-' : ' '}${line}\r\n`).join('');
+    this._socket.write(text);
+    if (code === 421) this.close();
   }
 
   override _onCommand(command: Buffer, callback?: Done): void {

@@ -123,6 +123,35 @@ describe('the dialogue', () => {
     await expect(door.taken()).resolves.toHaveLength(1);
   });
 
+  test.each(['.\r\nQUIT\r\n', '.\r\n'])(
+    'a client that ends its side with %j gets its replies, as Exim does',
+    async (end) => {
+      const door = await startSmtpDoor();
+      const client = await door.client();
+      await client.say('EHLO client.test');
+      await client.say('MAIL FROM:<x@sender.test>');
+      await client.say('RCPT TO:<info@example.test>');
+      await client.say('DATA');
+      client.socket.end(`Subject: x\r\n\r\nhello\r\n${end}`);
+      expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as/);
+      if (end.includes('QUIT')) expect(await client.reply()).toMatch(/^221/);
+      expect(await client.reply()).toBe('closed');
+      await expect(door.taken()).resolves.toHaveLength(1);
+    },
+  );
+
+  test('a client that ends its side in the middle of a message is gone', async () => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    client.socket.end('Subject: x\r\n\r\nhello\r\n');
+    expect(await client.reply()).toBe('closed');
+    await expect(door.taken()).resolves.toHaveLength(0);
+  });
+
   test('a command line ends in CRLF, and has its end', async () => {
     const door = await startSmtpDoor();
     for (const line of ['NOOP\n', 'NO\rOP\r\n', 'NOOP\0\r\n', `NOOP ${'x'.repeat(5000)}\r\n`, 'x'.repeat(5000)]) {
@@ -268,6 +297,22 @@ describe('STARTTLS', () => {
     expect(await client.send('Subject: x\r\n\r\nhello')).toMatch(/^250/);
     const [row] = await door.store.read.selectFrom('inbound').select('tls').execute();
     expect(row?.tls).toBe('TLSv1.3');
+  });
+
+  test('a client that ends its side within TLS gets its replies', async () => {
+    const door = await startSmtpDoor({ certificate: keeper });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('STARTTLS');
+    await client.secure();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    client.socket.end('Subject: x\r\n\r\nhello\r\n.\r\nQUIT\r\n');
+    expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as/);
+    expect(await client.reply()).toMatch(/^221/);
+    expect(await client.reply()).toBe('closed');
   });
 
   test('what was sent in clear text after it is never a command', async () => {
