@@ -65,12 +65,14 @@ export class Chores {
   async run(): Promise<void> {
     const { store, clock, owner } = this.#options;
     const monotonic = clock.monotonic();
-    if (store.dialect === 'postgres' && monotonic - this.#renewedAt >= RENEW_EVERY) {
+    // Before leases are taken back, too: to a clock that was just set forward our own seem to be over.
+    const isSweep = monotonic >= this.#sweepAt;
+    if (store.dialect === 'postgres' && (isSweep || monotonic - this.#renewedAt >= RENEW_EVERY)) {
       await store.write([renewLeases({ owner, until: clock.now() + LEASE })]);
       this.#renewedAt = monotonic;
     }
     if (monotonic >= this.#walkAt) await this.#expire(monotonic);
-    if (monotonic < this.#sweepAt) return;
+    if (!isSweep) return;
     await this.#returnOrphans();
     if (store.dialect === 'postgres') {
       await this.#takeBack(clock.now());
