@@ -4,7 +4,7 @@
  * anything of what went wrong inside, only the request id that finds the log line.
  */
 import type { FieldError } from '../forms/fault.ts';
-import { StoreError } from '../store/store.ts';
+import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
 interface Entry {
   readonly status: number;
@@ -49,6 +49,10 @@ const TABLE = {
   RATE_LIMITED: { status: 429, message: 'Too many requests. Please wait a little.' },
   HEADERS_TOO_LARGE: { status: 431, message: 'The headers of the request are too large.' },
   INTERNAL: { status: 500, message: 'Something went wrong on the server.' },
+  OUTCOME_UNKNOWN: {
+    status: 503,
+    message: 'The database did not confirm this, and whether it was accepted is not known. Look it up before you try again.',
+  },
   UNAVAILABLE: { status: 503, message: 'The server cannot accept this just now. Nothing was sent.' },
 } as const satisfies Readonly<Record<string, Entry>>;
 
@@ -77,8 +81,11 @@ export function refuse(code: ErrorCode, more: Omit<Refusal, 'kind' | 'code'> = {
   return { kind: 'refused', code, ...more };
 }
 
-/** What a fault is to the client: a store that cannot write is 503 and worth another try, all else is 500. */
+/** What a fault is to the client: a store that cannot write is 503, all else is 500. */
 export function refusalOf(error: unknown): Refusal {
+  if (error instanceof UnknownOutcomeError) {
+    return refuse('OUTCOME_UNKNOWN', { members: { id: error.id }, headers: { 'Retry-After': '5' } });
+  }
   return error instanceof StoreError ? unavailable() : refuse('INTERNAL');
 }
 

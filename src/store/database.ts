@@ -6,7 +6,8 @@ import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { migrationsFor } from './migrations/index.ts';
-import { createPool, openPostgresStore } from './postgres.ts';
+import { connectClient, createMigrationPool } from './postgres-connection.ts';
+import { openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
 import { connectSqliteStore, createSqliteStore } from './sqlite.ts';
 import type { Store, StoreHandle } from './store.ts';
@@ -16,7 +17,9 @@ export async function createStore(url: string): Promise<Store> {
   try {
     const file = databaseFile(url);
     if (file === undefined) {
-      await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createPool(url, 1) }) }), 'postgres');
+      // In words of its own: whether the server is there, and whether it keeps what it is told.
+      await (await connectClient(url)).end();
+      await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(url) }) }), 'postgres');
       return openPostgresStore(url);
     }
     return await createLocked(resolve(file));
@@ -39,21 +42,33 @@ const SQLITE = 'sqlite:';
 const PASSING = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
+  'EPIPE',
   'ETIMEDOUT',
   'EAI_AGAIN',
+  'ENOTFOUND',
   'EHOSTUNREACH',
+  'EHOSTDOWN',
   'ENETUNREACH',
+  'ENETDOWN',
   'ENOSPC',
   'SQLITE_FULL',
   'SQLITE_BUSY',
-  // PostgreSQL: starting up or shutting down, and too many connections.
-  '57P03',
-  '53300',
 ]);
+/**
+ * PostgreSQL, appendix A: connection failures (class 08), read-only (25006), lock not available (55P03), out of disk,
+ * memory or connections (53), shutting down or starting up (57P), a time-out (57014), I/O error (58).
+ */
+const PASSING_STATE = /^(?:08...|25006|53...|55P03|57014|57P0.|58...)$/;
+/** What pg says of a connection that was closed or not made in time. */
+const PASSING_WORDS = /^(?:Connection terminated|timeout expired|timeout exceeded)/;
 
-/** A server that is not up yet, a disk without room, a daemon that has not ended yet. */
+/** A server that cannot be reached or is not up yet, a disk without room, a daemon that has not ended yet. */
 function isPassing(error: unknown): boolean {
-  return causesOf(error).some((cause) => cause instanceof PassingError || PASSING.has(codeOf(cause) ?? ''));
+  return causesOf(error).some((cause) => {
+    const code = codeOf(cause);
+    if (code === undefined) return cause instanceof PassingError || PASSING_WORDS.test(messageOf(cause));
+    return PASSING.has(code) || PASSING_STATE.test(code);
+  });
 }
 
 function isForbidden(error: unknown): boolean {
@@ -114,6 +129,10 @@ class TransactionalAdapter extends SqliteAdapter {
   override async acquireMigrationLock(): Promise<void> {}
 }
 
-function withoutPassword(url: string): string {
-  return url.replace(/:[^:@/]*@/, ':***@');
+/** Where the database is, without the password, wherever in the address that stands. */
+export function withoutPassword(url: string): string {
+  if (databaseFile(url) !== undefined) return url;
+  if (!URL.canParse(url)) return 'at database.url';
+  const { protocol, username, host, pathname } = new URL(url);
+  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
 }
