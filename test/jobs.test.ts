@@ -78,21 +78,24 @@ test.for([
   ['was set back while no daemon ran', { step: 0, behind: true, calls: 1 }],
   ['stepped forward', { step: HOUR, behind: false, calls: 0 }],
   ['is as it was', { step: 0, behind: false, calls: 0 }],
-] as const)('due times are pulled back once, again only where that failed: the clock %s', async ([, { step, behind, calls }]) => {
-  const clock = testClock();
-  let tried = 0;
-  const watch = watchClock({
-    clock,
-    log: silentLog,
-    isBehind: async () => behind,
-    onStepBack: async () => {
-      if (++tried === 1) throw new Error('the database is away');
-    },
-  });
-  clock.step(step);
-  const first = watch();
-  if (calls === 0) await first;
-  else await expect(first).rejects.toThrow('away');
-  for (let i = 0; i < 3; i++) await watch();
-  expect(tried).toBe(calls * 2);
-});
+] as const)(
+  'due times are pulled back once, again only where that failed: the clock %s',
+  async ([, { step, behind, calls }]) => {
+    const clock = testClock();
+    let tried = 0;
+    const watch = watchClock({
+      clock,
+      log: silentLog,
+      isBehind: async () => behind,
+      onStepBack: async () => {
+        if (++tried === 1) throw new Error('the database is away');
+      },
+    });
+    clock.step(step);
+    const first = watch();
+    if (calls === 0) await first;
+    else await expect(first).rejects.toThrow('away');
+    for (let i = 0; i < 3; i++) await watch();
+    expect(tried).toBe(calls * 2);
+  },
+);

@@ -51,7 +51,8 @@ const TABLE = {
   INTERNAL: { status: 500, message: 'Something went wrong on the server.' },
   OUTCOME_UNKNOWN: {
     status: 503,
-    message: 'The database did not confirm this, and whether it was accepted is not known. Look it up before you try again.',
+    message:
+      'The database did not confirm this, and whether it was accepted is not known. Look it up before you try again.',
   },
   UNAVAILABLE: { status: 503, message: 'The server cannot accept this just now. Nothing was sent.' },
 } as const satisfies Readonly<Record<string, Entry>>;

@@ -134,10 +134,7 @@ const limits = define<{ after: number }>()((db, value) =>
 
 /** A request that is in progress since the future has died: its key may be used again. */
 const idempotencyKeys = define<{ after: number }>()((db, value) =>
-  db
-    .deleteFrom('idempotency_keys')
-    .where('status', '=', sql.lit(0))
-    .where('created_at', '>', value('after')),
+  db.deleteFrom('idempotency_keys').where('status', '=', sql.lit(0)).where('created_at', '>', value('after')),
 );
 
 /** Pulls back what lies further ahead than its schedule could have put it. Rejects where the store cannot. */

@@ -1,5 +1,5 @@
 /** Opens the database that `database.url` names: migrated to today's schema, locked where one daemon alone may have it. */
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
@@ -27,8 +27,10 @@ export async function createStore(url: string): Promise<Store> {
     const what = `the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`;
     if (isPassing(error)) throw new PassingError(what, { cause: error });
     const file = databaseFile(url);
-    const isOurs = file !== undefined && isForbidden(error);
-    throw new UserError(isOurs ? `${what} (${whoMustWrite(file)})` : what, { cause: error });
+    if (file !== undefined && isForbidden(error)) {
+      throw new UserError(`${what} (${whoMustWrite(file)})`, { cause: error });
+    }
+    throw new UserError(isDamaged(error) ? `${what}. ${AFTER_DAMAGE}` : what, { cause: error });
   }
 }
 
@@ -71,6 +73,15 @@ function isPassing(error: unknown): boolean {
   });
 }
 
+/** Whether the file is no database any more, or not a whole one. */
+export function isDamaged(error: unknown): boolean {
+  return causesOf(error).some((cause) => /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(cause) ?? ''));
+}
+
+/** What an operator does then. */
+const AFTER_DAMAGE =
+  'The file is damaged: keep a copy of it and of its -wal, and restore the newest backup in its place (docs/operating.md, Backup and restore)';
+
 function isForbidden(error: unknown): boolean {
   const codes = ['EACCES', 'EPERM', 'EROFS', 'SQLITE_CANTOPEN', 'SQLITE_READONLY'];
   return causesOf(error).some((cause) => codes.some((code) => codeOf(cause)?.startsWith(code)));
@@ -89,15 +100,32 @@ async function createLocked(path: string): Promise<Store> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const lock = holdLock(path);
   try {
-    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+    refuseRemains(path);
+    const isNew = !existsSync(path);
+    if (isNew) closeSync(openSync(path, 'a', 0o600));
     chmodSync(path, 0o600);
-    await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite');
+    try {
+      await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite');
+    } catch (error) {
+      // Nothing of it was written: the next start begins anew, and does not find an empty file.
+      if (isNew && statSync(path).size === 0) rmSync(path);
+      throw error;
+    }
     const store = await createSqliteStore(path);
     return { ...store, close: () => store.close().finally(() => lock.close()) };
   } catch (error) {
     lock.close();
     throw error;
   }
+}
+
+/** Throws UserError where there was a database and is none: a new one would have new keys, and know of no mail. */
+function refuseRemains(path: string): void {
+  const next = `restore a backup in its place, or delete ${path}, ${path}-wal and ${path}-shm to begin with a new server`;
+  const size = statSync(path, { throwIfNoEntry: false })?.size;
+  if (size === 0) throw new UserError(`the file is empty: ${next}`);
+  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === undefined && log > 0) throw new UserError(`the file is gone and its ${path}-wal is there: ${next}`);
 }
 
 /** Opens the store in another thread of the daemon. */

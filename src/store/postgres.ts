@@ -132,10 +132,9 @@ async function wasCommitted(url: string, transaction: string, cause: unknown): P
 async function statusOf(url: string, transaction: string): Promise<string | null | undefined> {
   const client = await connectClient(url);
   try {
-    const { rows } = await client.query<{ status: string | null }>(
-      'SELECT pg_xact_status($1::text::xid8) AS status',
-      [transaction],
-    );
+    const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [
+      transaction,
+    ]);
     const status = rows[0]?.status;
     if (status === 'in progress') {
       await client.query(

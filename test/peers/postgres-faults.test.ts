@@ -123,7 +123,12 @@ test('a connection that listens is lost and made again, and both are told', asyn
   await until('it listens', () => told.includes('connected'));
   proxy.blackHole();
   await until('it listens again', () => told.length >= 3);
-  await until('the other can tell', () => other.notify('queue').then(() => true, () => false));
+  await until('the other can tell', () =>
+    other.notify('queue').then(
+      () => true,
+      () => false,
+    ),
+  );
   await until('it hears', () => told.includes('queue'));
   expect(told.slice(0, 3)).toEqual(['connected', 'lost', 'connected']);
 });
@@ -136,14 +141,17 @@ describe('at the start', () => {
     );
   }
 
-  test.for(['refuse', 'freeze', 'a name that DNS does not know'] as const)('a server that is away may come: %s', async (how) => {
-    const { proxy, url } = await startLine();
-    if (how === 'refuse') proxy.refuse(true);
-    if (how === 'freeze') proxy.freeze();
-    const address = new URL(url);
-    if (how.startsWith('a name')) address.hostname = 'database.invalid';
-    expect(await failure(address.href)).toBeInstanceOf(PassingError);
-  });
+  test.for(['refuse', 'freeze', 'a name that DNS does not know'] as const)(
+    'a server that is away may come: %s',
+    async (how) => {
+      const { proxy, url } = await startLine();
+      if (how === 'refuse') proxy.refuse(true);
+      if (how === 'freeze') proxy.freeze();
+      const address = new URL(url);
+      if (how.startsWith('a name')) address.hostname = 'database.invalid';
+      expect(await failure(address.href)).toBeInstanceOf(PassingError);
+    },
+  );
 
   test('what the operator must correct is no passing fault, and shows no password', async () => {
     const url = new URL(postgres.url);

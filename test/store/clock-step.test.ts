@@ -33,7 +33,9 @@ async function add(store: Store, more: { at?: number; sendAt?: number } = {}): P
 async function tryOnce(store: Store, at: number, due: number): Promise<void> {
   const claim = { destination: 'example.test', now: at, owner: 'me', until: at + MINUTE, limit: 10 };
   const [{ rows }] = await store.write([claimDeliveries({ ...claim, delays: JSON.stringify(TABLE), last_delay: 1 })]);
-  await store.write(rows.map(({ id, attempts }) => deferDelivery({ id, attempts, owner: 'me', reply: '451 later', due })));
+  await store.write(
+    rows.map(({ id, attempts }) => deferDelivery({ id, attempts, owner: 'me', reply: '451 later', due })),
+  );
 }
 
 function pullBack(store: Store): Promise<void> {
@@ -113,7 +115,11 @@ test('a webhook is told again after as long as it was to wait', async () => {
     claimDelivery({ id: 'whd_1', attempts: 0, now: BEFORE, next: BEFORE + 5 * MINUTE }),
   ]);
   await pullBack(store);
-  const rows = await store.read.selectFrom('webhook_deliveries').select(['id', 'next_attempt_at']).orderBy('id').execute();
+  const rows = await store.read
+    .selectFrom('webhook_deliveries')
+    .select(['id', 'next_attempt_at'])
+    .orderBy('id')
+    .execute();
   expect(rows).toEqual([
     { id: 'whd_1', next_attempt_at: NOW + 5 * MINUTE },
     { id: 'whd_2', next_attempt_at: NOW },
