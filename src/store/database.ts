@@ -158,7 +158,7 @@ class TransactionalAdapter extends SqliteAdapter {
 }
 
 /** Where the database is, without the password, wherever in the address that stands. */
-export function withoutPassword(url: string): string {
+function withoutPassword(url: string): string {
   if (databaseFile(url) !== undefined) return url;
   if (!URL.canParse(url)) return 'at database.url';
   const { protocol, username, host, pathname } = new URL(url);

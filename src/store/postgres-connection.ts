@@ -63,6 +63,7 @@ function openPool(url: string, size: number, patience: Patience): pg.Pool {
   const pool = new pg.Pool({
     ...settingsOf(url, patience),
     max: size,
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say
     onConnect: (client) => prepare(client, patience),
   });
   // The pool replaces an idle connection that breaks; whatever runs on one rejects by itself.

@@ -107,8 +107,15 @@ test('a webhook is told again after as long as it was to wait', async () => {
   const store = await openTestStore();
   await store.write([
     insertWebhook({
-      ...{ id: 'whk_1', tenant: 'tnt_operator', project: '', form: '', url: 'https://hooks.test/' },
-      ...{ events: '[]', description: '', secret: 'x', created_at: BEFORE },
+      id: 'whk_1',
+      tenant: 'tnt_operator',
+      project: '',
+      form: '',
+      url: 'https://hooks.test/',
+      events: '[]',
+      description: '',
+      secret: 'x',
+      created_at: BEFORE,
     }),
     insertDelivery({ id: 'whd_1', webhook: 'whk_1', event: 'evt_1', created_at: BEFORE }),
     insertDelivery({ id: 'whd_2', webhook: 'whk_1', event: 'evt_2', created_at: BEFORE }),
