@@ -121,9 +121,7 @@ test('a connection that listens is lost and made again, and both are told', asyn
   await until('it listens', () => told.includes('connected'));
   proxy.blackHole();
   await until('it listens again', () => told.length >= 3);
-  await until('the other can tell', () =>
-    works(other.notify('queue')),
-  );
+  await until('the other can tell', () => works(other.notify('queue')));
   await until('it hears', () => told.includes('queue'));
   expect(told.slice(0, 3)).toEqual(['connected', 'lost', 'connected']);
 });
