@@ -39,17 +39,21 @@ import { createJudge } from './forms/judge.ts';
 import { openBackups } from './store/backup.ts';
 import { watchFreeSpace } from './store/free-space.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
-import { startJobs } from './jobs.ts';
+import { startJobs, watchClock } from './jobs.ts';
 import { systemClock, type Clock } from './lib/clock.ts';
 import { errorFields } from './lib/errors.ts';
 import { inheritedSockets } from './lib/inherited.ts';
 import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
+import { isClockBehind, pullBackDueTimes } from './store/clock-step.ts';
 import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
 import { createProcessPool } from './process-pool.ts';
+import { LEASE } from './queue/claimer.ts';
+import { longestWaits } from './queue/retry.ts';
 import { systemMail } from './queue/system-mail.ts';
 import { retentionJobs } from './retention.ts';
+import { BOUNCE_LEASE } from './smtp/bounce-reading.ts';
 import { createSmtpTallies } from './smtp/tallies.ts';
 import { saveOperator } from './store/revisions.ts';
 import type { Store, Topic } from './store/store.ts';
@@ -276,8 +280,24 @@ async function compose(
   ending.push(startWatching({ file, clock, config }));
   ending.push(
     startJobs({
+      clock,
       log,
       jobs: {
+        clock: watchClock({
+          clock,
+          log,
+          isBehind: () => isClockBehind(store, clock.now()),
+          async onStepBack() {
+            const { retry } = snapshot().server.delivery;
+            await pullBackDueTimes(store, {
+              now: clock.now(),
+              deliveries: longestWaits(retry),
+              lease: LEASE,
+              bounce: BOUNCE_LEASE,
+            });
+            delivery.wake();
+          },
+        }),
         domains: domains.checkDue,
         host_keys: hostKeys.checkDue,
         ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),

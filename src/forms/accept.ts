@@ -1,7 +1,7 @@
 /**
  * Accepting: everything that must survive is one durable unit, the submission, its files, the mail that it causes, and the
- * answer under an idempotency key. Before `accept` resolves it is on the disk; where it rejects nothing happened. A
- * submission that was judged spam is kept the same way and mails nobody.
+ * answer under an idempotency key. Before `accept` resolves it is on the disk; where it rejects nothing happened, unless
+ * the error says that this is not known. A submission that was judged spam is kept the same way and mails nobody.
  */
 import type { Limits } from '../access/limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
@@ -14,7 +14,7 @@ import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
 import { recordEvent } from '../store/events.ts';
 import { stillUnconfirmed } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
 import { acknowledgeableAddress, acknowledgedName } from './acknowledgeable.ts';
 import type { Control, Field } from './fields.ts';
@@ -93,13 +93,13 @@ interface Entry {
 
 async function commit(store: Store, entry: Entry, visitor: string | undefined): Promise<void> {
   try {
-    await store.write(unitOf(entry, visitor));
+    await writeNamed(store, entry.accepted.id, unitOf(entry, visitor));
   } catch (error) {
     const { form } = entry.submission;
     if (!(error instanceof UnmetError) || (visitor === undefined && form.confirmed)) throw error;
     // The address had its acknowledgment today: the submission counts all the same. Or the form's recipient has agreed just now.
     const submission = form.confirmed ? entry.submission : { ...entry.submission, form: { ...form, confirmed: true } };
-    await store.write(unitOf({ ...entry, submission }, undefined));
+    await writeNamed(store, entry.accepted.id, unitOf({ ...entry, submission }, undefined));
   }
 }
 

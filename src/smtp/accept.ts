@@ -9,7 +9,7 @@ import { enqueue } from '../queue/enqueue.ts';
 import { noteDue } from '../store/destinations.ts';
 import { insertInbound } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
-import { StoreError, type Store } from '../store/store.ts';
+import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import type { ForwardSource } from './forward-shapes.ts';
 import type { Refusal } from './header-check.ts';
 import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.ts';
@@ -109,9 +109,10 @@ export function createAccept(parts: AcceptParts): Accept {
     return reply;
   }
 
-  async function refuse(mail: Incoming, pieces: Pieces, { reply, reason }: Refusal): Promise<string> {
+  async function refuse(mail: Incoming, pieces: Pieces, refusal: Refusal): Promise<string> {
+    const { reply, reason } = refusal;
     record(mail.recipients.map((recipient) => ({ ...whose(mail, recipient), reply, reason })));
-    await drop(pieces);
+    if (isDroppable(refusal)) await drop(pieces);
     return reply;
   }
 
@@ -139,8 +140,20 @@ export function createAccept(parts: AcceptParts): Accept {
   };
 }
 
+/** The mail may be in the queue all the same: what is stored of it stays. */
+const OUTCOME_UNKNOWN: Refusal = {
+  reply: '451 4.3.0 the database did not confirm the mail: send it again',
+  reason: 'outcome_unknown',
+};
+
+/** Whether what has come of the mail can be dropped: it is surely not accepted. */
+export function isDroppable(refusal: Refusal): boolean {
+  return refusal !== OUTCOME_UNKNOWN;
+}
+
 /** What a client hears of a store that cannot write: it keeps the mail. */
 export function storeRefusal(error: unknown): Refusal {
+  if (error instanceof UnknownOutcomeError) return OUTCOME_UNKNOWN;
   const isFull = error instanceof StoreError && /^(?:SQLITE_FULL|53100|ENOSPC)/.test(codeOf(error) ?? '');
   return isFull
     ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }

@@ -32,7 +32,7 @@ export interface ReadingParts {
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 /** When reading is begun again that never ended. */
-const LEASE = 5 * MINUTE;
+export const BOUNCE_LEASE = 5 * MINUTE;
 const MOST_TRIES = 3;
 const MOST_AT_ONCE = 1000;
 
@@ -119,7 +119,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
 
   async function next(): Promise<boolean> {
     const now = clock.now();
-    const row = await claimBounce(store, { now, until: now + LEASE });
+    const row = await claimBounce(store, { now, until: now + BOUNCE_LEASE });
     if (row === undefined) return false;
     if (row.tries > MOST_TRIES) {
       await forget(row, 'unreadable');

@@ -100,7 +100,8 @@ export class Session extends SMTPConnection {
     if (socket.readyState === 'writeOnly') this.#sendLate(code, data);
     else super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
     if (isLast) socket.uncork();
-    if (code < 400 || code === 421 || this._closing) return;
+    // 4.3.X is the state of this server (RFC 3463 §3.4): a full disk is no error of the client's.
+    if (code < 400 || code === 421 || text.startsWith('4.3.') || this._closing) return;
     if (!this.#isOwn && !this.#parts.limits.err(this.remoteAddress)) this.send(421, '4.7.0 Too many errors');
   }
 

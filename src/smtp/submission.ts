@@ -19,7 +19,7 @@ import type { FreeSpace } from '../store/free-space.ts';
 import { insertInbound, insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import { storeRefusal } from './accept.ts';
+import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
 import type { Incoming } from './interfaces.ts';
 import type { Pieces } from './pieces.ts';
@@ -192,7 +192,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const whole = { ip, helo, sender, tenant, ...refusal };
     recorder(tenant)(mail.recipients.map(({ original: recipient, domain }) => ({ ...whole, recipient, domain })));
     if (known !== undefined) parts.used(known, refusal.reply.startsWith('4') ? 429 : 400);
-    const unit = pieces.dropped();
+    const unit = isDroppable(refusal) ? pieces.dropped() : [];
     if (unit.length > 0) {
       // What cannot be dropped now is swept later.
       await store.write(unit).catch((error: unknown) => log.warn('submission.not_dropped', errorFields(error)));

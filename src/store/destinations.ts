@@ -80,6 +80,14 @@ export const recomputeDue = define<{ name: string }>()((db, value) =>
     .where('name', '=', value('name')),
 );
 
+/** The same for all destinations that are not due yet. */
+export const recomputeAllDue = define<{ now: number }>()((db, value) =>
+  db
+    .updateTable('destinations')
+    .set({ next_due_at: earliest(db) })
+    .where('next_due_at', '>', value('now')),
+);
+
 /** The statement that pauses the whole destination until `paused_until`, whatever waits for it. */
 export const pauseDestination = define<
   Pick<DestinationRow, 'name' | 'failures' | 'pauses' | 'last_error' | 'line'> & { paused_until: number }

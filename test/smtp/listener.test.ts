@@ -227,6 +227,20 @@ describe('limits', () => {
     expect(await three.reply()).toMatch(/^421 4\.7\.0 too many errors/);
   });
 
+  test('none that are our own: while the disk is full the client may come again and again, and is served once there is room', async () => {
+    let isFull = true;
+    const door = await startSmtpDoor({
+      limits: { smtp: { errors: 3 } },
+      parts: { freeSpace: { below: () => isFull } },
+    });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    for (let i = 0; i < 10; i++) expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^452 4\.3\.1/);
+    isFull = false;
+    expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^250/);
+    expect(await client.say('RCPT TO:<info@example.test>')).toMatch(/^250/);
+  });
+
   test('recipients of one message; the rest may come in another', async () => {
     const door = await startSmtpDoor({
       forwarding: { '*@example.test': 'ana@inbox.test' },

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import nodemailer from 'nodemailer';
 import { describe, expect, test } from 'vitest';
 import { insertRawChunk } from '../../src/store/inbound.ts';
-import { StoreError, type Store } from '../../src/store/store.ts';
+import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { sweepInbound } from '../../src/smtp/sweep.ts';
 import { testClock } from '../harness/clock.ts';
 import { SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
@@ -267,6 +267,26 @@ describe('a store that cannot write', () => {
     client.write(`${HEAD}x\r\n.\r\n`);
     expect(await client.reply()).toMatch(expected);
     expect(await door.taken()).toEqual([]);
+  });
+
+  test('and does not say whether it has: what came of the mail stays, because it may be taken', async () => {
+    const store = await openTestStore();
+    const unsure: Store = {
+      ...store,
+      async write(unit) {
+        const results = await store.write(unit);
+        const taken = await store.read.selectFrom('inbound').select('id').execute();
+        if (taken.length > 0) throw new UnknownOutcomeError('the connection was cut');
+        return results;
+      },
+    };
+    const door = await startSmtpDoor({ store: unsure });
+    const client = await begin(door.port);
+    const body = `${'x'.repeat(998)}\r\n`.repeat(400);
+    client.write(`${HEAD}${body}.\r\n`);
+    expect(await client.reply()).toMatch(/^451 4\.3\.0/);
+    const [taken] = await door.taken();
+    expect(taken?.raw).toContain(body);
   });
 
   test('in the middle of a large one', async () => {

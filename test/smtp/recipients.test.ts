@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { decideRecipient, type Decision, type Directory } from '../../src/smtp/recipients.ts';
+import { insertDomain } from '../../src/store/domains.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
 import { HOSTNAME, RETURN_SECRET, doorSnapshot, returnPathOf, startSmtpDoor } from '../harness/smtp-door.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
@@ -237,4 +238,20 @@ test('refusals of somebody’s address are events of theirs', async () => {
       expect.objectContaining({ from: 'x@sender.test', to: 'nobody@example.test', reason: 'unknown_recipient' }),
     ],
   ]);
+});
+
+test.for([
+  ['verified', /^451 4\.3\.5/],
+  ['degraded', /^451 4\.3\.5/],
+  ['pending', /^550 5\.7\.1/],
+  ['failed', /^550 5\.7\.1/],
+] as const)('a domain that the database knows as %s and the configuration here lacks', async ([state, reply]) => {
+  const door = await startSmtpDoor();
+  const row = { name: 'elsewhere.test', tenant: 'ten_operator', project: 'prj_1', token: 't' };
+  await door.store.write([insertDomain({ ...row, status: state, next_check_at: 1, created_at: 1 })]);
+  const client = await door.client();
+  await client.say('EHLO client.test');
+  await client.say('MAIL FROM:<x@sender.test>');
+  expect(await client.say('RCPT TO:<info@elsewhere.test>')).toMatch(reply);
+  expect(await client.say('RCPT TO:<info@stranger.test>')).toMatch(/^550 5\.7\.1/);
 });
