@@ -213,7 +213,7 @@ describe('whom it refuses, and why', () => {
       'two authors',
       {},
       { from: ['a@shop.test', 'b@other.test'], envelope: { from: 'a@shop.test', to: 'ana@inbox.test' } },
-      '550 5.6.0 the field From is not one address',
+      '550 5.6.0 the From header must be one address',
       'invalid_header',
     ],
     [
@@ -230,7 +230,7 @@ describe('whom it refuses, and why', () => {
       'no From at all',
       {},
       { raw: 'Subject: x\r\n\r\nx', envelope: { from: 'a@shop.test', to: 'ana@inbox.test' } },
-      '550 5.6.0 the header has no field From',
+      '550 5.6.0 the message must have a From header',
       'invalid_header',
     ],
     ['the null sender', {}, { envelope: { from: '', to: 'ana@inbox.test' } }, '550 5.7.1', 'sender_not_allowed'],
