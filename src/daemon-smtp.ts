@@ -130,7 +130,7 @@ export async function openDirectory(
 }
 
 function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
-  const { snapshot, store, clock, resolver } = parts;
+  const { snapshot, clock, resolver } = parts;
 
   function hostname(): string {
     return snapshot().server.server.hostname;
@@ -146,7 +146,7 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
 
   return createSmtpDoor({
     ...parts,
-    ...createBounces({ store, directory, ttl }),
+    ...createBounces({ ...parts, directory, ttl }),
     directory,
     takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
     judge: judgeWith({ config: () => snapshot().server, clock, resolver }),

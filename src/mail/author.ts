@@ -50,7 +50,13 @@ function normalized(address: string): string {
 function isReadAsFrom({ text }: Field): boolean {
   const start = decodeWords(text.slice(0, 60)).normalize('NFKC');
   const colon = start.indexOf(':');
-  return colon > 0 && start.slice(0, colon).replaceAll(/[\p{C}\p{Z}]/gu, '').toLowerCase() === 'from';
+  return (
+    colon > 0 &&
+    start
+      .slice(0, colon)
+      .replaceAll(/[\p{C}\p{Z}]/gu, '')
+      .toLowerCase() === 'from'
+  );
 }
 
 type Token = { readonly kind: 'text' | 'quoted' | 'angle' | 'comment'; readonly text: string };
@@ -159,7 +165,9 @@ function nameIn(tokens: readonly Token[]): string | undefined {
     .map(({ kind, text }) => (kind === 'quoted' ? unquoted(text) : text));
   const comment = tokens.find(({ kind }) => kind === 'comment');
   const text = angle === -1 ? unquoted(comment?.text ?? '') : phrase.join('');
-  const name = decodeWords(text).replaceAll(/[ \t]+/g, ' ').trim();
+  const name = decodeWords(text)
+    .replaceAll(/[ \t]+/g, ' ')
+    .trim();
   return name === '' ? undefined : name;
 }
 

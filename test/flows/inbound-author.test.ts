@@ -59,6 +59,8 @@ test('what big and small mailers write gets in where it is honest, and not where
 
 test('where DMARC is only recorded, two authors are refused all the same', async () => {
   const { send } = await start({ dmarc: 'record' });
-  expect(await send('From: <a@evil.test> <ceo@victim.test>\r\n', 'a@evil.test')).toMatch(/^550 5\.7\.1 the From header/);
+  expect(await send('From: <a@evil.test> <ceo@victim.test>\r\n', 'a@evil.test')).toMatch(
+    /^550 5\.7\.1 the From header/,
+  );
   expect(await send('From: ceo@victim.test\r\n', 'a@evil.test')).toMatch(/^250/);
 });

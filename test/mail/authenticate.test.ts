@@ -4,7 +4,14 @@ import { sealMessage } from 'mailauth/lib/arc/index.js';
 import { authenticate, type Circumstances } from '../../src/mail/authenticate.ts';
 import { signDkim } from '../../src/mail/dkim.ts';
 import { fieldsOf } from '../../src/mail/header-block.ts';
-import { authorRefusal, dmarcRefusal, needsFromRewrite, readVerdicts, writeVerdicts, type Verdicts } from '../../src/mail/verdicts.ts';
+import {
+  authorRefusal,
+  dmarcRefusal,
+  needsFromRewrite,
+  readVerdicts,
+  writeVerdicts,
+  type Verdicts,
+} from '../../src/mail/verdicts.ts';
 import { testClock } from '../harness/clock.ts';
 import { message, testKey, type TestKey } from './dkim-corpus.ts';
 import { stubDns } from './stub-dns.ts';

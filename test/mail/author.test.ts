@@ -65,6 +65,12 @@ test('an address of bytes that are no UTF-8 is none; a name of them is one', () 
 });
 
 test('reading takes linear time', () => {
-  const forms = ['('.repeat(16_000), '"'.repeat(16_000), '<a@b.c>,'.repeat(2000), 'a@b.c,'.repeat(2600), '[('.repeat(8000)];
+  const forms = [
+    '('.repeat(16_000),
+    '"'.repeat(16_000),
+    '<a@b.c>,'.repeat(2000),
+    'a@b.c,'.repeat(2600),
+    '[('.repeat(8000),
+  ];
   expect(cpuSeconds(() => forms.forEach((form) => readAuthor(fieldsOf(`From: ${form}\r\n`))))).toBeLessThan(0.5);
 });

@@ -9,7 +9,7 @@ import { findMessage } from '../../src/store/messages.ts';
 import { testClock } from '../harness/clock.ts';
 import { mailDomain } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
-import { HOSTNAME, MAIL, openForwardWorld, sourcesOf, take, TRACE, type Taken } from './forward-world.ts';
+import { HOSTNAME, MAIL, openForwardWorld, sourcesOf, take, TRACE, VERDICTS, type Taken } from './forward-world.ts';
 
 const HOUR = 3_600_000;
 const LARGE = Buffer.concat([Buffer.from(MAIL), Buffer.alloc(3 << 20, 'größer und größer\r\n')]);
@@ -57,6 +57,12 @@ describe('a forward', () => {
     const { sender, keys } = await prepare();
     expect(sender).toMatch(/^SRS0=[a-z2-7]{8}=[a-z2-7]{2}=author\.test=ana@mail\.example\.net$/);
     expect(openSrs(sender, keys)).toBe('ana@author.test');
+  });
+
+  test('has a return path that ends here where nothing vouched for its sender', async () => {
+    const { sender } = await prepare({ verdicts: { ...VERDICTS, vouched: false } });
+    expect(sender).toMatch(/^b\+[0-9a-z]{42}@mail\.example\.net$/);
+    expect((await prepare({ sender: '', verdicts: { ...VERDICTS, vouched: false } })).sender).toBe('');
   });
 
   test('of a bounce stays one', async () => {
