@@ -79,7 +79,7 @@ describe('who a notification comes from and what it is about', () => {
   ])('%s', (_, config, entries, expected) => {
     const { from, replyTo, subject } = notification(
       formMailOf(config, [['name', 'Ana'], ...entries]),
-      ['a@example.org'],
+      { to: ['a@example.org'], smtpUtf8: false },
       [],
     );
     const shown = {
@@ -90,12 +90,19 @@ describe('who a notification comes from and what it is about', () => {
     expect(shown).toMatchObject(expected);
   });
 
+  test('an address beyond ASCII is where answers go for servers that take it', () => {
+    const way = { to: ['a@example.org'], smtpUtf8: true };
+    const mail = notification(formMailOf({}, [['email', 'jürgen@example.org']]), way, []);
+    expect(mail.replyTo).toEqual([{ address: 'jürgen@example.org' }]);
+  });
+
   test('a _replyto that no header can hold is shown: the visitor can be reached', () => {
     const entries: Entries = [
       ['name', 'Ana'],
       ['_replyto', 'ana@example.org'],
     ];
-    const text = (form: object) => notification(formMailOf({ form }, entries), ['a@example.org'], []).text;
+    const text = (form: object) =>
+      notification(formMailOf({ form }, entries), { to: ['a@example.org'], smtpUtf8: false }, []).text;
     expect(text({ replies: false })).toContain('ana@example.org');
     expect(text({})).not.toContain('ana@example.org');
   });
