@@ -2,7 +2,6 @@
  * Where the bytes of forwarded mail come from: header lines of ours, and then what came in, byte for byte. It is streamed
  * from the store, whatever its size; only our lines are made here, once.
  */
-import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { createGarbage } from '../lib/garbage.ts';
 import { returnPath } from '../mail/bounce.ts';
 import { forwardSender } from '../mail/srs.ts';
@@ -40,8 +39,7 @@ export function createForwardSource(parts: ForwardParts): Source {
       kind: 'streamed',
       sender: await senderOf(forward),
       size: prefix.length + inbound.size - from,
-      // The address that it was delivered to stands in a line of ours.
-      encoding: needsSmtpUtf8(forward.source.original) ? 'smtputf8' : inbound.encoding,
+      encoding: inbound.encoding,
       prefix,
       pieces: () => read(from),
     };

@@ -72,10 +72,18 @@ describe('a forward', () => {
   test('needs of the way what it needed when it came', async () => {
     expect(await prepare({ raw: LARGE, inbound: { encoding: '8bit' } })).toMatchObject({ encoding: '8bit' });
     expect(await prepare({ inbound: { encoding: 'smtputf8' } })).toMatchObject({ encoding: 'smtputf8' });
-    const beyond = await prepare({ original: 'größe@example.com' });
-    expect(beyond.encoding).toBe('smtputf8');
-    expect(Buffer.from(beyond.prefix).toString()).toContain('Delivered-To: größe@example.com\r\n');
+    const beyond = await prepare({ original: 'größe@example.com', sender: 'größe@author.test' });
+    expect(beyond.encoding).toBe('7bit');
+    expect(beyond.sender).toMatch(/^b\+/);
+    expect(beyond.lines).toContain('Delivered-To: gr\\x{F6}\\x{DF}e@example.com\r\n');
   });
+
+  test.each(['a..b@docomo.ne.jp', 'abc.@ezweb.ne.jp'])(
+    'of %s comes from an address that needs no quotes',
+    async (sender) => {
+      expect((await prepare({ sender })).sender).toMatch(/^b\+[0-9a-z]{42}@mail\.example\.net$/);
+    },
+  );
 
   test('whose pieces are not all there is not sent to its end', async () => {
     const store = await openTestStore();
