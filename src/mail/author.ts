@@ -197,7 +197,7 @@ function addressOf(bytes: string): string | undefined {
 function domainOf(text: string): string | undefined {
   const lower = text.toLowerCase();
   if (LITERAL.test(text) || /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(lower)) return lower;
-  // oxlint-disable-next-line no-control-regex -- of ASCII letters alone the line above accepts what is a domain
+  // Of ASCII alone the line above takes all that is a domain.
   if (/^[\0-\x7f]*$/.test(lower) || /[\0-,/:-@[-`{-\x7f]/.test(lower) || INVISIBLE.test(text)) return undefined;
   const ascii = domainToASCII(lower);
   return ascii !== '' && domainToUnicode(ascii) === lower ? ascii : undefined;

@@ -75,7 +75,7 @@ function withoutTarget(reply: string, target: string, original: string): string 
   );
   return reply
     .replaceAll(whole, () => original)
-    .replaceAll(alone, (_, a: string = '', b: string = '', c: string = '') => a + b + c + name);
+    .replaceAll(alone, (_, ...before: (string | undefined)[]) => before.slice(0, 3).join('') + name);
 }
 
 /** A pattern for one of these. */
