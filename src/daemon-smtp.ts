@@ -18,7 +18,7 @@ import { createMemory } from './mail/checks.ts';
 import { receivedLine } from './mail/received.ts';
 import { openReplyAddress } from './mail/relay.ts';
 import { openSrs } from './mail/srs.ts';
-import { dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
+import { authorRefusal, dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
 import type { DoorPlace } from './queue/route.ts';
 import { createBounceReading } from './smtp/bounce-reading.ts';
 import { createBounces } from './smtp/bounces.ts';
@@ -130,7 +130,7 @@ export async function openDirectory(
 }
 
 function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
-  const { snapshot, store, clock, resolver } = parts;
+  const { snapshot, clock, resolver } = parts;
 
   function hostname(): string {
     return snapshot().server.server.hostname;
@@ -146,7 +146,7 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
 
   return createSmtpDoor({
     ...parts,
-    ...createBounces({ store, directory, ttl }),
+    ...createBounces({ ...parts, directory, ttl }),
     directory,
     takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
     judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
@@ -168,7 +168,7 @@ function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
   return async (mail) => {
     const { ip, helo, sender, isOwn } = mail;
     const { server, inbound } = config();
-    const { verdicts, headers } = await authenticate(mail.pieces(), {
+    const { verdicts, headers, author } = await authenticate(mail.pieces(), {
       ip,
       helo,
       sender,
@@ -180,7 +180,10 @@ function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
       timeoutMs: JUDGING_MS,
       memory,
     });
-    const refusal = isOwn ? undefined : dmarcRefusal(verdicts, inbound.dmarc);
+    const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
+    const refusal = isOwn
+      ? undefined
+      : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
     return { headers, verdicts: writeVerdicts(verdicts), refusal };
   };
 }

@@ -12,7 +12,7 @@ import { addConfigCommands } from './commands/config.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addDomainsCommands } from './commands/domains.ts';
 import { addFormsCommands, addInstantCommands, addSubmissionsCommands } from './commands/forms.ts';
-import { addSuppressionsCommands, addWebhooksCommands } from './commands/mail.ts';
+import { addEventsCommands, addSuppressionsCommands, addWebhooksCommands } from './commands/mail.ts';
 import { addProjectsCommands, addPushCommands } from './commands/projects.ts';
 import { addInsightCommands } from './commands/insight.ts';
 import { addInboundCommands, addQueueCommands } from './commands/queue.ts';
@@ -63,6 +63,7 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
   addFormsCommands(program, cli);
   addSubmissionsCommands(program, cli);
   addSuppressionsCommands(program, cli);
+  addEventsCommands(program, cli);
   addWebhooksCommands(program, cli);
   addAnalyticsCommands(program, cli);
   program.commandsGroup('The server:');

@@ -20,9 +20,17 @@ export type Prepared =
       readonly size: number;
       /** Whether its headers need SMTPUTF8 (RFC 6531). */
       readonly smtpUtf8: boolean;
+      /** Then, the same mail for servers without it, where there is one. */
+      readonly plain?: Plain | undefined;
     }
   | Streamed
   | { readonly kind: 'unrenderable'; readonly reason: string };
+
+/** A mail in ASCII headers. */
+export interface Plain {
+  readonly content: readonly Uint8Array[];
+  readonly size: number;
+}
 
 /** A finished message of any size that is never in memory as a whole: what was made of it here, and what lies in the store. */
 export interface Streamed {
@@ -53,6 +61,8 @@ export interface Body {
   readonly sender: string;
   readonly size: number;
   readonly encoding: MessageRow['encoding'];
+  /** What a server without SMTPUTF8 gets instead; undefined where it gets nothing else. */
+  readonly plain?: Body | undefined;
   /** May be called again for another try. */
   pieces(): Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 }

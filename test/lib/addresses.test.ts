@@ -10,6 +10,9 @@ describe('an address', () => {
     ['山田@例え.テスト', '山田@xn--r8jz45g.xn--zckzah'],
     ['a@xn--bcher-kva.example', 'a@xn--bcher-kva.example'],
     ['a@sub.under_score.example', 'a@sub.under_score.example'],
+    ['a..b@docomo.ne.jp', 'a..b@docomo.ne.jp'],
+    ['abc.@ezweb.ne.jp', 'abc.@ezweb.ne.jp'],
+    ['a...b..@docomo.ne.jp', 'a...b..@docomo.ne.jp'],
   ])('%s', (text, address) => {
     expect(parseAddress(text)?.address).toBe(address);
   });
@@ -26,8 +29,7 @@ describe('an address', () => {
     'you@exa mple.com',
     'y ou@example.com',
     '.you@example.com',
-    'you.@example.com',
-    'yo..u@example.com',
+    '..@example.com',
     '"quoted"@example.com',
     '"v@evil x"@example.com',
     'you@[127.0.0.1]',

@@ -164,6 +164,39 @@ export const EXCHANGE = report({
   ],
 });
 
+export const SENDMAIL = report({
+  head: [
+    'From: Mail Delivery Subsystem <MAILER-DAEMON@mx.example.org>',
+    'To: <b+token@mail.postern.test>',
+    'Subject: Returned mail: see transcript for details',
+    'Auto-Submitted: auto-generated (failure)',
+  ],
+  words: [
+    'The original message was received at Thu, 1 Jan 2026 00:59:58 +0100',
+    'from mail.postern.test [192.0.2.1]',
+    '',
+    '   ----- The following addresses had permanent fatal errors -----',
+    '<ana@example.org>',
+    '    (reason: 550 5.1.1 <ana@example.org>... User unknown)',
+    '',
+    '   ----- Transcript of session follows -----',
+    '... while talking to store.example.org.:',
+    '>>> DATA',
+    '<<< 550 5.1.1 <ana@example.org>... User unknown',
+    '550 5.1.1 <ana@example.org>... User unknown',
+  ],
+  groups: [
+    ['Reporting-MTA: dns; mx.example.org', 'Received-From-MTA: DNS; mail.postern.test'],
+    [
+      'Final-Recipient: RFC822; ana@example.org',
+      'Action: failed',
+      'Status: 5.1.1',
+      'Remote-MTA: DNS; store.example.org',
+      'Diagnostic-Code: SMTP; 550 5.1.1 <ana@example.org>... User unknown',
+    ],
+  ],
+});
+
 export const GMAIL = report({
   head: [
     'From: Mail Delivery Subsystem <mailer-daemon@googlemail.example>',

@@ -212,7 +212,22 @@ describe('limits', () => {
     expect(await client.reply()).toMatch(/^421 4\.7\.0 Too many errors/);
   });
 
-  test('errors, over all connections of an address', async () => {
+  test('errors in one connection, where the address has brought mail: the next one is welcome', async () => {
+    const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
+    const first = await door.client();
+    expect(await first.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250/);
+    for (let i = 0; i < 3; i++) {
+      const client = await door.client();
+      await client.say('EHLO client.test');
+      await client.say('MAIL FROM:<x@sender.test>');
+      for (let i = 0; i < 3; i++) expect(await client.say('RCPT TO:<nobody@example.test>')).toMatch(/^550 5\.1\.1/);
+      expect(await client.reply()).toMatch(/^421 4\.7\.0 Too many errors/);
+    }
+    const last = await door.client();
+    expect(await last.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250/);
+  });
+
+  test('errors, over all connections of an address that has brought no mail', async () => {
     const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
     const one = await door.client();
     await one.say('EHLO client.test');
@@ -404,5 +419,44 @@ describe('a stop', () => {
     await closing;
     expect(await door.taken()).toHaveLength(1);
     await expect(SmtpClient.raw(door.port)).rejects.toThrow('ECONNREFUSED');
+  });
+});
+
+describe('parameters', () => {
+  test.each([
+    'REQUIRETLS',
+    'RET=HDRS',
+    'RET=FULL',
+    'ENVID=QQ314159',
+    'HOLDFOR=3600',
+    'HOLDUNTIL=2030-01-01T00:00:00Z',
+    'BY=120;R',
+    'MT-PRIORITY=3',
+    'AUTH=<>',
+    'XFOO',
+    'SIZE=10 RET=HDRS',
+  ])('MAIL with %s, which is not offered, is refused', async (parameters) => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    expect(await client.say(`MAIL FROM:<x@sender.test> ${parameters}`)).toMatch(
+      /^555 5\.5\.4 The parameter [A-Z-]+ is not/,
+    );
+    expect(await client.say('MAIL FROM:<x@sender.test> SIZE=10 BODY=8BITMIME SMTPUTF8')).toMatch(/^250/);
+  });
+
+  test.each([
+    'NOTIFY=NEVER',
+    'NOTIFY=SUCCESS,FAILURE',
+    'ORCPT=rfc822;info@example.test',
+    'RRVS=2014-04-03T23:01:00Z',
+    'XFOO',
+  ])('RCPT with %s, which is not offered, is refused', async (parameters) => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    expect(await client.say(`RCPT TO:<info@example.test> ${parameters}`)).toMatch(/^555 5\.5\.4/);
+    expect(await client.say('RCPT TO:<info@example.test>')).toMatch(/^250/);
   });
 });

@@ -88,7 +88,7 @@ describe('what is taken', () => {
     ['7bit', 'plain', ''],
     ['8bit', 'gr\u00fcn', ' BODY=8BITMIME'],
     ['8bit', 'gr\u00fcn', ''],
-    ['smtputf8', 'gr\u00fcn', ' SMTPUTF8'],
+    ['8bit', 'gr\u00fcn', ' SMTPUTF8'],
     ['7bit', 'plain', ' SMTPUTF8'],
   ])('%s for %j%s', async (encoding, text, parameter) => {
     const door = await startSmtpDoor();
@@ -98,6 +98,21 @@ describe('what is taken', () => {
     await client.say('RCPT TO:<info@example.test>');
     await client.say('DATA');
     client.write(Buffer.from(`${HEAD}${text}\r\n.\r\n`, 'utf8'));
+    expect(await client.reply()).toMatch(/^250/);
+    expect(await door.taken()).toMatchObject([{ encoding }]);
+  });
+
+  test.each([
+    ['smtputf8', ' SMTPUTF8'],
+    ['8bit', ''],
+  ])('%s for a header beyond ASCII%s', async (encoding, parameter) => {
+    const door = await startSmtpDoor();
+    const client = await SmtpClient.open(door.port);
+    await client.say('EHLO client.test');
+    await client.say(`MAIL FROM:<x@sender.test>${parameter}`);
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    client.write(Buffer.from('From: x@sender.test\r\nSubject: gr\u00fcn\r\n\r\nplain\r\n.\r\n', 'utf8'));
     expect(await client.reply()).toMatch(/^250/);
     expect(await door.taken()).toMatchObject([{ encoding }]);
   });
