@@ -34,7 +34,7 @@ export function unpacked(name: string): string {
   const place = mkdtempSync(join(UNPACKED, '.new-'));
   try {
     execFileSync('apt-get', ['download', '-q', name], { cwd: place, stdio: 'ignore' });
-    const [file = ''] = readdirSync(place).filter((each) => each.endsWith('.deb'));
+    const file = readdirSync(place).find((each) => each.endsWith('.deb')) ?? '';
     execFileSync('dpkg-deb', ['-x', file, 'root'], { cwd: place, stdio: 'ignore' });
     // Another test file may have been faster.
     if (!existsSync(folder)) renameSync(join(place, 'root'), folder);
