@@ -53,6 +53,7 @@ const PASSING = new Set([
   'ENETUNREACH',
   'ENETDOWN',
   'ENOSPC',
+  'EIO',
   'SQLITE_FULL',
   'SQLITE_BUSY',
 ]);
@@ -69,7 +70,7 @@ function isPassing(error: unknown): boolean {
   return causesOf(error).some((cause) => {
     const code = codeOf(cause);
     if (code === undefined) return cause instanceof PassingError || PASSING_WORDS.test(messageOf(cause));
-    return PASSING.has(code) || PASSING_STATE.test(code);
+    return PASSING.has(code) || PASSING_STATE.test(code) || code.startsWith('SQLITE_IOERR');
   });
 }
 
