@@ -5,6 +5,7 @@
 import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthenticator } from './access/authenticate.ts';
+import { createConsent, releaseInTime } from './access/consent.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
@@ -34,7 +35,6 @@ import { createEventCounts } from './events/counts.ts';
 import { forgetOldEvents } from './events/forget.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { adoptForms } from './forms/adopt.ts';
-import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
 import { openBackups } from './store/backup.ts';
@@ -48,7 +48,7 @@ import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
 import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
-import { systemMail } from './queue/system-mail.ts';
+import { systemMail, type SystemMail } from './queue/system-mail.ts';
 import { retentionJobs } from './retention.ts';
 import { createSmtpTallies } from './smtp/tallies.ts';
 import { saveOperator } from './store/revisions.ts';
@@ -124,17 +124,19 @@ async function compose(
   const sockets = inheritedSockets(env, process.pid);
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
+  const letter = (mail: SystemMail) => systemMail(mail, snapshot().server.server.hostname, clock.now());
   const domains = createDomains({
     store,
     resolver,
     clock,
     log,
     snapshot,
-    letter: (letter) => systemMail(letter, snapshot().server.server.hostname, clock.now()),
+    letter,
     fetchPolicy: createPolicyFetch({ resolver, userAgent: `Postern/${version()}` }),
     async onTransition() {
       wake();
-      await takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+      // Addresses at a domain that is verified now need not agree any more.
+      await Promise.all([consent.release(), takeOver()]).catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
     },
   });
   await domains.adopt();
@@ -143,6 +145,7 @@ async function compose(
   await adoptForms({ store, clock }, snapshot());
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
+  const consent = createConsent({ store, clock, log, limits, config: () => snapshot().server, letter, wake });
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
@@ -206,9 +209,10 @@ async function compose(
     files,
     idempotency,
     confirmations: {
-      signup: signupConfirmation({ store, clock }),
-      form: formConfirmation({ store, clock, config: () => snapshot().server, wake }),
+      signup: signupConfirmation({ store, clock, release: consent.release }),
+      recipient: consent.confirmation,
     },
+    consent,
     freeSpace,
     authenticator,
     accounts,
@@ -219,7 +223,7 @@ async function compose(
     clock,
     log,
     judge: createJudge((domain) => refusesMail(domain, resolver)),
-    accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake }),
+    accept: createAccept({ store, clock, limits, consent, config: () => snapshot().server, wake }),
     ...(await openTransactional({ store, clock })),
     version: version(),
     queueProblem: delivery.problem,
@@ -239,7 +243,7 @@ async function compose(
     await Promise.all(doors.map((door) => door.close(GRACE_MS)));
   });
   const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
-  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
+  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
   doors.push(inbound);
   delivery.openDoor(inbound.door);
   const account = { authenticator, takeAccount: accounts.take, used: usage.used };
@@ -282,6 +286,7 @@ async function compose(
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
+        consent: releaseInTime({ clock, consent }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...retentionJobs({ store, clock, snapshot }),
         ...inbound.jobs,

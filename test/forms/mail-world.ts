@@ -19,6 +19,7 @@ import { OPERATOR } from '../../src/store/revisions.ts';
 import type { MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
 import { compileTemplates } from '../../src/templates/engine.ts';
 import { testClock } from '../harness/clock.ts';
+import { testConsent } from '../harness/consent.ts';
 import { openTestStore } from '../harness/store.ts';
 import { DOMAIN, formOf, serverOf, type WorldConfig } from './world.ts';
 
@@ -62,7 +63,8 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const server = serverOf(config.server);
   const error = vi.fn<(event: string) => void>();
   const warn = vi.fn<(event: string) => void>();
-  const accept = createAccept({ store, clock, limits, config: () => server, wake: () => undefined });
+  const consent = testConsent({ store, clock, limits, config: () => server });
+  const accept = createAccept({ store, clock, limits, consent, config: () => server, wake: () => undefined });
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
     const { config } = projectOf(form);
     const templates = compileTemplates(config.templates, { timezone: config.settings.timezone });

@@ -205,7 +205,7 @@ test('a suspended tenant’s mail waits at its sender', async () => {
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
   const door = await startSmtpDoor({ directory: { snapshot: theirs } });
   const tenant = { id: 'ten_other', name: 'Other', email: 'o@inbox.test', plan: 'free', requests_per_hour: null };
-  await door.store.write([insertTenant({ ...tenant, suspended: 1, confirmed_at: 1, created_at: 1 })]);
+  await door.store.write([insertTenant({ ...tenant, suspended: 1, trusted: 1, confirmed_at: 1, created_at: 1 })]);
   const client = await door.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');

@@ -1,5 +1,6 @@
 /** Tenants as the operator sees and steers them. */
 import { z } from 'zod';
+import type { Consent } from '../../access/consent.ts';
 import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
 import { alterTenant, makeAccount } from '../../access/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -15,6 +16,7 @@ import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
 export interface AdminTenantsParts {
+  readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
 }
@@ -29,7 +31,7 @@ const cursor = z
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/tenants…` */
-export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[] {
+export function adminTenantsRoutes({ store, clock, consent }: AdminTenantsParts): Route[] {
   return [
     defineRoute({
       ...ADMIN,
@@ -52,7 +54,7 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
       method: 'POST',
       path: '/admin/tenants',
       summary: 'Makes a tenant and its first key, whose value is shown once.',
-      description: 'The key works at once.',
+      description: 'The key works at once, and the account is `trusted`.',
       body: z.strictObject({
         name: label.describe('Of the person or organisation.'),
         email: mailAddress.describe('Where its alerts go, and the mail of its forms without a recipient.'),
@@ -83,13 +85,17 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
       ...ADMIN,
       method: 'PATCH',
       path: '/admin/tenants/:id',
-      summary: 'Changes the plan of a tenant, its limit, or whether it is served.',
+      summary: 'Changes the plan of a tenant, its limit, whether it is served, or whether it is trusted.',
       description:
         'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail leaves. What is not named stays as it is.',
       body: z.strictObject({
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
         requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
         suspended: z.boolean().optional().describe('true: nothing is accepted from it or for it.'),
+        trusted: z
+          .boolean()
+          .optional()
+          .describe('true: its recipients need not agree to get its mail; what waited for that is sent.'),
       }),
       answer: tenantShape,
       async handle({ exchange, principal, params: { id }, body }) {
@@ -98,7 +104,11 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
         if (id === OPERATOR && body.suspended === true) {
           return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
         }
+        if (id === OPERATOR && body.trusted === false) {
+          return refuse('CONFLICT', { message: 'The operator’s own tenant is always trusted.' });
+        }
         const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
+        if (body.trusted === true) await consent.release(id);
         return row === undefined ? unknown(id) : json(shownTenant(row));
       },
     }),

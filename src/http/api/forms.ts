@@ -1,5 +1,6 @@
 /** Forms: those of the configuration, to be read, and those that are made here, which belong to no domain. */
 import { z } from 'zod';
+import type { Consent } from '../../access/consent.ts';
 import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Form } from '../../config/snapshot.ts';
@@ -21,6 +22,7 @@ import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 import { mayTouchForm } from './submission-shapes.ts';
 
 export interface FormsParts {
+  readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
 }
@@ -40,14 +42,15 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'refuse', tag: 'Forms' } as const;
 
 /** `/forms…` */
-export function formsRoutes({ store, clock }: FormsParts): Route[] {
+export function formsRoutes({ store, clock, consent }: FormsParts): Route[] {
   function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
     return { principal, snapshot: exchange.snapshot, store };
   }
 
   async function answer(form: Form, exchange: Exchange): Promise<Outcome> {
     const counters = await formCounters(store, [form.id]);
-    const shown = shownForm({ form, exchange, counter: counters.get(form.id) });
+    const statuses = await consent.statuses({ tenant: form.tenant, addresses: form.to });
+    const shown = shownForm({ form, exchange, counter: counters.get(form.id), statuses });
     return json({ ...shown, settings: settingsOf(form) });
   }
 
@@ -98,8 +101,10 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
           store,
           page.map(({ id }) => id),
         );
+        const addresses = [...new Set(page.flatMap(({ to: all }) => all))];
+        const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
         return json({
-          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(form.id) })),
+          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(form.id), statuses })),
           count: placed.length + (all ? await countForms(store, filter) : 0),
           next_cursor: forms.length > limit ? (page.at(-1)?.id ?? null) : null,
         });
@@ -111,7 +116,7 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
       path: '/forms',
       summary: 'Makes a form that is posted to at `/f/{id}`.',
       description:
-        'Its mail is from `forms@` the host name of the server, in the built-in template. Pages of any origin may post unless `allowed_origins` names some. Everything but `name` and `to` is as in a project file.',
+        'Its mail is from `forms@` the host name of the server, in the built-in template. Pages of any origin may post unless `allowed_origins` names some. Everything but `name` and `to` is as in a project file. Recipients that have to agree first are mailed a link.',
       body: wantedForm,
       answer: wholeForm,
       async handle({ principal, exchange, body }) {
@@ -126,11 +131,12 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
           kind: 'api',
           name: called,
           config: JSON.stringify(config),
-          confirmed_at: now,
           created_at: now,
         } as const;
         await store.write([insertForm(row), noteForm({ form: row.id, at: now })]);
-        return answer(formOfRow(row, exchange.snapshot.server), exchange);
+        const form = formOfRow(row, exchange.snapshot.server);
+        if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+        return answer(form, exchange);
       },
     }),
     defineRoute({
@@ -169,7 +175,9 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);
-        return answer(formOfRow(after, call.exchange.snapshot.server), call.exchange);
+        const form = formOfRow(after, call.exchange.snapshot.server);
+        if (call.principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+        return answer(form, call.exchange);
       },
     }),
     defineRoute({
