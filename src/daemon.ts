@@ -136,7 +136,9 @@ async function compose(
     async onTransition() {
       wake();
       // Addresses at a domain that is verified now need not agree any more.
-      await Promise.all([consent.release(), takeOver()]).catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+      await Promise.all([consent.release(), takeOver()]).catch((error: unknown) =>
+        log.error('config.refresh_failed', errorFields(error)),
+      );
     },
   });
   await domains.adopt();

@@ -176,7 +176,13 @@ Nothing is sent to you before you do. If you do not know the account, ignore thi
 const RELEASE_EVERY_MS = 60_000;
 
 /** A job to run every few seconds: sends what was answered when nobody could release it. */
-export function releaseInTime({ clock, consent }: { clock: Clock; consent: Pick<Consent, 'release'> }): () => Promise<void> {
+export function releaseInTime({
+  clock,
+  consent,
+}: {
+  clock: Clock;
+  consent: Pick<Consent, 'release'>;
+}): () => Promise<void> {
   const step = () => consent.release().then(() => undefined);
   return inRounds({ clock, every: RELEASE_EVERY_MS, steps: 1, start: 'all', step });
 }

@@ -116,7 +116,9 @@ export function signupConfirmation(parts: RefusalParts): ConfirmKind {
       done: other
         ? {
             heading: 'You have an account already',
-            text: [`${tenant.email} belongs to another account on this server, and a mailbox has one. This one ends by itself.`],
+            text: [
+              `${tenant.email} belongs to another account on this server, and a mailbox has one. This one ends by itself.`,
+            ],
           }
         : { heading: 'Your account is confirmed', text: ['The API key that you were shown works now.'] },
       isDone: other || tenant.confirmed_at !== null,

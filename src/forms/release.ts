@@ -12,12 +12,7 @@ import { recomputeDue } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
-import {
-  countSubmission,
-  keepSubmission,
-  markSubmission,
-  uncountSubmission,
-} from '../store/submissions.ts';
+import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
 import { notification } from './accept.ts';
 import { findFormOf } from './find.ts';

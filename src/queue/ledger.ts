@@ -76,7 +76,10 @@ export class Ledger {
   parked(batch: Batch): Promise<void> {
     return this.#persist(batch, async (now) => {
       const tried = await this.#tried(batch, now);
-      return { endings: tried.map((each) => parked(each, { reply: UNCONFIRMED, expires_at: keptUntil(each) })), more: [] };
+      return {
+        endings: tried.map((each) => parked(each, { reply: UNCONFIRMED, expires_at: keptUntil(each) })),
+        more: [],
+      };
     });
   }
 

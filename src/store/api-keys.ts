@@ -82,7 +82,10 @@ export async function findKeyByHash(
     tenant_created_at: created_at,
     ...key
   } = row;
-  return { key, tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, trusted, confirmed_at, created_at } };
+  return {
+    key,
+    tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, trusted, confirmed_at, created_at },
+  };
 }
 
 /** The tenant's key with this id, or undefined. */

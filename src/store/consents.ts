@@ -19,11 +19,7 @@ export type RecipientStatus = 'confirmed' | 'pending' | 'refused';
 export type RecipientStatuses = ReadonlyMap<string, RecipientStatus>;
 
 const untrusted = define<{ tenant: string }>()((db, value) =>
-  db
-    .selectFrom('tenants')
-    .select('id')
-    .where('id', '=', value('tenant'))
-    .where('trusted', '=', sql.lit(0)),
+  db.selectFrom('tenants').select('id').where('id', '=', value('tenant')).where('trusted', '=', sql.lit(0)),
 );
 const servedDomains = define<{ tenant: string; names: string }>()((db, value, dialect) =>
   db
@@ -142,7 +138,15 @@ const confirm = define<{ tenant: string; address: string; at: number }>()((db, v
 );
 
 /** The unit's first statement where an address is mailed a link: unmet where it was mailed one after `since`. */
-export function noteAsked({ address, ...row }: { tenant: string; address: string; at: number; since: number }): Statement {
+export function noteAsked({
+  address,
+  ...row
+}: {
+  tenant: string;
+  address: string;
+  at: number;
+  since: number;
+}): Statement {
   return ask({ ...row, address: address.toLowerCase() }, 1);
 }
 
@@ -206,12 +210,7 @@ const parkedRecipients = define<{ tenant: string }>()((db, value) =>
     .where('tenant', '=', value('tenant')),
 );
 const allParked = define<object>()((db) =>
-  db
-    .selectFrom('deliveries')
-    .select(['tenant', 'recipient', 'destination'])
-    .distinct()
-    .where(waiting)
-    .where(parked),
+  db.selectFrom('deliveries').select(['tenant', 'recipient', 'destination']).distinct().where(waiting).where(parked),
 );
 const unpark = define<{ tenant: string; recipient: string; due: number; expires_at: number }>()((db, value) =>
   db
@@ -242,7 +241,8 @@ export async function releaseParked(store: Store, { tenant, now, ttl }: Release)
   for (const [owner, own] of Map.groupBy(rows, (row) => row.tenant)) {
     const statuses = await recipientStatuses(store, owner, [...new Set(own.map(({ recipient }) => recipient))]);
     const answered = own.filter(({ recipient }) => statuses.get(recipient) !== 'pending');
-    for (const { recipient } of answered) unit.push(unpark({ tenant: owner, recipient, due: now, expires_at: now + ttl }));
+    for (const { recipient } of answered)
+      unit.push(unpark({ tenant: owner, recipient, due: now, expires_at: now + ttl }));
     for (const { destination } of answered) due.add(destination);
   }
   if (unit.length === 0) return false;

@@ -150,7 +150,8 @@ const notified = define<{ ids: string }>()((db, value, dialect) =>
     .select(['messages.submission', 'deliveries.message', 'deliveries.recipient', 'deliveries.state'])
     .where('messages.submission', 'in', listed(value('ids'), dialect))
     .where('messages.kind', '=', 'notification')
-    .orderBy('deliveries.id'),
+    .orderBy('messages.id')
+    .orderBy('deliveries.recipient'),
 );
 
 export interface SubmissionParts {

@@ -4,7 +4,9 @@ import { silentLog } from '../../src/lib/log.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
 
 /** It wakes nobody unless told. */
-export function testConsent(parts: Pick<ConsentParts, 'store' | 'clock' | 'limits' | 'config'> & Partial<ConsentParts>): Consent {
+export function testConsent(
+  parts: Pick<ConsentParts, 'store' | 'clock' | 'limits' | 'config'> & Partial<ConsentParts>,
+): Consent {
   const { config, clock } = parts;
   return createConsent({
     log: silentLog,

@@ -6,14 +6,7 @@ import {
   insertCollection,
 } from '../../src/store/collections.ts';
 import { forgetForms, formCounters, noteForm, noteForms } from '../../src/store/form-counters.ts';
-import {
-  countForms,
-  deleteForm,
-  findForm,
-  insertForm,
-  listForms,
-  updateForm,
-} from '../../src/store/forms.ts';
+import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../src/store/forms.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { countSubmission } from '../../src/store/submissions.ts';
 import type { FormRow } from '../../src/store/tables-accounts.ts';
@@ -42,10 +35,7 @@ test('forms are found by id and listed by tenant and kind, newest first', async 
     ['frm_1'],
     3,
   ]);
-  await store.write([
-    updateForm({ ...form('frm_1'), name: 'New', config: '{"a":1}' }),
-    deleteForm({ id: 'frm_2' }),
-  ]);
+  await store.write([updateForm({ ...form('frm_1'), name: 'New', config: '{"a":1}' }), deleteForm({ id: 'frm_2' })]);
   expect(await findForm(store, 'frm_1')).toMatchObject({ name: 'New', config: '{"a":1}' });
   expect(await ids()).toEqual(['frm_3', 'frm_1']);
 });

@@ -21,7 +21,9 @@ export interface RecipientsParts {
 const time = z.iso.datetime().nullable();
 const recipient = z.object({
   address: z.string(),
-  status: recipientStatus.describe('pending: mail for it waits until it agrees; refused: it wants no mail from this server.'),
+  status: recipientStatus.describe(
+    'pending: mail for it waits until it agrees; refused: it wants no mail from this server.',
+  ),
   asked_at: time.describe('When it was last mailed a link; null: never.'),
   confirmed_at: time.describe('When it agreed; null: it has not, or need not.'),
 });
@@ -79,7 +81,10 @@ export function recipientsRoutes({ store, consent }: RecipientsParts): Route[] {
   ];
 }
 
-function shown({ address, asked_at, confirmed_at }: ConsentRow, statuses: RecipientStatuses): z.input<typeof recipient> {
+function shown(
+  { address, asked_at, confirmed_at }: ConsentRow,
+  statuses: RecipientStatuses,
+): z.input<typeof recipient> {
   return {
     address,
     status: statuses.get(address) ?? 'pending',

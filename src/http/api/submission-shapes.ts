@@ -38,7 +38,9 @@ export const submissionShape = z.object({
   created_at: z.iso.datetime(),
   messages: z.array(z.string()).describe('Ids of the messages that tell of it.'),
   deliveries: z
-    .array(z.object({ message: z.string(), recipient: z.string(), state: z.string(), recipient_status: recipientStatus }))
+    .array(
+      z.object({ message: z.string(), recipient: z.string(), state: z.string(), recipient_status: recipientStatus }),
+    )
     .describe('Its notifications by recipient; while a `recipient_status` is pending, its mail waits.'),
 });
 
@@ -67,7 +69,11 @@ export async function shownSubmissions(store: Store, rows: readonly SubmissionRo
   return rows.map((row) => shown(row, parts(row.id), statuses.get(row.tenant)));
 }
 
-function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionParts, statuses?: RecipientStatuses): object {
+function shown(
+  row: SubmissionRow,
+  { files, messages, deliveries }: SubmissionParts,
+  statuses?: RecipientStatuses,
+): object {
   const { id, form, domain, ip, user_agent, referer, status, spam_score, spam_reasons, created_at } = row;
   return {
     id,

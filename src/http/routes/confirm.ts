@@ -33,5 +33,7 @@ export function createConfirm(parts: ConfirmParts): (exchange: Exchange, token: 
 
 function stateOf(found: Confirmable): Page {
   if (found.isRefused) return confirmedPage(found.refused);
-  return found.isDone ? confirmedPage(found.done, { refusable: true }) : confirmPage(found.question, { refusable: true });
+  return found.isDone
+    ? confirmedPage(found.done, { refusable: true })
+    : confirmPage(found.question, { refusable: true });
 }

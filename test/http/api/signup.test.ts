@@ -63,6 +63,7 @@ describe('where sign-up is closed', () => {
           plan: 'free',
           requests_per_hour: null,
           suspended: false,
+          trusted: true,
           confirmed_at: '2026-01-01T00:00:00.000Z',
           created_at: '2026-01-01T00:00:00.000Z',
         },

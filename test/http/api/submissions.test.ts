@@ -114,6 +114,14 @@ describe('GET /submissions/{id}', () => {
       spam: { score: 0, reasons: [] },
       created_at: '2026-01-01T00:00:01.000Z',
       messages: [expect.stringMatching(/^msg_/)],
+      deliveries: [
+        {
+          message: expect.stringMatching(/^msg_/),
+          recipient: 'owner@example.com',
+          state: 'queued',
+          recipient_status: 'confirmed',
+        },
+      ],
     });
   });
 
