@@ -31,19 +31,20 @@ export interface Bounces {
 const NOTHING: Handled = { rows: [] };
 
 export function createBounces({ store, directory, ttl }: BounceParts): Bounces {
-  /** Where mail for this address is to be sent: it is ours to forward where the domain is. */
-  function targetsOf(address: string): readonly string[] {
+  /** Where mail for this address is to be sent, and by whose word: it is ours to forward where the domain is. */
+  function targetsOf(address: string): { readonly tenant: string; readonly recipients: readonly string[] } {
     const decision = decideRecipient(address, '', directory());
-    if (decision.kind === 'forward') return decision.targets;
-    return decision.kind === 'refuse' && decision.domain === null && parseAddress(address) ? [address] : [];
+    if (decision.kind === 'forward') return { tenant: decision.tenant, recipients: decision.targets };
+    const isForeign = decision.kind === 'refuse' && decision.domain === null && parseAddress(address) !== undefined;
+    return { tenant: OPERATOR, recipients: isForeign ? [address] : [] };
   }
 
   function passOn(mail: Incoming, original: string, sender: string): Handled {
     // Whoever does not bounce would have found a way to write to a stranger through us.
-    const recipients = mail.sender === '' ? targetsOf(sender) : [];
+    const { tenant, recipients } = mail.sender === '' ? targetsOf(sender) : { tenant: OPERATOR, recipients: [] };
     if (recipients.length === 0) return NOTHING;
     const source: ForwardSource = { inbound: mail.id, original, sender: '' };
-    const about = { tenant: OPERATOR, submission: null, domain: directory().snapshot.server.server.hostname };
+    const about = { tenant, submission: null, domain: directory().snapshot.server.server.hostname };
     const message = { ...about, kind: 'forward', source, recipients, ttl: ttl() } as const;
     const { id, rows, dues } = enqueue(message, mail.at);
     return { rows, dues, messages: [id] };

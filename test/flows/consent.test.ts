@@ -326,7 +326,8 @@ test('the mail says who asks in bounded words, and a mailbox is asked three time
     statuses.push((await client.ask('POST', '/instant/forms', { name: 'Read this!', email })).status);
   }
   expect(statuses).toEqual([200, 200, 200, 429]);
-  await linkTo(world, 'ann.lee@gmail.com');
+  for (const address of ['ann.lee@gmail.com', 'annlee+x@gmail.com', 'A.N.N.Lee@googlemail.com'])
+    await linkTo(world, address);
   const [first] = await asking(world, 'ann.lee@gmail.com');
   expect(first?.text).toContain('"WIN at https spam example x b call 0900" (ten_');
   expect(first?.text).not.toMatch(/spam\.example|123456789|Read this/);
