@@ -52,6 +52,7 @@ import { systemMail, type SystemMail } from './queue/system-mail.ts';
 import { retentionJobs } from './retention.ts';
 import { createSmtpTallies } from './smtp/tallies.ts';
 import { saveOperator } from './store/revisions.ts';
+import type { Statement } from './store/statement.ts';
 import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
 import { version } from './version.ts';
@@ -124,7 +125,9 @@ async function compose(
   const sockets = inheritedSockets(env, process.pid);
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
-  const letter = (mail: SystemMail) => systemMail(mail, snapshot().server.server.hostname, clock.now());
+  function letter(mail: SystemMail): Statement[] {
+    return systemMail(mail, snapshot().server.server.hostname, clock.now());
+  }
   const domains = createDomains({
     store,
     resolver,

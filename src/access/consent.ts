@@ -238,6 +238,6 @@ export function accountName({ id, name }: Pick<TenantRow, 'id' | 'name'>): strin
     .replaceAll(/\p{N}{5,}/gu, ' ')
     .replaceAll(/ +/g, ' ')
     .trim();
-  const shown = [...words].slice(0, MAX_NAME_CHARACTERS).join('').trim();
+  const shown = new RegExp(`^.{0,${MAX_NAME_CHARACTERS}}`, 'u').exec(words)?.[0].trim() ?? '';
   return shown === '' ? id : `"${shown}" (${id})`;
 }

@@ -88,11 +88,14 @@ export interface Shown {
 }
 
 /** What is said of these recipients. */
-export function shownConsent(to: readonly string[], statuses: RecipientStatuses) {
+export function shownConsent(
+  to: readonly string[],
+  statuses: RecipientStatuses,
+): Pick<z.output<typeof formShape>, 'recipient_status' | 'recipients'> {
   const recipients = to.map((address) => ({ address, status: statuses.get(address) ?? 'pending' }));
   const found = new Set(recipients.map(({ status }) => status));
   const recipient_status = found.has('pending') ? 'pending' : found.has('confirmed') ? 'confirmed' : 'refused';
-  return { recipient_status, recipients } as const;
+  return { recipient_status, recipients };
 }
 
 export function shownForm({ form, exchange, counter, statuses }: Shown): z.output<typeof formShape> {
