@@ -232,7 +232,7 @@ export function refusal(
 const MAX_NAME_CHARACTERS = 40;
 
 /** The name of an account in words to a stranger: no links, no long numbers, and too short for a message. */
-export function accountName({ id, name }: Pick<TenantRow, 'id' | 'name'>): string {
+function accountName({ id, name }: Pick<TenantRow, 'id' | 'name'>): string {
   const words = name
     .replaceAll(/[^\p{L}\p{M}\p{N} '&-]+/gu, ' ')
     .replaceAll(/\p{N}{5,}/gu, ' ')
