@@ -183,7 +183,10 @@ export function releaseInTime({
   clock: Clock;
   consent: Pick<Consent, 'release'>;
 }): () => Promise<void> {
-  const step = () => consent.release().then(() => undefined);
+  async function step(): Promise<undefined> {
+    await consent.release();
+    return undefined;
+  }
   return inRounds({ clock, every: RELEASE_EVERY_MS, steps: 1, start: 'all', step });
 }
 
