@@ -1,5 +1,6 @@
 /** The SMTP door, composed: what the daemon starts beside HTTP where its roles say so. */
 import { createSecretKey, randomBytes } from 'node:crypto';
+import type { Consent } from './access/consent.ts';
 import type { Domains } from './access/domains.ts';
 import type { Limits } from './access/limits.ts';
 import type { RevisionOf } from './access/revisions.ts';
@@ -45,6 +46,7 @@ export interface InboundParts {
   readonly log: Log;
   readonly resolver: Resolver;
   readonly domains: Pick<Domains, 'status'>;
+  readonly consent: Pick<Consent, 'ask'>;
   readonly freeSpace: FreeSpace;
   readonly limits: Pick<Limits, 'take'>;
   readonly revisionOf: RevisionOf;
@@ -152,6 +154,7 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
     judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
     received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
     ttl,
+    ask: parts.consent.ask,
   });
 }
 

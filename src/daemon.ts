@@ -5,6 +5,7 @@
 import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthenticator } from './access/authenticate.ts';
+import { createConsent, releaseInTime } from './access/consent.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
@@ -33,7 +34,6 @@ import { createEventCounts } from './events/counts.ts';
 import { forgetOldEvents } from './events/forget.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { adoptForms } from './forms/adopt.ts';
-import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
 import { openBackups } from './store/backup.ts';
@@ -51,11 +51,12 @@ import { joinPeers } from './peers.ts';
 import { createProcessPool } from './process-pool.ts';
 import { LEASE } from './queue/claimer.ts';
 import { longestWaits } from './queue/retry.ts';
-import { systemMail } from './queue/system-mail.ts';
+import { systemMail, type SystemMail } from './queue/system-mail.ts';
 import { retentionJobs } from './retention.ts';
 import { BOUNCE_LEASE } from './smtp/bounce-reading.ts';
 import { createSmtpTallies } from './smtp/tallies.ts';
 import { saveOperator } from './store/revisions.ts';
+import type { Statement } from './store/statement.ts';
 import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
 import { version } from './version.ts';
@@ -133,17 +134,23 @@ async function compose(
   const sockets = inheritedSockets(env, process.pid);
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
+  function letter(mail: SystemMail): Statement[] {
+    return systemMail(mail, snapshot().server.server.hostname, clock.now());
+  }
   const domains = createDomains({
     store,
     resolver,
     clock,
     log,
     snapshot,
-    letter: (letter) => systemMail(letter, snapshot().server.server.hostname, clock.now()),
+    letter,
     fetchPolicy: createPolicyFetch({ resolver, userAgent: `Postern/${version()}` }),
     async onTransition() {
       wake();
-      await takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+      // Addresses at a domain that is verified now need not agree any more.
+      await Promise.all([consent.release(), takeOver()]).catch((error: unknown) =>
+        log.error('config.refresh_failed', errorFields(error)),
+      );
     },
   });
   await domains.adopt();
@@ -152,6 +159,7 @@ async function compose(
   await adoptForms({ store, clock }, snapshot());
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
+  const consent = createConsent({ store, clock, log, limits, config: () => snapshot().server, letter, wake });
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
@@ -215,9 +223,10 @@ async function compose(
     files,
     idempotency,
     confirmations: {
-      signup: signupConfirmation({ store, clock }),
-      form: formConfirmation({ store, clock, config: () => snapshot().server, wake }),
+      signup: signupConfirmation({ store, clock, release: consent.release }),
+      recipient: consent.confirmation,
     },
+    consent,
     freeSpace,
     authenticator,
     accounts,
@@ -228,7 +237,7 @@ async function compose(
     clock,
     log,
     judge: createJudge((domain) => refusesMail(domain, resolver)),
-    accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake }),
+    accept: createAccept({ store, clock, limits, consent, config: () => snapshot().server, wake }),
     ...(await openTransactional({ store, clock, renderer })),
     version: version(),
     queueProblem: delivery.problem,
@@ -248,7 +257,7 @@ async function compose(
     await Promise.all(doors.map((door) => door.close(GRACE_MS)));
   });
   const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
-  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
+  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
   doors.push(inbound);
   delivery.openDoor(inbound.door);
   const account = { authenticator, takeAccount: accounts.take, used: usage.used };
@@ -307,6 +316,7 @@ async function compose(
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
+        consent: releaseInTime({ clock, consent }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...retentionJobs({ store, clock, snapshot }),
         ...inbound.jobs,

@@ -1,12 +1,13 @@
 /**
  * Who may be sent an acknowledgment. It goes to an address that a stranger typed, so it must be no use for annoying
- * anybody: one per address in 24 hours (held by the database in the unit that accepts), few per client and form, none to
- * addresses that people share or programs read (RFC 3834 §2), none into a loop.
+ * anybody: one per mailbox in 24 hours (held by the database in the unit that accepts), few per client and form, none to
+ * addresses that people share or programs read (RFC 3834 §2), none to who refused mail of this server, none into a loop.
  */
 import { clientBucket, type Limits } from '../access/limits.ts';
 import { routeOf } from '../config/forwarding.ts';
 import type { Form } from '../config/snapshot.ts';
-import { parseAddress } from '../lib/addresses.ts';
+import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
+import { isRefused } from '../store/consents.ts';
 import { isSuppressed } from '../store/suppressions.ts';
 import type { Store } from '../store/store.ts';
 import { emailOf, replyToOf, type Control, type Field } from './fields.ts';
@@ -49,21 +50,15 @@ export async function acknowledgeableAddress(
   const address = emailOf(fields, form.config) ?? replyToOf(control);
   if (address === undefined || isRole(address) || isOurs(address, form)) return undefined;
   const { tenant } = form;
-  if (await isSuppressed(store, tenant, address)) return undefined;
+  if ((await isSuppressed(store, tenant, address)) || (await isRefused(store, address))) return undefined;
   const client = await limits.take(`acknowledged:${tenant}:${clientBucket(ip)}`, PER_CLIENT);
   if (!client.allowed) return undefined;
   const { allowed } = await limits.take(`acknowledged:${form.id}`, PER_FORM);
   return allowed ? address : undefined;
 }
 
-/** The name under which an address counts: without case and without a tag, so that `ana+1@` is not another person. */
-export function acknowledgedName(address: string): string {
-  const { local, domain } = parseAddress(address) ?? { local: address, domain: '' };
-  return `${local.toLowerCase().replace(/(?<=.)\+.*$/, '')}@${domain}`;
-}
-
 function isRole(address: string): boolean {
-  const [local = ''] = acknowledgedName(address).split('@');
+  const [local = ''] = canonicalMailbox(address).split('@');
   return ROLES.has(local) || local.startsWith('owner-') || local.endsWith('-request') || local.endsWith('-bounces');
 }
 

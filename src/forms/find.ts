@@ -98,7 +98,7 @@ export function collectionOfRow({ name, tenant, config }: CollectionRow, server:
 }
 
 /** The form that the row says. */
-export function formOfRow({ id, tenant, kind, name, config, confirmed_at }: FormRow, server: ServerConfig): Form {
+export function formOfRow({ id, tenant, kind, name, config }: FormRow, server: ServerConfig): Form {
   const form = formSchema.parse(JSON.parse(config));
-  return ownForm({ id, tenant, kind, name, config: form, confirmed: confirmed_at !== null }, server);
+  return ownForm({ id, tenant, kind, name, config: form }, server);
 }

@@ -94,3 +94,19 @@ export function needsSmtpUtf8(address: string): boolean {
   // oxlint-disable-next-line no-control-regex -- ASCII or not is the question
   return !/^[\x00-\x7f]*$/.test(address);
 }
+
+/** Names of one mail service: a mailbox at one of them is the same at the other. */
+const SAME_DOMAIN: ReadonlyMap<string, string> = new Map([['googlemail.com', 'gmail.com']]);
+/** Domains that deliver mail to the same mailbox wherever the dots of the local part are. */
+const IGNORES_DOTS: ReadonlySet<string> = new Set(['gmail.com']);
+
+/**
+ * The mailbox that an address leads to, for caps and refusals that belong to a person: without case, without the tag after
+ * a plus sign, and without the dots that Gmail ignores. Never an address to mail to.
+ */
+export function canonicalMailbox(address: string): string {
+  const { local, domain: written } = parseAddress(address) ?? { local: address, domain: '' };
+  const domain = SAME_DOMAIN.get(written) ?? written;
+  const name = local.toLowerCase().replace(/(?<=.)\+.*$/u, '');
+  return `${IGNORES_DOTS.has(domain) ? name.replaceAll('.', '') : name}@${domain}`;
+}

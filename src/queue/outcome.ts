@@ -4,7 +4,15 @@ import type { Fields } from '../lib/log.ts';
 import { bounceMeaning, type Asked, type BounceClass, type BounceMeaning } from '../mail/bounce-class.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import type { ClaimedRow } from '../store/claims.ts';
-import { deferDelivery, endWaiting, giveBack, putOff, settleDelivery, type SettledState } from '../store/deliveries.ts';
+import {
+  deferDelivery,
+  endWaiting,
+  giveBack,
+  parkDelivery,
+  putOff,
+  settleDelivery,
+  type SettledState,
+} from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
@@ -127,6 +135,16 @@ export function untried({ row, owner, now }: Tried): Ending {
     unit: () => [giveBack({ id, owner, attempts, due: now }, 1)],
     event: 'delivery.returned',
     fields: { message, delivery: id, recipient },
+  };
+}
+
+/** The delivery was claimed and not tried: it waits until its recipient agrees, for so long at most. */
+export function parked({ row, owner }: Tried, { reply, expires_at }: { reply: string; expires_at: number }): Ending {
+  const { id, attempts, message, recipient } = row;
+  return {
+    unit: () => [parkDelivery({ id, owner, attempts, reply, expires_at }, 1)],
+    event: 'delivery.parked',
+    fields: { message, delivery: id, recipient, reply },
   };
 }
 

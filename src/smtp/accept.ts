@@ -2,6 +2,7 @@
  * Takes a whole message: judges it, and commits it with all that becomes of it in one unit, many of which share a sync.
  * The reply that says 250 is made after that commit and nowhere else.
  */
+import type { Consent } from '../access/consent.ts';
 import type { Clock } from '../lib/clock.ts';
 import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -32,6 +33,8 @@ export interface AcceptParts {
   readonly takeReply: Intake<'reply'>;
   /** How long a forward is tried, ms. */
   readonly ttl: () => number;
+  /** Asks the targets of a tenant to agree to its mail, where they have to. Never rejects. */
+  readonly ask: Consent['ask'];
   /** There is mail to send. */
   readonly wake: () => void;
 }
@@ -75,6 +78,10 @@ export function createAccept(parts: AcceptParts): Accept {
     parts.tallies?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
     parts.wake();
+    for (const recipient of mail.recipients) {
+      if (recipient.kind !== 'forward') continue;
+      void parts.ask({ tenant: recipient.tenant, addresses: recipient.targets });
+    }
     return reply;
   }
 

@@ -42,15 +42,16 @@ const NOTHING: Handled = { rows: [] };
 const MAX_REPORTS = { count: 5, windowMs: 86_400_000 };
 
 export function createBounces({ store, limits, directory, ttl }: BounceParts): Bounces {
-  /** Where mail for this address is to be sent: it is ours to forward where the domain is. */
-  function targetsOf(address: string): readonly string[] {
+  /** Where mail for this address is to be sent, and by whose word: it is ours to forward where the domain is. */
+  function targetsOf(address: string): { readonly tenant: string; readonly recipients: readonly string[] } {
     const decision = decideRecipient(address, '', directory());
-    if (decision.kind === 'forward') return decision.targets;
-    return decision.kind === 'refuse' && decision.domain === null && parseAddress(address) ? [address] : [];
+    if (decision.kind === 'forward') return { tenant: decision.tenant, recipients: decision.targets };
+    const isForeign = decision.kind === 'refuse' && decision.domain === null && parseAddress(address) !== undefined;
+    return { tenant: OPERATOR, recipients: isForeign ? [address] : [] };
   }
 
   async function passOn(mail: Incoming, original: string, sender: string): Promise<Handled> {
-    const recipients = targetsOf(sender);
+    const { tenant, recipients } = targetsOf(sender);
     if (recipients.length === 0) return NOTHING;
     const { header } = await splitHeader(mail.pieces());
     if (mail.sender !== '' || !isReport(fieldsOf(header))) {
@@ -59,7 +60,7 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
     const room = await limits.take(`returned:${sender.toLowerCase()}`, MAX_REPORTS);
     if (!room.allowed) return refused('550 5.7.1 this address has had its reports for today', 'rate_limited');
     const source: ForwardSource = { inbound: mail.id, original, sender: '' };
-    const about = { tenant: OPERATOR, submission: null, domain: directory().snapshot.server.server.hostname };
+    const about = { tenant, submission: null, domain: directory().snapshot.server.server.hostname };
     const message = { ...about, kind: 'forward', source, recipients, ttl: ttl() } as const;
     const { id, rows, dues } = enqueue(message, mail.at);
     return { rows, dues, messages: [id] };

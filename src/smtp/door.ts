@@ -15,7 +15,7 @@ import type { SmtpDoor } from './session-parts.ts';
 
 export interface DoorParts extends Pick<
   AcceptParts,
-  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'wake'
+  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'ask' | 'wake'
 > {
   readonly store: Store;
   readonly clock: Clock;

@@ -4,7 +4,7 @@
  */
 import { sql, type RawBuilder } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { waiting } from './deliveries.ts';
+import { HELD, waiting } from './deliveries.ts';
 import { recomputeAllDue } from './destinations.ts';
 import { define, type Dialect, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
@@ -49,6 +49,7 @@ const triedDeliveries = define<Table>()((db, value, dialect) => {
     .set({ next_attempt_at: latest })
     .where('state', 'in', ['queued', 'deferred', 'sending'])
     .where('attempts', '>', 0)
+    .where('next_attempt_at', '<', sql.lit(HELD))
     .where(sql<boolean>`next_attempt_at > ${latest}`);
 });
 
@@ -62,6 +63,7 @@ const freshDeliveries = define<{ now: number }>()((db, value, dialect) => {
     .where(waiting)
     .where('attempts', '=', sql.lit(0))
     .where('next_attempt_at', '>', value('now'))
+    .where('next_attempt_at', '<', sql.lit(HELD))
     .where((eb) =>
       eb.exists(
         eb

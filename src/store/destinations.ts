@@ -67,6 +67,8 @@ function earliest(db: Kysely<Tables>): RawBuilder<number | null> {
     .select('next_attempt_at as at')
     .where(sql<boolean>`deliveries.destination = destinations.name`)
     .where(waiting)
+    // What waits for its recipient to agree is not due.
+    .where('next_attempt_at', 'is not', null)
     .orderBy('next_attempt_at')
     .limit(1);
   return sql`(select case when ${shut} and destinations.paused_until > first.at then destinations.paused_until else first.at end from (${first}) as first)`;

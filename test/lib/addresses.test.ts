@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatMailbox, needsSmtpUtf8, parseAddress, parseDomain, parseMailbox } from '../../src/lib/addresses.ts';
+import {
+  canonicalMailbox,
+  formatMailbox,
+  needsSmtpUtf8,
+  parseAddress,
+  parseDomain,
+  parseMailbox,
+} from '../../src/lib/addresses.ts';
 
 describe('an address', () => {
   test.each([
@@ -109,4 +116,18 @@ describe('a mailbox', () => {
   ])('%j is none', (text) => {
     expect(parseMailbox(text)).toBeUndefined();
   });
+});
+
+test.each([
+  ['ann@inbox.test', 'ann@inbox.test'],
+  ['Ann@INBOX.test', 'ann@inbox.test'],
+  ['ann+shop@inbox.test', 'ann@inbox.test'],
+  ['ann+a+b@inbox.test', 'ann@inbox.test'],
+  ['+ann@inbox.test', '+ann@inbox.test'],
+  ['a.n.n@inbox.test', 'a.n.n@inbox.test'],
+  ['A.n.N+x.y@gmail.com', 'ann@gmail.com'],
+  ['a.nn@GoogleMail.com', 'ann@gmail.com'],
+  ['a.nn@mail.gmail.com', 'a.nn@mail.gmail.com'],
+])('%s leads to the mailbox %s', (address, mailbox) => {
+  expect(canonicalMailbox(address)).toBe(mailbox);
 });

@@ -198,6 +198,32 @@ describe('no trick makes it relay', () => {
   });
 });
 
+test('forwarding is followed within an account: another account’s map speaks for that account alone', () => {
+  const snapshot = doorSnapshot({
+    forwarding: { 'a@example.test': 'b@own.test', 'c@example.test': 'd@theirs.test' },
+    domains: {
+      'own.test': { forwarding: { 'b@own.test': 'end@elsewhere.test' } },
+      'theirs.test': { forwarding: { 'd@theirs.test': 'victim@elsewhere.test' } },
+    },
+  });
+  const theirs = snapshot.domains.get('theirs.test');
+  if (theirs === undefined) throw new Error('no domain');
+  const domains = new Map(snapshot.domains).set('theirs.test', {
+    ...theirs,
+    project: { ...theirs.project, tenant: 'ten_other' },
+  });
+  const none = () => undefined;
+  const openings = { openReturnPath: none, openSrs: none, openReply: none };
+  const directory: Directory = { snapshot: { ...snapshot, domains }, status: () => 'verified', ...openings };
+  const targets = (address: string) => {
+    const decision = decideRecipient(address, 'x@sender.test', directory);
+    return decision.kind === 'forward' ? [decision.tenant, ...decision.targets] : decision.kind;
+  };
+  expect(targets('a@example.test')).toEqual(['ten_operator', 'end@elsewhere.test']);
+  expect(targets('c@example.test')).toEqual(['ten_operator', 'd@theirs.test']);
+  expect(targets('d@theirs.test')).toEqual(['ten_other', 'victim@elsewhere.test']);
+});
+
 test('a suspended tenant’s mail waits at its sender', async () => {
   const snapshot = doorSnapshot({ forwarding });
   const [domain] = snapshot.domains.values();
@@ -206,7 +232,7 @@ test('a suspended tenant’s mail waits at its sender', async () => {
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
   const door = await startSmtpDoor({ directory: { snapshot: theirs } });
   const tenant = { id: 'ten_other', name: 'Other', email: 'o@inbox.test', plan: 'free', requests_per_hour: null };
-  await door.store.write([insertTenant({ ...tenant, suspended: 1, confirmed_at: 1, created_at: 1 })]);
+  await door.store.write([insertTenant({ ...tenant, suspended: 1, trusted: 1, confirmed_at: 1, created_at: 1 })]);
   const client = await door.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
