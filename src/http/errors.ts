@@ -4,6 +4,7 @@
  * anything of what went wrong inside, only the request id that finds the log line.
  */
 import type { FieldError } from '../forms/fault.ts';
+import { BusyError } from '../lib/errors.ts';
 import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
 interface Entry {
@@ -82,11 +83,12 @@ export function refuse(code: ErrorCode, more: Omit<Refusal, 'kind' | 'code'> = {
   return { kind: 'refused', code, ...more };
 }
 
-/** What a fault is to the client: a store that cannot write is 503, all else is 500. */
+/** What a fault is to the client: a store that cannot write, or too much at a time, is 503 and worth another try, all else is 500. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof UnknownOutcomeError) {
     return refuse('OUTCOME_UNKNOWN', { members: { id: error.id }, headers: { 'Retry-After': '5' } });
   }
+  if (error instanceof BusyError) return unavailable(error.message);
   return error instanceof StoreError ? unavailable() : refuse('INTERNAL');
 }
 

@@ -85,7 +85,7 @@ describe('mail', () => {
   test('a pause of a destination ends when the table says', async () => {
     const store = await openTestStore();
     await add(store);
-    const pause = { name: 'example.test', failures: 5, pauses: 1, last_error: 'refused' };
+    const pause = { name: 'example.test', failures: 5, pauses: 1, last_error: 'refused', line: '' };
     await store.write([pauseDestination({ ...pause, paused_until: BEFORE + 5 * MINUTE })]);
     await pullBack(store);
     expect(await findDestination(store, 'example.test')).toMatchObject({
