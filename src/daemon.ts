@@ -8,6 +8,7 @@ import { createAuthenticator } from './access/authenticate.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
+import { createMessageLimits } from './access/message-limits.ts';
 import { createLimits } from './access/limits.ts';
 import { createRevisions } from './access/revisions.ts';
 import { signupConfirmation } from './access/tenants.ts';
@@ -46,6 +47,7 @@ import { errorFields } from './lib/errors.ts';
 import { inheritedSockets } from './lib/inherited.ts';
 import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
+import { foldMessageCounts } from './store/message-counts.ts';
 import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
 import { systemMail } from './queue/system-mail.ts';
@@ -144,6 +146,7 @@ async function compose(
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
+  const messages = createMessageLimits({ store, clock, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
   const counts = createEventCounts({ store, clock });
@@ -212,6 +215,7 @@ async function compose(
     freeSpace,
     authenticator,
     accounts,
+    messages,
     usage,
     counts,
     takeAccount: accounts.take,
@@ -242,7 +246,7 @@ async function compose(
   const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
   doors.push(inbound);
   delivery.openDoor(inbound.door);
-  const account = { authenticator, takeAccount: accounts.take, used: usage.used };
+  const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
   doors.push(submission);
   if (server.server.roles.includes('delivery')) {
@@ -256,13 +260,16 @@ async function compose(
     return answer;
   }
 
-  config.onChange((next) => {
+  config.onChange((next, before) => {
     delivery.configure(next.server);
     log.adjust(next.server.log);
     adopt('domains', domains.adopt());
     adopt('host_key', adoptHostKey({ store, clock, log }, next.server.server.hostname));
     adopt('forms', adoptForms({ store, clock }, next));
     adopt('webhooks', webhooks.adopt());
+    if (JSON.stringify(next.server.plans) !== JSON.stringify(before.server.plans)) {
+      adopt('plans', messages.release().then(wake));
+    }
   });
 
   function adopt(what: string, adopting: Promise<unknown>): void {
@@ -282,6 +289,7 @@ async function compose(
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
+        messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...retentionJobs({ store, clock, snapshot }),
         ...inbound.jobs,

@@ -12,7 +12,7 @@ import { StoreError, type Store } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import type { Destination } from './destination.ts';
 import type { OnFailure, RecipientResult, Result, Unreachable } from './interfaces.ts';
-import { deferred, interrupted, settled, untried, type Ending, type Tried } from './outcome.ts';
+import { deferred, interrupted, parked, settled, untried, type Ending, type Tried } from './outcome.ts';
 import { retryDelay, type RetryOptions } from './retry.ts';
 import { writeEndings } from './write-endings.ts';
 
@@ -67,6 +67,14 @@ export class Ledger {
       const tried = await this.#tried(batch, now);
       return { endings: tried.map((each) => settled(each, 'suppressed', words)), more: [] };
     });
+  }
+
+  /** Writes that it waits for room in the plan of its tenant. */
+  park(batch: Batch, { until, reply }: { readonly until: number; readonly reply: string }): Promise<void> {
+    return this.#persist(batch, async (now) => ({
+      endings: (await this.#tried(batch, now)).map((tried) => parked(tried, until, reply)),
+      more: [noteDue({ name: batch.destination.name, due: until })],
+    }));
   }
 
   #unreachable(batch: Batch, result: Unreachable): Promise<void> {

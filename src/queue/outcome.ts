@@ -3,7 +3,7 @@ import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import type { ClaimedRow } from '../store/claims.ts';
-import { deferDelivery, endWaiting, giveBack, settleDelivery, type SettledState } from '../store/deliveries.ts';
+import { deferDelivery, endWaiting, giveBack, parkDelivery, settleDelivery, type SettledState } from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
@@ -79,6 +79,21 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
       deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
       attempt(tried, 'deferred', words),
       eventOf(tried, 'email.deferred', { ...said(words), attempt: attempts, next_attempt_at: isoTime(due) }),
+    ],
+    event: 'delivery.deferred',
+    fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },
+  };
+}
+
+/** The delivery was claimed and not tried: its tenant has sent as much as it may until `due`. */
+export function parked(tried: Tried, due: number, reply: string): Ending {
+  const { row, owner, now } = tried;
+  const { id, attempts } = row;
+  const words = { reply, host: null, address: null, tls: null };
+  return {
+    unit: () => [
+      parkDelivery({ id, owner, attempts, due, reply, wait: Math.max(0, due - now) }, 1),
+      eventOf(tried, 'email.deferred', { ...said(words), attempt: 0, next_attempt_at: isoTime(due) }),
     ],
     event: 'delivery.deferred',
     fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },

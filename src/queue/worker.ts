@@ -15,7 +15,7 @@ import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { createBodies, type Bodies } from './bodies.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
+import type { Admission, Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
 import { Ledger, type Batch } from './ledger.ts';
 import type { RetryOptions } from './retry.ts';
 
@@ -31,6 +31,8 @@ export interface WorkerOptions {
   readonly random: Random;
   /** Nothing follows from a failure unless told. */
   readonly onFailure?: OnFailure;
+  /** Nothing waits for its tenant's plan unless told. */
+  readonly admission?: Admission;
 }
 
 export interface Progress {
@@ -70,6 +72,9 @@ export const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
   reply: true,
   dsn: true,
 };
+
+/** What a tenant causes by mail that strangers send; what programs send counted when it was accepted. */
+const COUNTS: ReadonlySet<MessageKind> = new Set(['notification', 'acknowledgment', 'forward', 'reply']);
 
 /** A worker that has begun. */
 export function createWorker(options: WorkerOptions): Worker {
@@ -193,6 +198,7 @@ class QueueWorker implements Worker {
       this.#failed(error);
       return new Map<string, MessageRow>();
     });
+    const waits = await this.#admit(all, messages);
     for (const { destination, rows } of claimed) {
       const parcels: Parcel[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
@@ -201,15 +207,40 @@ class QueueWorker implements Worker {
           this.#postpone({ destination, rows: group, body: this.#bodies.hold(id, message) });
           continue;
         }
-        const heeds = message !== undefined && HEEDS_SUPPRESSION[message.kind];
+        if (waits === undefined) {
+          const batch = { destination, rows: group, body: this.#bodies.hold(id, message) };
+          this.#endWith(batch, this.#ledger.write(batch, { kind: 'decided', recipients: [] }));
+          continue;
+        }
+        for (const [until, some] of Map.groupBy(group, (row) => waits.get(row.id))) {
+          if (until === undefined) continue;
+          const batch = { destination, rows: some, body: this.#bodies.hold(id, message) };
+          this.#endWith(batch, this.#ledger.park(batch, until));
+        }
+        const going = group.filter((row) => !waits.has(row.id));
         const [suppressed, open] = [true, false].map((is) =>
-          group.filter((row) => (heeds && row.suppressed === 1) === is),
+          going.filter((row) => isSuppressed(row, message) === is),
         );
         if (isSome(suppressed)) this.#suppress({ destination, rows: suppressed, body: this.#bodies.hold(id, message) });
         if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, message) }));
       }
       if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
     }
+  }
+
+  /** Which of them wait for room in their tenants' plans; undefined where that cannot be told now, so that none may go. */
+  async #admit(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>) {
+    const { admission } = this.#options;
+    if (admission === undefined) return new Map<string, { until: number; reply: string }>();
+    const first = rows.filter((row) => {
+      const message = messages.get(row.message);
+      if (row.counted_at !== null || row.suspended === 1 || isSuppressed(row, message)) return false;
+      return message === undefined || (COUNTS.has(message.kind) && message.environment === 'live');
+    });
+    return admission.place(first).catch((error: unknown) => {
+      this.#failed(error);
+      return undefined;
+    });
   }
 
   #suppress(batch: Batch): void {
@@ -268,6 +299,10 @@ const SUSPENDED = '451 4.7.1 the account is suspended: its mail waits';
 
 function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
   return { id, address: recipient, attempt: attempts };
+}
+
+function isSuppressed(row: ClaimedRow, message: MessageRow | undefined): boolean {
+  return message !== undefined && HEEDS_SUPPRESSION[message.kind] && row.suppressed === 1;
 }
 
 function isSome<T>(list: readonly T[] | undefined): list is readonly T[] {

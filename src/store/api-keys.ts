@@ -52,6 +52,8 @@ const byHash = define<{ hash: string }>()((db, value) =>
       'tenants.email as tenant_email',
       'tenants.plan as tenant_plan',
       'tenants.requests_per_hour as tenant_requests_per_hour',
+      'tenants.messages_per_hour as tenant_messages_per_hour',
+      'tenants.messages_per_day as tenant_messages_per_day',
       'tenants.suspended as tenant_suspended',
       'tenants.confirmed_at as tenant_confirmed_at',
       'tenants.created_at as tenant_created_at',
@@ -75,12 +77,15 @@ export async function findKeyByHash(
     tenant_email: email,
     tenant_plan: plan,
     tenant_requests_per_hour: requests_per_hour,
+    tenant_messages_per_hour: messages_per_hour,
+    tenant_messages_per_day: messages_per_day,
     tenant_suspended: suspended,
     tenant_confirmed_at: confirmed_at,
     tenant_created_at: created_at,
     ...key
   } = row;
-  return { key, tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, confirmed_at, created_at } };
+  const limits = { requests_per_hour, messages_per_hour, messages_per_day };
+  return { key, tenant: { id: key.tenant, name, email, plan, ...limits, suspended, confirmed_at, created_at } };
 }
 
 /** The tenant's key with this id, or undefined. */

@@ -7,9 +7,11 @@ import type {
   ApiKeyRow,
   CollectionRow,
   EventCountRow,
+  FormOverflowRow,
   FormRow,
   IdempotencyRow,
   LimitRow,
+  MessageCountRow,
   TenantRow,
   TokenRow,
   UsageRow,
@@ -45,6 +47,8 @@ export interface Tables {
   api_keys: ApiKeyRow;
   usage: UsageRow;
   event_counts: EventCountRow;
+  message_counts: MessageCountRow;
+  form_overflows: FormOverflowRow;
   forms: FormRow;
   collections: CollectionRow;
   tokens: TokenRow;
@@ -219,6 +223,8 @@ export interface DeliveryRow {
   created_at: number;
   expires_at: number;
   settled_at: number | null;
+  /** When it counts, or counted, against its tenant's plan; to come: it waits for then. Null: not yet, or never. */
+  counted_at: number | null;
 }
 
 export interface AttemptRow {

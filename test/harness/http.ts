@@ -9,6 +9,7 @@ import { createAccountLimits } from '../../src/access/account-limits.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
 import type { DomainReport } from '../../src/access/domain-report.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
+import { createMessageLimits } from '../../src/access/message-limits.ts';
 import { createLimits } from '../../src/access/limits.ts';
 import { createRevisions } from '../../src/access/revisions.ts';
 import { signupConfirmation } from '../../src/access/tenants.ts';
@@ -168,6 +169,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     accounts,
+    messages: createMessageLimits({ store, clock, config: () => server }),
     usage,
     counts: createEventCounts({ store, clock }),
     takeAccount: accounts.take,

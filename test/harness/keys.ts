@@ -62,5 +62,7 @@ const NEW = {
   email: 'tenant@inbox.test',
   plan: 'free',
   requests_per_hour: null,
+  messages_per_hour: null,
+  messages_per_day: null,
   suspended: 0,
 } as const;

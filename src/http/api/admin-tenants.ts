@@ -1,15 +1,16 @@
 /** Tenants as the operator sees and steers them. */
 import { z } from 'zod';
+import type { MessageLimits } from '../../access/message-limits.ts';
 import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
 import { alterTenant, makeAccount } from '../../access/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
-import { countTenants, findTenant, listTenants } from '../../store/tenants.ts';
+import { countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
-import { label, mailAddress, newAccountShape, requestsPerHour, shownTenant, tenantShape } from './account-shapes.ts';
+import { label, mailAddress, accountLimits, newAccountShape, shownTenant, tenantShape } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
@@ -17,6 +18,9 @@ import { defineRoute, type Outcome, type Route } from './route.ts';
 export interface AdminTenantsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly messages: MessageLimits;
+  /** Tells the queue that there may be something to do. */
+  readonly wake: () => void;
 }
 
 /** The operator's tenant has an id of its own form. */
@@ -29,7 +33,8 @@ const cursor = z
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/tenants…` */
-export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[] {
+export function adminTenantsRoutes(parts: AdminTenantsParts): Route[] {
+  const { store, clock } = parts;
   return [
     defineRoute({
       ...ADMIN,
@@ -83,12 +88,12 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
       ...ADMIN,
       method: 'PATCH',
       path: '/admin/tenants/:id',
-      summary: 'Changes the plan of a tenant, its limit, or whether it is served.',
+      summary: 'Changes the plan of a tenant, its limits, or whether it is served.',
       description:
         'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail leaves. What is not named stays as it is.',
       body: z.strictObject({
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
-        requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
+        ...accountLimits,
         suspended: z.boolean().optional().describe('true: nothing is accepted from it or for it.'),
       }),
       answer: tenantShape,
@@ -99,10 +104,22 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
           return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
         }
         const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
+        if (row !== undefined) await releaseMail(row.id, body, parts);
         return row === undefined ? unknown(id) : json(shownTenant(row));
       },
     }),
   ];
+}
+
+/** What waited for the plan that the tenant had is counted anew. */
+export async function releaseMail(
+  tenant: string,
+  { plan, messages_per_hour, messages_per_day }: TenantChange,
+  { messages, wake }: Pick<AdminTenantsParts, 'messages' | 'wake'>,
+): Promise<void> {
+  if (plan === undefined && messages_per_hour === undefined && messages_per_day === undefined) return;
+  await messages.release(tenant);
+  wake();
 }
 
 /** The refusal of a plan that the configuration does not have. */

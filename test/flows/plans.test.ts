@@ -1,0 +1,102 @@
+/** What the plan of an account bounds, through the whole daemon. */
+import { expect, test } from 'vitest';
+import { insertDomain } from '../../src/store/domains.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
+import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
+import { testKey } from '../harness/keys.ts';
+
+const FREE = { messages_per_hour: 3, messages_per_day: 5 };
+
+async function start() {
+  const world = await startTestWorld({ server: { plans: { free: FREE } } });
+  const { store } = world.daemon;
+  const tenant = await testKey(store, { account: { email: 'tenant@inbox.test' } });
+  const operator = await testKey(store, { tenant: OPERATOR, permissions: ['admin', 'email.send', 'forms', 'analytics'] });
+  const shared = { project: 'shop', token: 't', next_check_at: Number.MAX_SAFE_INTEGER, created_at: 0 };
+  await store.write([insertDomain({ ...shared, tenant: tenant.tenant, name: 'shop.test', status: 'verified' })]);
+  return { world, tenant, ...asking(world, tenant.headers), operator: asking(world, operator.headers).ask };
+}
+
+function asking({ url }: TestWorld, headers: Readonly<Record<string, string>>) {
+  async function ask(method: string, path: string, body?: object) {
+    const response = await fetch(url + path, {
+      method,
+      headers: { ...headers, 'Content-Type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const json = (await response.json()) as Record<string, unknown>;
+    return { status: response.status, retryAfter: Number(response.headers.get('retry-after')), json };
+  }
+  return { ask };
+}
+
+const MAIL = { from: 'shop@shop.test', subject: 'Hello', text: 'Hello' };
+
+test('a program that sends more than its plan allows is told when it may go on; the operator has no limit', async () => {
+  const { ask, operator } = await start();
+  const to = ['a@inbox.test', 'b@inbox.test'];
+  expect((await ask('POST', '/email/send', { ...MAIL, to })).status).toBe(200);
+  for (const [path, body] of [
+    ['/email/send', { ...MAIL, to }],
+    ['/emails', { ...MAIL, to }],
+    ['/email/batch', { emails: to.map((one) => ({ ...MAIL, to: one })) }],
+    ['/emails/batch', to.map((one) => ({ ...MAIL, to: one }))],
+  ] as const) {
+    const answer = await ask('POST', path, body);
+    expect(answer).toMatchObject({ status: 429, json: { code: 'RATE_LIMITED' } });
+    expect(answer.json['error']).toMatch(/^The plan free allows messages to 3 an hour and 5 a day, .* Try again in \d+ minutes\.$/);
+    expect(answer.retryAfter).toBeGreaterThan(3000);
+    expect(answer.retryAfter).toBeLessThanOrEqual(3600);
+  }
+  const many = ['a', 'b', 'c', 'd'].map((name) => `${name}@inbox.test`);
+  expect(await ask('POST', '/email/send', { ...MAIL, to: many })).toMatchObject({ status: 403, json: { code: 'PLAN_LIMIT' } });
+  expect((await ask('GET', '/rate-limits')).json).toMatchObject({
+    rate_limits: { messages_per_hour: { limit: 3, remaining: 1 }, messages_per_day: { limit: 5, remaining: 3 } },
+  });
+  expect((await operator('GET', '/rate-limits')).json).toMatchObject({
+    rate_limits: { messages_per_hour: null, messages_per_day: null },
+  });
+  for (let i = 0; i < 5; i++) {
+    const sent = await operator('POST', '/email/send', { ...MAIL, from: 'shop@example.test', to: many });
+    expect(sent.status).toBe(200);
+  }
+});
+
+test('leads wait for their turn, shown with the reason, and leave when the plan has room', async () => {
+  const { world, tenant, ask, operator } = await start();
+  const form = await ask('POST', '/forms', { name: 'Contact', to: 'tenant@inbox.test' });
+  expect(form.status).toBe(200);
+  const path = `/f/${String(form.json['id'])}`;
+  for (let i = 0; i < 5; i++) {
+    expect((await world.post(path, { name: `Ann ${i}`, message: 'Hello there' }, { Accept: 'application/json' })).status).toBe(200);
+  }
+  await world.caught(3);
+  await expect
+    .poll(async () => (await operator('GET', '/admin/queue?state=deferred')).json, { timeout: 10_000 })
+    .toMatchObject({ count: 2 });
+  const { deliveries } = (await operator('GET', '/admin/queue?state=deferred')).json as { deliveries: Waiting[] };
+  const waits = deliveries.map(({ attempts, last_reply, next_attempt_at, expires_at, created_at }) => ({
+    attempts,
+    last_reply,
+    wait: Math.round((Date.parse(next_attempt_at) - Date.parse(created_at)) / 3_600_000),
+    days: Math.round((Date.parse(expires_at) - Date.parse(next_attempt_at)) / 86_400_000),
+  }));
+  const last_reply = expect.stringMatching(/^451 4\.7\.1 The plan free allows messages to 3 an hour .* waits for its turn\.$/);
+  expect(waits).toEqual(Array(2).fill({ attempts: 0, last_reply, wait: 1, days: 5 }));
+  expect((await ask('POST', '/email/send', { ...MAIL, to: 'a@inbox.test' })).status).toBe(429);
+  const { tenants } = (await operator('GET', '/admin/usage')).json as { tenants: { tenant: string; messages: number }[] };
+  // What waits for tomorrow is not in it.
+  expect(tenants.find((one) => one.tenant === tenant.tenant)?.messages).toBeGreaterThanOrEqual(3);
+  const raised = await operator('PATCH', `/admin/tenants/${tenant.tenant}`, { messages_per_hour: 100, messages_per_day: 100 });
+  expect(raised.json).toMatchObject({ messages_per_hour: 100, messages_per_day: 100 });
+  const mails = await world.caught(5);
+  expect(mails.list()).toHaveLength(5);
+});
+
+interface Waiting {
+  readonly attempts: number;
+  readonly last_reply: string;
+  readonly next_attempt_at: string;
+  readonly created_at: string;
+  readonly expires_at: string;
+}
