@@ -2,6 +2,7 @@
  * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
+import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Path, Problem } from '../config/problem.ts';
@@ -126,7 +127,7 @@ interface ReadPush {
 
 async function readPush(
   { slug, bundle }: Push,
-  { reader }: PushParts,
+  { reader, snapshot }: PushParts,
 ): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
   const { yaml, files } = bundle;
   if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
@@ -141,6 +142,7 @@ async function readPush(
   if (Object.keys(domains).length > MOST_DOMAINS) {
     wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
   }
+  wrong.push(...fanOutErrors(result.ok, snapshot().server.limits.form_recipients));
   if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong) };
   const names = new Set(named.files);
   const [used, unused] = [true, false].map((wanted) =>

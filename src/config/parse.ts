@@ -3,7 +3,7 @@
  * what references stand for is handed in, so that a revision out of the database is read by the same code as a file.
  */
 import type { z } from 'zod';
-import { checkProject, checkServer, type ProjectParts } from './checks.ts';
+import { checkProject, checkServer, fanOutErrors, type ProjectParts } from './checks.ts';
 import { explain, valueAt } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { sortProblems, type Finding, type Problem } from './problem.ts';
@@ -39,6 +39,8 @@ export interface ProjectContext {
   readonly refused?: Readonly<Record<string, string>>;
   readonly env: SecretSource;
   readonly checkTemplates?: CheckTemplates | undefined;
+  /** `limits.form_recipients`; without it, as for what is in force, nobody counts where mail leads. */
+  readonly formRecipients?: number | undefined;
 }
 
 /** Reads server.yml; `file` is its name in reports. */
@@ -161,10 +163,13 @@ function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: Projec
     owner: typeof owner === 'string' ? owner : undefined,
     doubtful: new Set(read.findings.flatMap(({ path }) => (path[0] === 'templates' ? [String(path[1])] : []))),
   });
+  // Mail that goes round in a loop leads nowhere.
+  const most = errors.length === 0 ? context.formRecipients : undefined;
+  const tooMany = most === undefined ? [] : fanOutErrors(parts, most);
   const { templates, missing } = withFiles(parts.templates, context);
   const broken = checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
   return {
-    errors: [...[...errors, ...missing].map(read.yaml.locate), ...broken],
+    errors: [...[...errors, ...tooMany, ...missing].map(read.yaml.locate), ...broken],
     // What is left of a file with errors says too little to warn of anything.
     warnings: read.value === undefined ? [] : warnings.map(read.yaml.locate),
     templates,

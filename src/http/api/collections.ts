@@ -14,7 +14,7 @@ import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
-import { formSettings, refuseForm } from './form-shapes.ts';
+import { formSettings, refuseForm, refuseRecipients } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Route } from './route.ts';
 
@@ -132,8 +132,9 @@ export function collectionsRoutes({ store, clock }: CollectionsParts): Route[] {
       async handle({ principal, exchange, body }) {
         const { name, title, settings, allowed_origins } = body;
         const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
-        for (const [key, { email: _, ...one }] of Object.entries(collectionSchema.parse(config).forms)) {
-          const refusal = refuseForm(one, ['forms', key]);
+        for (const [key, { email, ...one }] of Object.entries(collectionSchema.parse(config).forms)) {
+          const refusal =
+            refuseForm(one, ['forms', key]) ?? refuseRecipients(email, exchange, `forms.${key}.email`);
           if (refusal !== undefined) return refusal;
         }
         const { snapshot } = exchange;

@@ -10,6 +10,7 @@ import { checkTemplates } from '../../templates/engine.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
+import { invalidAt } from './issues.ts';
 
 const { shape } = formSchema;
 
@@ -98,6 +99,17 @@ export function shownInstantForm({ form, exchange, counter }: Shown): z.output<t
     created_at: isoTime(counter?.created_at ?? exchange.at),
     confirmed: form.confirmed,
   };
+}
+
+/** The refusal of more recipients than a form may have; `path` is where they stand in the body. */
+export function refuseRecipients(
+  to: readonly string[] | undefined,
+  { snapshot }: Pick<Exchange, 'snapshot'>,
+  path: string,
+): Refusal | undefined {
+  const { form_recipients: most } = snapshot.server.limits;
+  if (to === undefined || new Set(to).size <= most) return undefined;
+  return invalidAt(path, `must be ${most} addresses at most`);
 }
 
 /** The refusal of what no schema can know of a form: patterns, expressions; `path` is where it stands in the body. */

@@ -15,7 +15,7 @@ import { parseFormId } from '../../forms/form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
-import { formSettings, formShape, refuseForm, shownForm } from './form-shapes.ts';
+import { formSettings, formShape, refuseForm, refuseRecipients, shownForm } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 import { mayTouchForm } from './submission-shapes.ts';
@@ -117,7 +117,7 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
       async handle({ principal, exchange, body }) {
         const { name: called, ...rest } = body;
         const config = z.encode(storedForm, rest);
-        const refusal = refuseForm(formSchema.parse(config));
+        const refusal = refuseForm(formSchema.parse(config)) ?? refuseRecipients(body.to, exchange, 'to');
         if (refusal !== undefined) return refusal;
         const now = clock.now();
         const row = {
@@ -165,7 +165,8 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
         const config = Object.fromEntries(
           Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
         );
-        const refusal = refuseForm(formSchema.parse(config));
+        const refusal =
+          refuseForm(formSchema.parse(config)) ?? refuseRecipients(call.body.to, call.exchange, 'to');
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);
