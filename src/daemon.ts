@@ -10,6 +10,7 @@ import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
 import { createMessageLimits } from './access/message-limits.ts';
 import { createLimits } from './access/limits.ts';
+import { createObjectLimits } from './access/object-limits.ts';
 import { createRevisions } from './access/revisions.ts';
 import { signupConfirmation } from './access/tenants.ts';
 import { sweepTokens } from './access/tokens.ts';
@@ -146,6 +147,7 @@ async function compose(
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
+  const objects = createObjectLimits({ store, clock, snapshot });
   const messages = createMessageLimits({ store, clock, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
@@ -216,6 +218,7 @@ async function compose(
     authenticator,
     accounts,
     messages,
+    objects,
     usage,
     counts,
     takeAccount: accounts.take,

@@ -11,6 +11,7 @@ import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import { madeByApi } from '../config/stored.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
+import { objectsIn, type ObjectLimits, type OverLimit } from './object-limits.ts';
 import { findCollectionRow } from '../store/collections.ts';
 import { releaseDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
@@ -24,6 +25,7 @@ export interface PushParts {
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
   readonly reader: BundleReader;
+  readonly objects: ObjectLimits;
   /** Puts in force what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
@@ -50,6 +52,8 @@ export type PushOutcome =
     }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
   | { readonly kind: 'conflict'; readonly message: string; readonly problems: readonly Problem[] }
+  /** The plan of the account does not allow all that it makes. */
+  | OverLimit
   /** It touches this domain, which the asker may not; undefined where it belongs to none. */
   | { readonly kind: 'forbidden'; readonly domain: string | undefined };
 
@@ -89,11 +93,16 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     const known = row?.source === 'push' ? row.revision : null;
     if (base !== undefined && base !== known) return conflict(MOVED_ON);
     const isKnown = known !== null && sameBundle(await findRevision(parts.store, known), bundle);
-    if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known };
+    const isNew = row === undefined || row.source === 'file';
+    const more = { ...objectsIn(next), projects: isNew ? 1 : 0 };
+    const instead = current === undefined ? {} : objectsIn(current);
     try {
-      const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
-      await parts.takeOver();
-      return { kind: 'done', changes, warnings, revision };
+      return await parts.objects.within(tenant, { more, instead }, async () => {
+        if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known } as const;
+        const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
+        await parts.takeOver();
+        return { kind: 'done', changes, warnings, revision } as const;
+      });
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
       if (tries === MOST_TRIES) return conflict('Others push this project at the same time; try again.');

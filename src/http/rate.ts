@@ -1,6 +1,8 @@
 /** Limits as the client sees them. */
 import type { Room } from '../access/message-limits.ts';
+import type { OverLimit } from '../access/object-limits.ts';
 import type { Verdict } from '../access/limits.ts';
+import type { ServerConfig } from '../config/schema.ts';
 import { refuse, type Refusal } from './errors.ts';
 
 /** The refusal of a request for which there is no room. */
@@ -14,6 +16,13 @@ export function overPlan({ message, ...room }: Exclude<Room, { kind: 'room' }>, 
   if (room.kind === 'never') return refuse('PLAN_LIMIT', { message });
   const seconds = Math.max(1, Math.ceil((room.at - now) / 1000));
   return refuse('RATE_LIMITED', { message, headers: { 'Retry-After': String(seconds) } });
+}
+
+/** The refusal of something that the plan of the account does not allow; it says who can. */
+export function overLimit({ plan, object, limit, used, added }: OverLimit, { server }: Pick<ServerConfig, 'server'>): Refusal {
+  const name = object === 'keys' ? 'active API keys' : object;
+  const message = `The plan ${plan} allows ${limit} ${name}; the account has ${used}, and this adds ${added}. The operator of this server (${server.operator}) can raise the limit.`;
+  return refuse('PLAN_LIMIT', { message, members: { plan_limit: { plan, object, limit, used } } });
 }
 
 /** The headers that every response carries, names and values in turn. */

@@ -94,6 +94,18 @@ export async function findKey(store: Store, tenant: string, id: string): Promise
   return row;
 }
 
+/** How many keys of the tenant can be used. */
+export async function countActiveKeys(store: Store, tenant: string, now: number): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('api_keys')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .where('revoked_at', 'is', null)
+    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', now)]))
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
 /** The tenant's keys, newest first, revoked ones among them. */
 export function listKeys(store: Store, tenant: string): Promise<ApiKeyRow[]> {
   return store.read.selectFrom('api_keys').selectAll().where('tenant', '=', tenant).orderBy('id', 'desc').execute();

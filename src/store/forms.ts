@@ -82,6 +82,16 @@ export async function countForms(store: Store, { tenant, kind }: FormFilter): Pr
   return Number(count);
 }
 
+/** How many of any kind. */
+export async function countFormsOfTenant(store: Store, tenant: string): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('forms')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
 const unmailed = define<{ form: string; limit: number }>()((db, value) =>
   db
     .selectFrom('submissions')

@@ -100,3 +100,105 @@ interface Waiting {
   readonly created_at: string;
   readonly expires_at: string;
 }
+
+const OBJECTS = { projects: 2, domains: 2, forms: 2, collections: 1, keys: 2, webhooks: 1 };
+
+/** One way to make something, and how many of them there may be before it; each begins with an account of its own. */
+interface Way {
+  readonly object: keyof typeof OBJECTS;
+  readonly before?: number;
+  readonly make: (n: number) => readonly [method: string, path: string, body: object];
+}
+
+const push = (slug: string, yaml: string, query = '') =>
+  ['PUT', `/projects/${slug}/config${query}`, { config: `project: { name: X, slug: ${slug} }\n${yaml}` }] as const;
+const form = (n: number) => `contact${n}: { to: x@inbox.test }`;
+
+const WAYS: Readonly<Record<string, Way>> = {
+  'POST /projects': { object: 'projects', make: (n) => ['POST', '/projects', { name: 'X', slug: `p${n}` }] },
+  'a pushed project': { object: 'projects', make: (n) => push(`p${n}`, '') },
+  'POST /api-keys': { object: 'keys', before: 1, make: (n) => ['POST', '/api-keys', { name: `${n}` }] },
+  'POST /webhooks': { object: 'webhooks', make: (n) => ['POST', '/webhooks', { url: `https://93.184.215.14/${n}` }] },
+  'POST /forms': { object: 'forms', make: (n) => ['POST', '/forms', { name: `${n}`, to: 'x@inbox.test' }] },
+  'POST /instant/forms': { object: 'forms', make: (n) => ['POST', '/instant/forms', { name: `${n}`, email: 'x@inbox.test' }] },
+  'POST /collections': { object: 'collections', make: (n) => ['POST', '/collections', { name: `plans${n}`, title: 'X', settings: {}, forms: {} }] },
+  'domains of a push': {
+    object: 'domains',
+    make: (n) => push('shop', `domains: {${Array.from({ length: n }, (_, i) => `d${i}.test: {}`).join(', ')}}`),
+  },
+  'forms of a push': {
+    object: 'forms',
+    make: (n) => push('shop', `domains: { d.test: { forms: {${Array.from({ length: n }, (_, i) => form(i)).join(', ')}} } }`),
+  },
+  'webhooks of a push': {
+    object: 'webhooks',
+    make: (n) => push('shop', `webhooks: [${Array.from({ length: n }, (_, i) => `{ url: "https://x.test/${i}" }`).join(', ')}]`),
+  },
+  'collections of a push': {
+    object: 'collections',
+    make: (n) => push('shop', `collections: {${Array.from({ length: n }, (_, i) => `pushed${i}: {}`).join(', ')}}`),
+  },
+};
+
+test('an object too many is refused on every way to make one, with the limit, its use and who can raise it', async () => {
+  const world = await startTestWorld({ server: { plans: { free: { objects: OBJECTS, requests_per_hour: null, requests_per_minute: null } } } });
+  const { store } = world.daemon;
+  for (const [name, { object, before = 0, make }] of Object.entries(WAYS)) {
+    const { headers } = await testKey(store, { account: { plan: 'free' } });
+    const { ask } = asking(world, headers);
+    for (let n = before + 1; n <= OBJECTS[object]; n++) {
+      expect([name, n, (await ask(...make(n))).status]).toEqual([name, n, 200]);
+    }
+    const refused = await ask(...make(OBJECTS[object] + 1));
+    expect([name, refused]).toEqual([
+      name,
+      expect.objectContaining({
+        status: 403,
+        json: expect.objectContaining({
+          code: 'PLAN_LIMIT',
+          error: expect.stringMatching(/^The plan free allows \d .*; the account has \d, and this adds 1\. .*ops@inbox\.test\) can raise the limit\.$/),
+          plan_limit: { plan: 'free', object, limit: OBJECTS[object], used: OBJECTS[object] },
+        }),
+      }),
+    ]);
+    // What is there stays as it is.
+    expect((await ask('GET', '/projects')).status).toBe(200);
+  }
+});
+
+test('a dry run tells of an object too many, and the operator has no limit', async () => {
+  const world = await startTestWorld({ server: { plans: { free: { objects: OBJECTS } } } });
+  const { store } = world.daemon;
+  const tenant = asking(world, (await testKey(store)).headers);
+  const three = 'domains: { a.test: {}, b.test: {}, c.test: {} }';
+  expect(await tenant.ask(...push('shop', three, '?dry_run=true'))).toMatchObject({ status: 403, json: { code: 'PLAN_LIMIT' } });
+  const operator = asking(world, (await testKey(store, { tenant: OPERATOR })).headers);
+  expect((await operator.ask(...push('shop', three, '?dry_run=true'))).status).toBe(200);
+  for (let i = 0; i < 4; i++) expect((await operator.ask('POST', '/api-keys', { name: `${i}` })).status).toBe(200);
+});
+
+test('domains made one by one, and requests beside each other, do not exceed the limit together', async () => {
+  const world = await startTestWorld({ server: { plans: { free: { objects: { ...OBJECTS, forms: 5 } } } } });
+  const { ask } = asking(world, (await testKey(world.daemon.store)).headers);
+  await ask('POST', '/projects', { name: 'X', slug: 'x' });
+  const domains = await Promise.all(
+    Array.from({ length: 6 }, (_, i) => ask('POST', '/domains', { project: 'x', domain: `d${i}.test` })),
+  );
+  expect(domains.map(({ status }) => status).sort()).toEqual([200, 200, 403, 403, 403, 403]);
+  const forms = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => ask('POST', '/forms', { name: `${i}`, to: 'x@inbox.test' })),
+  );
+  expect(forms.filter(({ status }) => status === 200)).toHaveLength(5);
+});
+
+test('an account that has more than its plan allows by now may change what it has', async () => {
+  const world = await startTestWorld({ server: { plans: { free: { objects: { ...OBJECTS, domains: 1 } } } } });
+  const { store } = world.daemon;
+  const { tenant, headers } = await testKey(store, { account: { plan: 'pro' } });
+  const operator = asking(world, (await testKey(store, { tenant: OPERATOR, permissions: ['admin'] })).headers);
+  const { ask } = asking(world, headers);
+  expect((await ask(...push('shop', 'domains: { a.test: {}, b.test: {}, c.test: {} }'))).status).toBe(200);
+  await operator.ask('PATCH', `/admin/tenants/${tenant}`, { plan: 'free' });
+  expect((await ask(...push('shop', 'domains: { a.test: {}, b.test: {} }'))).status).toBe(200);
+  expect((await ask(...push('shop', 'domains: { a.test: {}, b.test: {}, d.test: {} }'))).status).toBe(403);
+});

@@ -11,6 +11,7 @@ import type { DomainReport } from '../../src/access/domain-report.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createMessageLimits } from '../../src/access/message-limits.ts';
 import { createLimits } from '../../src/access/limits.ts';
+import { createObjectLimits } from '../../src/access/object-limits.ts';
 import { createRevisions } from '../../src/access/revisions.ts';
 import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
@@ -169,6 +170,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     },
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     accounts,
+    objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
     messages: createMessageLimits({ store, clock, config: () => server }),
     usage,
     counts: createEventCounts({ store, clock }),

@@ -4,6 +4,7 @@ import { collectionSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Collection } from '../../config/snapshot.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
 import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -11,6 +12,7 @@ import { UnmetError, type Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
@@ -21,6 +23,7 @@ import { defineRoute, type Call, type Route } from './route.ts';
 export interface CollectionsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
 }
 
 const MOST_FORMS = 100;
@@ -59,7 +62,7 @@ const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collecti
 const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
-export function collectionsRoutes({ store, clock }: CollectionsParts): Route[] {
+export function collectionsRoutes({ store, clock, objects }: CollectionsParts): Route[] {
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
@@ -144,7 +147,11 @@ export function collectionsRoutes({ store, clock }: CollectionsParts): Route[] {
         const collection = collectionOfRow(row, snapshot.server);
         const notes = [...collection.forms.values()].map(({ id }) => noteForm({ form: id, at: now }));
         try {
-          await store.write([insertCollection(row, 1), ...notes]);
+          const more = { collections: 1, forms: collection.forms.size };
+          const made = await objects.within(row.tenant, { more }, () =>
+            store.write([insertCollection(row, 1), ...notes]),
+          );
+          if ('kind' in made) return overLimit(made, snapshot.server);
         } catch (error) {
           if (error instanceof UnmetError) return taken(name);
           throw error;

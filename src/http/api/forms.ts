@@ -4,6 +4,7 @@ import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Form } from '../../config/snapshot.ts';
 import { formOfRow } from '../../forms/find.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -11,6 +12,7 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import { parseFormId } from '../../forms/form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
@@ -23,6 +25,7 @@ import { mayTouchForm } from './submission-shapes.ts';
 export interface FormsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
 }
 
 const name = label.describe('Display name; notifications come from it.');
@@ -40,7 +43,7 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'refuse', tag: 'Forms' } as const;
 
 /** `/forms…` */
-export function formsRoutes({ store, clock }: FormsParts): Route[] {
+export function formsRoutes({ store, clock, objects }: FormsParts): Route[] {
   function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
     return { principal, snapshot: exchange.snapshot, store };
   }
@@ -129,7 +132,10 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
           confirmed_at: now,
           created_at: now,
         } as const;
-        await store.write([insertForm(row), noteForm({ form: row.id, at: now })]);
+        const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
+          store.write([insertForm(row), noteForm({ form: row.id, at: now })]),
+        );
+        if ('kind' in made) return overLimit(made, exchange.snapshot.server);
         return answer(formOfRow(row, exchange.snapshot.server), exchange);
       },
     }),

@@ -5,6 +5,7 @@ import type { Principal } from '../../access/principal.ts';
 import { askToConfirm, MOST_MAILED } from '../../forms/confirm.ts';
 import { formOfRow } from '../../forms/find.ts';
 import { parseAddress } from '../../lib/addresses.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { findDomain } from '../../store/domains.ts';
@@ -17,7 +18,7 @@ import { forgetTokensOf } from '../../store/tokens.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import { tighter, type Exchange } from '../exchange.ts';
-import { rateLimited } from '../rate.ts';
+import { overLimit, rateLimited } from '../rate.ts';
 import { label, mailAddress, mailboxOf } from './account-shapes.ts';
 import { instantFormShape, shownInstantForm } from './form-shapes.ts';
 import { listing, listOf, pageOf } from './listing.ts';
@@ -26,6 +27,7 @@ import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 export interface InstantParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
   readonly limits: Pick<Limits, 'take'>;
   /** Tells the queue that there may be something to do. */
   readonly wake: () => void;
@@ -42,7 +44,7 @@ const READ = { permission: 'forms.read', domains: 'refuse', tag: 'Instant forms'
 const WRITE = { ...READ, permission: 'forms.write' } as const;
 
 /** `/instant/forms…` */
-export function instantRoutes({ store, clock, limits, wake }: InstantParts): Route[] {
+export function instantRoutes({ store, clock, limits, objects, wake }: InstantParts): Route[] {
   async function answer(row: FormRow, exchange: Exchange): Promise<Outcome> {
     const counters = await formCounters(store, [row.id]);
     const form = formOfRow(row, exchange.snapshot.server);
@@ -97,7 +99,10 @@ export function instantRoutes({ store, clock, limits, wake }: InstantParts): Rou
     };
     const { server } = exchange.snapshot;
     const asks = confirmed_at === null ? askToConfirm(row, server, now) : [];
-    await store.write([insertForm(row), noteForm({ form: row.id, at: now }), ...asks]);
+    const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
+      store.write([insertForm(row), noteForm({ form: row.id, at: now }), ...asks]),
+    );
+    if ('kind' in made) return overLimit(made, server);
     wake();
     return answer(row, exchange);
   }

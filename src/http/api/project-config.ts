@@ -1,6 +1,7 @@
 /** The configuration of a project as it is pushed: shown, replaced, rolled back. */
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
+import type { OverLimit } from '../../access/object-limits.ts';
 import { livesOnDisk, onDisk, push, type Push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
 import { glanceAtProject } from '../../config/parse.ts';
 import type { Problem } from '../../config/problem.ts';
@@ -8,6 +9,7 @@ import { isoTime } from '../../lib/clock.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { json } from '../answer.ts';
 import { refuse, type Detail } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import { domainsIn, findVisible, mayTouchAll, unknownProject } from './projects.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
@@ -81,7 +83,8 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
     given: Pick<Push, 'slug' | 'bundle' | 'base' | 'dryRun'>,
   ): Promise<Outcome> {
     const whose = { tenant: principal.tenant.id, may: (domain: string | undefined) => mayTouch(principal, domain) };
-    return answerOf(await push({ ...given, ...whose }, parts));
+    const outcome = await push({ ...given, ...whose }, parts);
+    return outcome.kind === 'over-limit' ? overLimit(outcome, snapshot().server) : answerOf(outcome);
   }
 
   function revisionToShow({ tenant, slug, inForce }: InForce, asked: string | undefined) {
@@ -168,7 +171,7 @@ function unknownRevision(id: string): Outcome {
   return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
-function answerOf(outcome: PushOutcome): Outcome {
+function answerOf(outcome: Exclude<PushOutcome, OverLimit>): Outcome {
   switch (outcome.kind) {
     case 'done': {
       const { changes, warnings, revision } = outcome;
