@@ -5,6 +5,7 @@
 import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthenticator } from './access/authenticate.ts';
+import { createCollectionNames } from './access/collection-names.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
@@ -39,6 +40,7 @@ import { adoptForms } from './forms/adopt.ts';
 import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
+import { mailOverflows } from './forms/overflow.ts';
 import { openBackups } from './store/backup.ts';
 import { watchFreeSpace } from './store/free-space.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
@@ -148,6 +150,7 @@ async function compose(
   ending.push(() => limits.close());
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
   const objects = createObjectLimits({ store, clock, snapshot });
+  const collectionNames = createCollectionNames({ store, limits, snapshot });
   const messages = createMessageLimits({ store, clock, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
@@ -219,6 +222,7 @@ async function compose(
     accounts,
     messages,
     objects,
+    collectionNames,
     usage,
     counts,
     takeAccount: accounts.take,
@@ -292,6 +296,7 @@ async function compose(
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
+        overflows: () => mailOverflows({ store, clock, snapshot, wake }),
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...retentionJobs({ store, clock, snapshot }),

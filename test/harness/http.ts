@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createAccountLimits } from '../../src/access/account-limits.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
+import { createCollectionNames } from '../../src/access/collection-names.ts';
 import type { DomainReport } from '../../src/access/domain-report.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
 import { createMessageLimits } from '../../src/access/message-limits.ts';
@@ -171,6 +172,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     accounts,
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
+    collectionNames: createCollectionNames({ store, limits, snapshot: () => snapshot }),
     messages: createMessageLimits({ store, clock, config: () => server }),
     usage,
     counts: createEventCounts({ store, clock }),

@@ -4,6 +4,7 @@ import { collectionSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Collection } from '../../config/snapshot.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
+import type { CollectionNames, Names } from '../../access/collection-names.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
@@ -12,7 +13,7 @@ import { UnmetError, type Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit, rateLimited } from '../rate.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
@@ -24,6 +25,7 @@ export interface CollectionsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly objects: ObjectLimits;
+  readonly collectionNames: CollectionNames;
 }
 
 const MOST_FORMS = 100;
@@ -62,7 +64,7 @@ const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collecti
 const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
-export function collectionsRoutes({ store, clock, objects }: CollectionsParts): Route[] {
+export function collectionsRoutes({ store, clock, objects, collectionNames }: CollectionsParts): Route[] {
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
@@ -129,7 +131,7 @@ export function collectionsRoutes({ store, clock, objects }: CollectionsParts): 
       path: '/collections',
       summary: 'Makes a collection; its forms are posted to at `/c/{collection}/{form}`.',
       description:
-        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.write`. 409 where any account of this server has the name.',
+        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.write`. 409 where the name is not available; who finds many such names has to wait (429).',
       body: wantedCollection,
       answer: collectionShape,
       async handle({ principal, exchange, body }) {
@@ -141,19 +143,21 @@ export function collectionsRoutes({ store, clock, objects }: CollectionsParts): 
           if (refusal !== undefined) return refusal;
         }
         const { snapshot } = exchange;
-        if (snapshot.collections.has(name) || snapshot.unavailable.has(`c/${name}`)) return taken(name);
         const now = clock.now();
         const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
         const collection = collectionOfRow(row, snapshot.server);
         const notes = [...collection.forms.values()].map(({ id }) => noteForm({ form: id, at: now }));
         try {
           const more = { collections: 1, forms: collection.forms.size };
-          const made = await objects.within(row.tenant, { more }, () =>
-            store.write([insertCollection(row, 1), ...notes]),
-          );
-          if ('kind' in made) return overLimit(made, snapshot.server);
+          const made = await objects.within(row.tenant, { more }, async () => {
+            const names = await collectionNames.ask([name], row);
+            if (names.kind === 'free') await store.write([insertCollection(row, 1), ...notes]);
+            return names;
+          });
+          if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
+          if (made.kind !== 'free') return unavailable(made, exchange);
         } catch (error) {
-          if (error instanceof UnmetError) return taken(name);
+          if (error instanceof UnmetError) return unavailable(await collectionNames.taken(name, row.tenant), exchange);
           throw error;
         }
         return json(await show(collection, exchange));
@@ -185,8 +189,10 @@ export function collectionsRoutes({ store, clock, objects }: CollectionsParts): 
   ];
 }
 
-function taken(name: string): Refusal {
-  return refuse('CONFLICT', { message: `There is a collection ${name} on this server already; choose another name.` });
+function unavailable(names: Exclude<Names, { kind: 'free' }>, { at }: Exchange): Refusal {
+  if (names.kind === 'too-often') return rateLimited(names.verdict, at);
+  const { message } = names;
+  return refuse('CONFLICT', { message: `${message.charAt(0).toUpperCase()}${message.slice(1)}.` });
 }
 
 function unknown(name: string): Refusal {

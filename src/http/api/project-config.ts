@@ -1,7 +1,6 @@
 /** The configuration of a project as it is pushed: shown, replaced, rolled back. */
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
-import type { OverLimit } from '../../access/object-limits.ts';
 import { livesOnDisk, onDisk, push, type Push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
 import { glanceAtProject } from '../../config/parse.ts';
 import type { Problem } from '../../config/problem.ts';
@@ -9,7 +8,7 @@ import { isoTime } from '../../lib/clock.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { json } from '../answer.ts';
 import { refuse, type Detail } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit, rateLimited } from '../rate.ts';
 import { domainsIn, findVisible, mayTouchAll, unknownProject } from './projects.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
@@ -84,7 +83,8 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
   ): Promise<Outcome> {
     const whose = { tenant: principal.tenant.id, may: (domain: string | undefined) => mayTouch(principal, domain) };
     const outcome = await push({ ...given, ...whose }, parts);
-    return outcome.kind === 'over-limit' ? overLimit(outcome, snapshot().server) : answerOf(outcome);
+    if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
+    return outcome.kind === 'too-often' ? rateLimited(outcome.verdict, parts.clock.now()) : answerOf(outcome);
   }
 
   function revisionToShow({ tenant, slug, inForce }: InForce, asked: string | undefined) {
@@ -171,7 +171,7 @@ function unknownRevision(id: string): Outcome {
   return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
-function answerOf(outcome: Exclude<PushOutcome, OverLimit>): Outcome {
+function answerOf(outcome: Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>): Outcome {
   switch (outcome.kind) {
     case 'done': {
       const { changes, warnings, revision } = outcome;
