@@ -80,7 +80,10 @@ export function createMessageLimits({ store, clock, config }: MessageLimitsOptio
     const now = clock.now();
     const at = firstRoom(await known(tenant.id, now), allowance, { from: now, count });
     if (at > now) return { kind: 'later', at, message: `${usedUp(allowance)} Try again ${inWords(at - now)}.` };
-    return { kind: 'room', unit: takeMessages(store, [takingAt(minuteOf(now), { tenant: tenant.id, count, allowance })]) };
+    return {
+      kind: 'room',
+      unit: takeMessages(store, [takingAt(minuteOf(now), { tenant: tenant.id, count, allowance })]),
+    };
   }
 
   async function place(deliveries: readonly Countable[]): Promise<ReadonlyMap<string, Wait>> {
@@ -163,7 +166,7 @@ interface Place {
 export function placesFor(known: readonly Slice[], allowance: MessageAllowance, { from, count }: Asked): Place[] {
   const slices = [...known];
   const places: Place[] = [];
-  for (let left = count, at = from; left > 0; ) {
+  for (let left = count, at = from; left > 0;) {
     at = firstRoom(slices, allowance, { from: at, count: 1 });
     const some = Math.min(left, roomAt(slices, allowance, at));
     places.push({ at, count: some });
@@ -201,10 +204,7 @@ function roomFrom(slices: readonly Slice[], limit: number | null, { windowMs, co
 }
 
 function roomAt(slices: readonly Slice[], { per_hour, per_day }: MessageAllowance, at: number): number {
-  return Math.min(
-    (per_hour ?? Infinity) - usedIn(slices, at, HOUR),
-    (per_day ?? Infinity) - usedIn(slices, at, DAY),
-  );
+  return Math.min((per_hour ?? Infinity) - usedIn(slices, at, HOUR), (per_day ?? Infinity) - usedIn(slices, at, DAY));
 }
 
 /** What the window that ends at `at` holds, with all that is reserved behind it: nobody is overtaken. */

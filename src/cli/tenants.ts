@@ -10,6 +10,8 @@ const tenant = z.object({
   email: z.string(),
   plan: z.string(),
   requests_per_hour: z.number().nullable(),
+  messages_per_hour: z.number().nullable(),
+  messages_per_day: z.number().nullable(),
   suspended: z.boolean(),
   confirmed_at: z.string().nullable(),
   created_at: z.string(),
@@ -51,12 +53,17 @@ function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
 }
 
 function factsOf(row: z.output<typeof tenant>): [string, string][] {
-  const { id, name, email, plan, requests_per_hour: most } = row;
+  const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day } = row;
+  const own = [
+    [requests_per_hour, 'requests an hour'],
+    [messages_per_hour, 'messages an hour'],
+    [messages_per_day, 'messages a day'],
+  ].flatMap(([count, what]) => (count === null ? [] : [`${count} ${what}`]));
   return [
     ['tenant', id],
     ['name', name],
     ['address', email],
-    ['plan', most === null ? plan : `${plan}, with ${most} requests an hour`],
+    ['plan', own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`],
     ['state', stateOf(row)],
   ];
 }
@@ -82,10 +89,12 @@ export interface TenantChange {
   readonly plan?: string | undefined;
   /** null: the plan's again. */
   readonly requests_per_hour?: number | null | undefined;
+  readonly messages_per_hour?: number | null | undefined;
+  readonly messages_per_day?: number | null | undefined;
   readonly suspended?: boolean | undefined;
 }
 
-/** Changes its plan, its limit, or whether it is served. */
+/** Changes its plan, its limits, or whether it is served. */
 export function tenantsChange(options: CommandOptions, id: string, change: TenantChange): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);

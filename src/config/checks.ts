@@ -60,7 +60,10 @@ export function checkProject(parts: ProjectParts, { owner, doubtful }: Known): C
 }
 
 /** Where one message or one post would cause more mail than it may; `most` is `limits.form_recipients`. */
-export function fanOutErrors({ domains, collections }: Pick<ProjectParts, 'domains' | 'collections'>, most: number): Finding[] {
+export function fanOutErrors(
+  { domains, collections }: Pick<ProjectParts, 'domains' | 'collections'>,
+  most: number,
+): Finding[] {
   const maps = new Map(Object.entries(domains).map(([name, { forwarding }]) => [name, forwarding]));
   const fanOut = fanOutOf(maps);
   const errors: Finding[] = [];
@@ -92,7 +95,13 @@ export function fanOutErrors({ domains, collections }: Pick<ProjectParts, 'domai
 function recipientErrors(path: Path, count: number, most: number): Finding[] {
   if (count <= most) return [];
   const found = count > MAX_DELIVERIES ? `more than ${MAX_DELIVERIES}` : String(count);
-  return [{ path, message: `expected ${most} recipients at most (limits.form_recipients), found ${found}`, key: path.length === 4 }];
+  return [
+    {
+      path,
+      message: `expected ${most} recipients at most (limits.form_recipients), found ${found}`,
+      key: path.length === 4,
+    },
+  ];
 }
 
 /** What is doubtful in server.yml. */

@@ -104,9 +104,7 @@ export function fanOutOf(domains: ReadonlyMap<string, Forwarding>): (addresses: 
   function visit(start: Step): void {
     const stack = [start];
     for (let step = stack.at(-1); step !== undefined; step = stack.at(-1)) {
-      const ahead = known.has(name(step))
-        ? []
-        : stepsFrom(domains, step).filter((next) => !known.has(name(next)));
+      const ahead = known.has(name(step)) ? [] : stepsFrom(domains, step).filter((next) => !known.has(name(next)));
       if (ahead.length > 0) {
         stack.push(...ahead);
         continue;

@@ -198,7 +198,9 @@ const limits = z.strictObject({
   files_total: is.size
     .prefault('18MiB')
     .describe('All files of a submission, so that the encoded mail stays below message.'),
-  recipients: is.count.default(50).describe('Recipients of one mail that is sent through the API or submitted by SMTP.'),
+  recipients: is.count
+    .default(50)
+    .describe('Recipients of one mail that is sent through the API or submitted by SMTP.'),
   form_recipients: is.count.default(20).describe('Recipients of one form, counted where forwarding leads.'),
   message: is.size.prefault('25MiB').describe('Largest message; most receivers refuse more.'),
   requests_per_minute_per_address: is.count

@@ -60,7 +60,10 @@ export async function mailOverflows(parts: OverflowParts): Promise<void> {
   }
 }
 
-async function mailAbout({ form: id, tenant, name, count }: FormOverflowRow, parts: OverflowParts): Promise<Statement[]> {
+async function mailAbout(
+  { form: id, tenant, name, count }: FormOverflowRow,
+  parts: OverflowParts,
+): Promise<Statement[]> {
   const { store, clock, snapshot } = parts;
   const { server } = snapshot();
   const form = await findFormOf({ tenant, id }, snapshot(), store);

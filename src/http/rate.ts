@@ -19,7 +19,10 @@ export function overPlan({ message, ...room }: Exclude<Room, { kind: 'room' }>, 
 }
 
 /** The refusal of something that the plan of the account does not allow; it says who can. */
-export function overLimit({ plan, object, limit, used, added }: OverLimit, { server }: Pick<ServerConfig, 'server'>): Refusal {
+export function overLimit(
+  { plan, object, limit, used, added }: OverLimit,
+  { server }: Pick<ServerConfig, 'server'>,
+): Refusal {
   const name = object === 'keys' ? 'active API keys' : object;
   const message = `The plan ${plan} allows ${limit} ${name}; the account has ${used}, and this adds ${added}. The operator of this server (${server.operator}) can raise the limit.`;
   return refuse('PLAN_LIMIT', { message, members: { plan_limit: { plan, object, limit, used } } });

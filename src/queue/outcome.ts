@@ -3,7 +3,14 @@ import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import type { ClaimedRow } from '../store/claims.ts';
-import { deferDelivery, endWaiting, giveBack, parkDelivery, settleDelivery, type SettledState } from '../store/deliveries.ts';
+import {
+  deferDelivery,
+  endWaiting,
+  giveBack,
+  parkDelivery,
+  settleDelivery,
+  type SettledState,
+} from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';

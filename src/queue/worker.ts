@@ -218,9 +218,7 @@ class QueueWorker implements Worker {
           this.#endWith(batch, this.#ledger.park(batch, until));
         }
         const going = group.filter((row) => !waits.has(row.id));
-        const [suppressed, open] = [true, false].map((is) =>
-          going.filter((row) => isSuppressed(row, message) === is),
-        );
+        const [suppressed, open] = [true, false].map((is) => going.filter((row) => isSuppressed(row, message) === is));
         if (isSome(suppressed)) this.#suppress({ destination, rows: suppressed, body: this.#bodies.hold(id, message) });
         if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, message) }));
       }

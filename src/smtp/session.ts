@@ -218,7 +218,8 @@ export class Session extends SMTPConnection {
         return decision.reply;
       }
       const key = decision.original.toLowerCase();
-      if (!accepted.has(key) && isFull(accepted, decision, smtp.mostRecipients())) return '452 4.5.3 Too many recipients';
+      if (!accepted.has(key) && isFull(accepted, decision, smtp.mostRecipients()))
+        return '452 4.5.3 Too many recipients';
       accepted.set(key, decision);
       return '250 2.1.5 Accepted';
     } catch (error) {

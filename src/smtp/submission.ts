@@ -182,7 +182,10 @@ export function createSubmission(parts: SubmissionParts): Submission {
       await store.write(unit);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      return { reply: '450 4.7.1 The account has sent as much as its plan allows. Try again later.', reason: 'plan_limit' };
+      return {
+        reply: '450 4.7.1 The account has sent as much as its plan allows. Try again later.',
+        reason: 'plan_limit',
+      };
     }
     parts.used(principal, 200);
     log.info('submission.accepted', { message: plan.id, tenant: principal.tenant.id, ip: mail.ip, size: mail.size });

@@ -82,7 +82,17 @@ function claim({ db, value, dialect, due }: ClaimParts) {
       }))
       // Only PostgreSQL has other daemons whose claims run at the same time.
       .where('id', 'in', dialect === 'sqlite' ? due : due.forUpdate().skipLocked())
-      .returning(['id', 'message', 'tenant', 'recipient', 'destination', 'attempts', 'created_at', 'expires_at', 'counted_at'])
+      .returning([
+        'id',
+        'message',
+        'tenant',
+        'recipient',
+        'destination',
+        'attempts',
+        'created_at',
+        'expires_at',
+        'counted_at',
+      ])
       .returning((eb) =>
         eb
           .case()

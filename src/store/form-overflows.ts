@@ -44,8 +44,5 @@ export const restartOverflow = define<{ form: string; count: number; mail_at: nu
 
 /** The statement that forgets a form that had none more. */
 export const forgetOverflow = define<{ form: string }>()((db, value) =>
-  db
-    .deleteFrom('form_overflows')
-    .where('form', '=', value('form'))
-    .where('count', '=', 0),
+  db.deleteFrom('form_overflows').where('form', '=', value('form')).where('count', '=', 0),
 );

@@ -18,9 +18,35 @@ describe('the times at which there is room', () => {
   const allowance = { plan: 'free', per_hour: 3, per_day: 5 };
   const cases = [
     ['at once', [], 3, [[0, 3]]],
-    ['an hour and a day later', [], 9, [[0, 3], [HOUR, 2], [DAY, 3], [DAY + HOUR, 1]]],
-    ['as the hour empties', [[-30 * MINUTE, 2]], 3, [[0, 1], [30 * MINUTE, 2]]],
-    ['behind those who wait', [[0, 3], [HOUR, 2]], 1, [[DAY, 1]]],
+    [
+      'an hour and a day later',
+      [],
+      9,
+      [
+        [0, 3],
+        [HOUR, 2],
+        [DAY, 3],
+        [DAY + HOUR, 1],
+      ],
+    ],
+    [
+      'as the hour empties',
+      [[-30 * MINUTE, 2]],
+      3,
+      [
+        [0, 1],
+        [30 * MINUTE, 2],
+      ],
+    ],
+    [
+      'behind those who wait',
+      [
+        [0, 3],
+        [HOUR, 2],
+      ],
+      1,
+      [[DAY, 1]],
+    ],
     ['not before the day has room', [[-2 * HOUR, 5]], 1, [[DAY - 2 * HOUR, 1]]],
   ] as const;
   test.each(cases)('%s', (_, known, count, places) => {
@@ -76,7 +102,9 @@ describe('what programs send', () => {
 
   test('of the operator and of test keys is not counted', async () => {
     const { send } = await start();
-    expect([await send(500, OPERATOR), await send(500, undefined, 'test'), await send(3)]).toEqual(Array(3).fill('room'));
+    expect([await send(500, OPERATOR), await send(500, undefined, 'test'), await send(3)]).toEqual(
+      Array(3).fill('room'),
+    );
   });
 
   test('at the same time never exceeds the limit together', async () => {
@@ -102,8 +130,14 @@ test('what strangers cause waits for its turn, one behind the other, and program
   const all = Array.from({ length: 6 }, (_, i) => ({ id: `dlv_${i}`, tenant: id }));
   const waits = await limits.place(all);
   const minutes = [...waits].map(([delivery, { until }]) => [delivery, (until - clock.now()) / MINUTE]);
-  expect(minutes).toEqual([['dlv_3', 60], ['dlv_4', 60], ['dlv_5', 24 * 60]]);
-  expect([...waits.values()].map(({ reply }) => reply)[0]).toMatch(/^451 4\.7\.1 The plan free allows messages to 3 an hour/);
+  expect(minutes).toEqual([
+    ['dlv_3', 60],
+    ['dlv_4', 60],
+    ['dlv_5', 24 * 60],
+  ]);
+  expect([...waits.values()].map(({ reply }) => reply)[0]).toMatch(
+    /^451 4\.7\.1 The plan free allows messages to 3 an hour/,
+  );
   expect(await send(1)).toBe(`later: ${24 * 60} min`);
   await limits.release(id);
   clock.advance(HOUR);
@@ -117,7 +151,10 @@ test('what was used is told, and is kept by the day when it is in no window any 
   await send(2);
   const tenant = await findTenant(store, id);
   if (tenant === undefined) throw new Error('no such tenant');
-  expect(await limits.look(tenant)).toMatchObject({ hour: { limit: 3, remaining: 1 }, day: { limit: 5, remaining: 1 } });
+  expect(await limits.look(tenant)).toMatchObject({
+    hour: { limit: 3, remaining: 1 },
+    day: { limit: 5, remaining: 1 },
+  });
   clock.advance(3 * DAY);
   await foldMessageCounts(store, clock.now());
   await foldMessageCounts(store, clock.now());

@@ -16,7 +16,11 @@ async function start() {
     server: { plans: { free: { requests_per_hour: null, requests_per_minute: null } } },
   });
   const { store } = world.daemon;
-  const [mine, theirs, operator] = [await testKey(store), await testKey(store), await testKey(store, { tenant: OPERATOR })];
+  const [mine, theirs, operator] = [
+    await testKey(store),
+    await testKey(store),
+    await testKey(store, { tenant: OPERATOR }),
+  ];
 
   function askWith({ headers }: { readonly headers: Readonly<Record<string, string>> }) {
     return async (method: string, path: string, body?: object) => {
@@ -52,7 +56,11 @@ test('whoever has a name, and however it is asked for, the words are the same', 
       { error: `The name ${name} ${WORDS}.`, code: 'CONFLICT', request_id: expect.any(String) },
     ]);
     for (const query of ['', '?dry_run=true']) {
-      const push = await mine('PUT', `/projects/shop/config${query}`, pushed('free', name, ...(name === 'by-push' ? ['by-api'] : ['by-push'])));
+      const push = await mine(
+        'PUT',
+        `/projects/shop/config${query}`,
+        pushed('free', name, ...(name === 'by-push' ? ['by-api'] : ['by-push'])),
+      );
       expect([push.status, JSON.parse(push.text)]).toMatchObject([
         409,
         { details: [{ path: `collections.${name}`, message: `the name ${name} ${WORDS}` }] },
@@ -89,7 +97,11 @@ test('a form that is not there says nothing of its collection', async () => {
     for (const method of ['GET', 'POST', 'OPTIONS', 'PUT']) {
       const response = await fetch(`${world.url}/c/${collection}/nothing`, {
         method,
-        headers: { Accept: 'application/json', Origin: 'https://a.test', 'Content-Type': 'application/x-www-form-urlencoded' },
+        headers: {
+          Accept: 'application/json',
+          Origin: 'https://a.test',
+          'Content-Type': 'application/x-www-form-urlencoded',
+        },
         ...(method === 'POST' && { body: 'name=Ann' }),
       });
       const text = (await response.text()).replaceAll(/req_\w+/g, '').replaceAll(collection, '');

@@ -19,7 +19,11 @@ const MINUTE = 60_000;
 async function start() {
   const world = await startTestWorld({ projects: { 'site.yml': SITE } });
   const { store } = world.daemon;
-  return { world, operator: await testKey(store, { tenant: OPERATOR }), tenant: await testKey(store, { account: { email: 'tenant@inbox.test' } }) };
+  return {
+    world,
+    operator: await testKey(store, { tenant: OPERATOR }),
+    tenant: await testKey(store, { account: { email: 'tenant@inbox.test' } }),
+  };
 }
 
 async function ask(world: TestWorld, key: TestKey, [method, path, body]: readonly [string, string, object?]) {
@@ -40,7 +44,9 @@ async function later(world: TestWorld, minutes: number): Promise<void> {
 
 async function overflowMails(world: TestWorld, count: number) {
   await expect
-    .poll(() => world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed')).length, { timeout: 20_000 })
+    .poll(() => world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed')).length, {
+      timeout: 20_000,
+    })
     .toBe(count);
   const mails = world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed'));
   return Promise.all(

@@ -11,7 +11,10 @@ async function start() {
   const world = await startTestWorld({ server: { plans: { free: FREE } } });
   const { store } = world.daemon;
   const tenant = await testKey(store, { account: { email: 'tenant@inbox.test' } });
-  const operator = await testKey(store, { tenant: OPERATOR, permissions: ['admin', 'email.send', 'forms', 'analytics'] });
+  const operator = await testKey(store, {
+    tenant: OPERATOR,
+    permissions: ['admin', 'email.send', 'forms', 'analytics'],
+  });
   const shared = { project: 'shop', token: 't', next_check_at: Number.MAX_SAFE_INTEGER, created_at: 0 };
   await store.write([insertDomain({ ...shared, tenant: tenant.tenant, name: 'shop.test', status: 'verified' })]);
   return { world, tenant, ...asking(world, tenant.headers), operator: asking(world, operator.headers).ask };
@@ -44,12 +47,17 @@ test('a program that sends more than its plan allows is told when it may go on; 
   ] as const) {
     const answer = await ask('POST', path, body);
     expect(answer).toMatchObject({ status: 429, json: { code: 'RATE_LIMITED' } });
-    expect(answer.json['error']).toMatch(/^The plan free allows messages to 3 an hour and 5 a day, .* Try again in \d+ minutes\.$/);
+    expect(answer.json['error']).toMatch(
+      /^The plan free allows messages to 3 an hour and 5 a day, .* Try again in \d+ minutes\.$/,
+    );
     expect(answer.retryAfter).toBeGreaterThan(3000);
     expect(answer.retryAfter).toBeLessThanOrEqual(3600);
   }
   const many = ['a', 'b', 'c', 'd'].map((name) => `${name}@inbox.test`);
-  expect(await ask('POST', '/email/send', { ...MAIL, to: many })).toMatchObject({ status: 403, json: { code: 'PLAN_LIMIT' } });
+  expect(await ask('POST', '/email/send', { ...MAIL, to: many })).toMatchObject({
+    status: 403,
+    json: { code: 'PLAN_LIMIT' },
+  });
   expect((await ask('GET', '/rate-limits')).json).toMatchObject({
     rate_limits: { messages_per_hour: { limit: 3, remaining: 1 }, messages_per_day: { limit: 5, remaining: 3 } },
   });
@@ -68,7 +76,9 @@ test('leads wait for their turn, shown with the reason, and leave when the plan 
   expect(form.status).toBe(200);
   const path = `/f/${String(form.json['id'])}`;
   for (let i = 0; i < 5; i++) {
-    expect((await world.post(path, { name: `Ann ${i}`, message: 'Hello there' }, { Accept: 'application/json' })).status).toBe(200);
+    expect(
+      (await world.post(path, { name: `Ann ${i}`, message: 'Hello there' }, { Accept: 'application/json' })).status,
+    ).toBe(200);
   }
   await world.caught(3);
   await expect
@@ -81,13 +91,20 @@ test('leads wait for their turn, shown with the reason, and leave when the plan 
     wait: Math.round((Date.parse(next_attempt_at) - Date.parse(created_at)) / 3_600_000),
     days: Math.round((Date.parse(expires_at) - Date.parse(next_attempt_at)) / 86_400_000),
   }));
-  const last_reply = expect.stringMatching(/^451 4\.7\.1 The plan free allows messages to 3 an hour .* waits for its turn\.$/);
+  const last_reply = expect.stringMatching(
+    /^451 4\.7\.1 The plan free allows messages to 3 an hour .* waits for its turn\.$/,
+  );
   expect(waits).toEqual(Array(2).fill({ attempts: 0, last_reply, wait: 1, days: 5 }));
   expect((await ask('POST', '/email/send', { ...MAIL, to: 'a@inbox.test' })).status).toBe(429);
-  const { tenants } = (await operator('GET', '/admin/usage')).json as { tenants: { tenant: string; messages: number }[] };
+  const { tenants } = (await operator('GET', '/admin/usage')).json as {
+    tenants: { tenant: string; messages: number }[];
+  };
   // What waits for tomorrow is not in it.
   expect(tenants.find((one) => one.tenant === tenant.tenant)?.messages).toBeGreaterThanOrEqual(3);
-  const raised = await operator('PATCH', `/admin/tenants/${tenant.tenant}`, { messages_per_hour: 100, messages_per_day: 100 });
+  const raised = await operator('PATCH', `/admin/tenants/${tenant.tenant}`, {
+    messages_per_hour: 100,
+    messages_per_day: 100,
+  });
   expect(raised.json).toMatchObject({ messages_per_hour: 100, messages_per_day: 100 });
   const mails = await world.caught(5);
   expect(mails.list()).toHaveLength(5);
@@ -120,19 +137,27 @@ const WAYS: Readonly<Record<string, Way>> = {
   'POST /api-keys': { object: 'keys', before: 1, make: (n) => ['POST', '/api-keys', { name: `${n}` }] },
   'POST /webhooks': { object: 'webhooks', make: (n) => ['POST', '/webhooks', { url: `https://93.184.215.14/${n}` }] },
   'POST /forms': { object: 'forms', make: (n) => ['POST', '/forms', { name: `${n}`, to: 'x@inbox.test' }] },
-  'POST /instant/forms': { object: 'forms', make: (n) => ['POST', '/instant/forms', { name: `${n}`, email: 'x@inbox.test' }] },
-  'POST /collections': { object: 'collections', make: (n) => ['POST', '/collections', { name: `plans${n}`, title: 'X', settings: {}, forms: {} }] },
+  'POST /instant/forms': {
+    object: 'forms',
+    make: (n) => ['POST', '/instant/forms', { name: `${n}`, email: 'x@inbox.test' }],
+  },
+  'POST /collections': {
+    object: 'collections',
+    make: (n) => ['POST', '/collections', { name: `plans${n}`, title: 'X', settings: {}, forms: {} }],
+  },
   'domains of a push': {
     object: 'domains',
     make: (n) => push('shop', `domains: {${Array.from({ length: n }, (_, i) => `d${i}.test: {}`).join(', ')}}`),
   },
   'forms of a push': {
     object: 'forms',
-    make: (n) => push('shop', `domains: { d.test: { forms: {${Array.from({ length: n }, (_, i) => form(i)).join(', ')}} } }`),
+    make: (n) =>
+      push('shop', `domains: { d.test: { forms: {${Array.from({ length: n }, (_, i) => form(i)).join(', ')}} } }`),
   },
   'webhooks of a push': {
     object: 'webhooks',
-    make: (n) => push('shop', `webhooks: [${Array.from({ length: n }, (_, i) => `{ url: "https://x.test/${i}" }`).join(', ')}]`),
+    make: (n) =>
+      push('shop', `webhooks: [${Array.from({ length: n }, (_, i) => `{ url: "https://x.test/${i}" }`).join(', ')}]`),
   },
   'collections of a push': {
     object: 'collections',
@@ -141,7 +166,9 @@ const WAYS: Readonly<Record<string, Way>> = {
 };
 
 test('an object too many is refused on every way to make one, with the limit, its use and who can raise it', async () => {
-  const world = await startTestWorld({ server: { plans: { free: { objects: OBJECTS, requests_per_hour: null, requests_per_minute: null } } } });
+  const world = await startTestWorld({
+    server: { plans: { free: { objects: OBJECTS, requests_per_hour: null, requests_per_minute: null } } },
+  });
   const { store } = world.daemon;
   for (const [name, { object, before = 0, make }] of Object.entries(WAYS)) {
     const { headers } = await testKey(store, { account: { plan: 'free' } });
@@ -156,7 +183,9 @@ test('an object too many is refused on every way to make one, with the limit, it
         status: 403,
         json: expect.objectContaining({
           code: 'PLAN_LIMIT',
-          error: expect.stringMatching(/^The plan free allows \d .*; the account has \d, and this adds 1\. .*ops@inbox\.test\) can raise the limit\.$/),
+          error: expect.stringMatching(
+            /^The plan free allows \d .*; the account has \d, and this adds 1\. .*ops@inbox\.test\) can raise the limit\.$/,
+          ),
           plan_limit: { plan: 'free', object, limit: OBJECTS[object], used: OBJECTS[object] },
         }),
       }),
@@ -171,7 +200,10 @@ test('a dry run tells of an object too many, and the operator has no limit', asy
   const { store } = world.daemon;
   const tenant = asking(world, (await testKey(store)).headers);
   const three = 'domains: { a.test: {}, b.test: {}, c.test: {} }';
-  expect(await tenant.ask(...push('shop', three, '?dry_run=true'))).toMatchObject({ status: 403, json: { code: 'PLAN_LIMIT' } });
+  expect(await tenant.ask(...push('shop', three, '?dry_run=true'))).toMatchObject({
+    status: 403,
+    json: { code: 'PLAN_LIMIT' },
+  });
   const operator = asking(world, (await testKey(store, { tenant: OPERATOR })).headers);
   expect((await operator.ask(...push('shop', three, '?dry_run=true'))).status).toBe(200);
   for (let i = 0; i < 4; i++) expect((await operator.ask('POST', '/api-keys', { name: `${i}` })).status).toBe(200);

@@ -29,9 +29,16 @@ const PUSH: ProjectSource = {
 
 async function open(): Promise<Store> {
   const store = await openTestStore();
-  const row = { name: 'T', plan: 'free', requests_per_hour: null,
+  const row = {
+    name: 'T',
+    plan: 'free',
+    requests_per_hour: null,
     messages_per_hour: null,
-    messages_per_day: null, suspended: 0, confirmed_at: 1, created_at: 1 };
+    messages_per_day: null,
+    suspended: 0,
+    confirmed_at: 1,
+    created_at: 1,
+  };
   await saveOperator(store, 'ops@example.net', 1);
   await store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
   return store;

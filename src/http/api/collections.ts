@@ -138,8 +138,7 @@ export function collectionsRoutes({ store, clock, objects, collectionNames }: Co
         const { name, title, settings, allowed_origins } = body;
         const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
         for (const [key, { email, ...one }] of Object.entries(collectionSchema.parse(config).forms)) {
-          const refusal =
-            refuseForm(one, ['forms', key]) ?? refuseRecipients(email, exchange, `forms.${key}.email`);
+          const refusal = refuseForm(one, ['forms', key]) ?? refuseRecipients(email, exchange, `forms.${key}.email`);
           if (refusal !== undefined) return refusal;
         }
         const { snapshot } = exchange;

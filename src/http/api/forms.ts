@@ -171,8 +171,7 @@ export function formsRoutes({ store, clock, objects }: FormsParts): Route[] {
         const config = Object.fromEntries(
           Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
         );
-        const refusal =
-          refuseForm(formSchema.parse(config)) ?? refuseRecipients(call.body.to, call.exchange, 'to');
+        const refusal = refuseForm(formSchema.parse(config)) ?? refuseRecipients(call.body.to, call.exchange, 'to');
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);

@@ -25,7 +25,11 @@ export const useShape = z.object({
   requests: z.int().describe('With a key.'),
   errors: z.int().describe('Answers of 400 and more but 429.'),
   rate_limited: z.int().describe('Answers of 429.'),
-  messages: z.int().describe('Recipients that count against the plan, those that wait for room in it included; the operator’s own account has none.'),
+  messages: z
+    .int()
+    .describe(
+      'Recipients that count against the plan, those that wait for room in it included; the operator’s own account has none.',
+    ),
   ...each(z.int()),
 });
 
