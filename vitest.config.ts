@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 const expect = { poll: { timeout: 30_000 } };
 
 /**
- * `unit` needs npm alone. `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
+ * `unit` needs npm alone, and so does `fuzz` (200,000 mutated requests and 50,000 sessions, or for `FUZZ_SECONDS`). `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
  * `browser` need Debian packages and fail with the install command without them.
  */
 export default defineConfig({
@@ -17,7 +17,7 @@ export default defineConfig({
           expect,
           name: 'unit',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/peers/**', 'test/browser/**'],
+          exclude: ['test/peers/**', 'test/browser/**', 'test/fuzz/**'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
         },
@@ -44,6 +44,16 @@ export default defineConfig({
           setupFiles: ['test/harness/postgres-environment.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          expect,
+          name: 'fuzz',
+          include: ['test/fuzz/**/*.test.ts'],
+          testTimeout: 3_600_000,
+          hookTimeout: 180_000,
+          fileParallelism: false,
         },
       },
       {

@@ -68,7 +68,10 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
   program.commandsGroup('The server:');
   program
     .command('serve')
-    .description('run the daemon')
+    .description(
+      'run the daemon. Certificates come from files (no ACME). Outbound TLS is opportunistic: MTA-STS and DANE are not ' +
+        'applied, and no TLS reports are sent or read',
+    )
     .option(...CONFIG_OPTION)
     .action((options: { config?: string }) => services.serve(options.config));
   program

@@ -9,6 +9,8 @@ export interface Caught {
   /** Of the submission (load.ts). */
   readonly reference: string;
   readonly messageId: string;
+  /** Of the envelope; empty for the null sender. */
+  readonly sender: string;
   /** Names the connection on which it came. */
   readonly connection: string;
 }
@@ -79,7 +81,9 @@ export async function startCatcher(): Promise<Catcher> {
       const text = Buffer.concat(chunks).toString('latin1');
       const reference = referenceIn(text) ?? 'none';
       const messageId = /^Message-ID: *(\S+)/im.exec(text)?.[1] ?? '';
-      mails.push({ reference, messageId, connection: session.id });
+      const { mailFrom } = session.envelope;
+      const sender = mailFrom === false ? '' : mailFrom.address;
+      mails.push({ reference, messageId, sender, connection: session.id });
       references.add(reference);
       reply();
     });
