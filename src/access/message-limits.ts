@@ -115,7 +115,11 @@ export function createMessageLimits({ store, clock, config }: MessageLimitsOptio
         continue;
       }
       const reply = `451 4.7.1 ${usedUp(allowance)} This mail waits for its turn.`;
-      const waits = places.flatMap(({ at, count }) => Array<Wait>(count).fill({ until: at, reply }));
+      // One value for all that wait for the same time: the queue writes them down together.
+      const waits = places.flatMap(({ at, count }) => {
+        const wait = { until: at, reply };
+        return Array.from({ length: count }, () => wait);
+      });
       return new Map(ids.flatMap((id, i) => (i < going || waits[i] === undefined ? [] : [[id, waits[i]] as const])));
     }
   }
