@@ -2,6 +2,7 @@
  * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
+import { normalize } from 'node:path/posix';
 import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
@@ -88,7 +89,9 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     const foreign = touched.size === 0 ? [undefined] : [...touched];
     const refused = foreign.findIndex((domain) => !may(domain));
     if (refused >= 0) return { kind: 'forbidden', domain: foreign[refused] };
-    const taken = await parts.reader.locate(bundle.yaml, domainErrors({ tenant, slug, next }, parts.snapshot()));
+    const taken = await parts.reader.locate(bundle.yaml, domainErrors({ tenant, slug, next }, parts.snapshot()), {
+      tenant,
+    });
     if (taken.length > 0) return conflict(NOT_TO_BE_HAD, taken);
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
@@ -105,7 +108,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
         if (names.kind === 'too-often') return names;
         if (names.kind === 'unavailable') {
           const finding = { path: ['collections', names.name], message: names.message, key: true };
-          return conflict(NOT_TO_BE_HAD, await parts.reader.locate(bundle.yaml, [finding]));
+          return conflict(NOT_TO_BE_HAD, await parts.reader.locate(bundle.yaml, [finding], { tenant }));
         }
         if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known } as const;
         const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
@@ -145,12 +148,12 @@ interface ReadPush {
 }
 
 async function readPush(
-  { slug, bundle }: Push,
+  { tenant, slug, bundle }: Push,
   { reader, snapshot }: PushParts,
 ): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
   const { yaml, files } = bundle;
   if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
-  const { result, named } = await reader.read(bundle);
+  const { result, named } = await reader.read(bundle, { tenant });
   if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
   const { project, domains } = result.ok;
   const wrong: Finding[] = [];
@@ -162,16 +165,16 @@ async function readPush(
     wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
   }
   wrong.push(...fanOutErrors(result.ok, snapshot().server.limits.form_recipients));
-  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong) };
-  const names = new Set(named.files);
+  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) };
+  const names = new Set(named.files.map(normalize));
   const [used, unused] = [true, false].map((wanted) =>
-    Object.entries(files).filter(([name]) => names.has(name) === wanted),
+    Object.entries(files).filter(([name]) => names.has(normalize(name)) === wanted),
   );
   const idle = (unused ?? []).map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
   return {
     next: result.ok,
     bundle: { yaml, files: Object.fromEntries(used ?? []) },
-    warnings: [...result.warnings, ...(await reader.locate(yaml, idle))],
+    warnings: [...result.warnings, ...(await reader.locate(yaml, idle, { tenant }))],
   };
 }
 
@@ -187,7 +190,7 @@ async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise
   if (served?.source === row.source && served.revision === revision) return served.config;
   if (row.source === 'api') return madeByApi({ ...row, domains: [] });
   const kept = await findRevision(parts.store, revision);
-  const result = kept && (await parts.reader.read(kept)).result;
+  const result = kept && (await parts.reader.read(kept, { tenant, accepted: true })).result;
   return result !== undefined && 'ok' in result ? result.ok : undefined;
 }
 

@@ -2,6 +2,7 @@
  * A file's text to its configuration, or to everything that is wrong with it at once. Pure: what lies beside the file and
  * what references stand for is handed in, so that a revision out of the database is read by the same code as a file.
  */
+import { normalize } from 'node:path/posix';
 import type { z } from 'zod';
 import { checkProject, checkServer, fanOutErrors, type ProjectParts } from './checks.ts';
 import { explain, valueAt } from './explain.ts';
@@ -41,6 +42,9 @@ export interface ProjectContext {
   readonly checkTemplates?: CheckTemplates | undefined;
   /** `limits.form_recipients`; without it, as for what is in force, nobody counts where mail leads. */
   readonly formRecipients?: number | undefined;
+  /** It was accepted before, maybe by an older version: its templates and patterns are not looked at again. */
+  readonly accepted?: boolean | undefined;
+  readonly maxTemplates?: number | undefined;
 }
 
 /** Reads server.yml; `file` is its name in reports. */
@@ -161,19 +165,27 @@ function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: Projec
   const owner = valueAt(read.data, ['project', 'owner']);
   const { errors, warnings } = checkProject(parts, {
     owner: typeof owner === 'string' ? owner : undefined,
+    accepted: context.accepted,
     doubtful: new Set(read.findings.flatMap(({ path }) => (path[0] === 'templates' ? [String(path[1])] : []))),
   });
   // Mail that goes round in a loop leads nowhere.
   const most = errors.length === 0 ? context.formRecipients : undefined;
   const tooMany = most === undefined ? [] : fanOutErrors(parts, most);
   const { templates, missing } = withFiles(parts.templates, context);
-  const broken = checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
+  const many = countErrors(templates, context.maxTemplates);
+  const broken = many.length > 0 ? [] : checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
   return {
-    errors: [...[...errors, ...tooMany, ...missing].map(read.yaml.locate), ...broken],
+    errors: [...[...errors, ...tooMany, ...missing, ...many].map(read.yaml.locate), ...broken],
     // What is left of a file with errors says too little to warn of anything.
     warnings: read.value === undefined ? [] : warnings.map(read.yaml.locate),
     templates,
   };
+}
+
+function countErrors(templates: ProjectConfig['templates'], most = Number.POSITIVE_INFINITY): Finding[] {
+  const count = Object.keys(templates).length;
+  if (count <= most) return [];
+  return [{ path: ['templates'], message: `a project may have ${most} templates at most, found ${count}`, key: true }];
 }
 
 function withFiles(
@@ -184,13 +196,20 @@ function withFiles(
   const filled = Object.entries(templates).map(([name, template]) => {
     const file = template.html_file;
     if (file === undefined) return [name, template] as const;
-    const html = Object.hasOwn(files, file) ? files[file] : undefined;
+    const known = nameIn(files, file);
+    const html = known === undefined ? undefined : files[known];
     if (html !== undefined) return [name, { ...template, html }] as const;
     const reason = Object.hasOwn(refused, file) ? refused[file] : undefined;
     missing.push({ path: ['templates', name, 'html_file'], message: reason ?? `the file ${file} is missing` });
     return [name, template] as const;
   });
   return { templates: Object.fromEntries(filled), missing };
+}
+
+/** The name that a file has there: `./a.html` and `a.html` are one. */
+function nameIn(files: ProjectContext['files'], file: string): string | undefined {
+  if (Object.hasOwn(files, file)) return file;
+  return Object.keys(files).find((name) => normalize(name) === normalize(file));
 }
 
 function objectAt(data: unknown, key: string): object {

@@ -8,6 +8,7 @@ import {
   endWaiting,
   giveBack,
   parkDelivery,
+  putOff,
   settleDelivery,
   type SettledState,
 } from '../store/deliveries.ts';
@@ -118,6 +119,16 @@ export function interrupted(tried: Tried, due: number, words: Words): Ending {
     ],
     event: 'delivery.interrupted',
     fields: lineOf(tried, words),
+  };
+}
+
+/** The delivery was claimed and must wait, for a reason that it shows; the try does not count. */
+export function waits({ row, owner }: Tried, due: number, reply: string): Ending {
+  const { id, attempts, message, recipient } = row;
+  return {
+    unit: () => [putOff({ id, owner, attempts, due, reply }, 1)],
+    event: 'delivery.waits',
+    fields: { message, delivery: id, recipient, reply, next_attempt_at: isoTime(due) },
   };
 }
 

@@ -4,6 +4,7 @@ import type { MessageLimits } from '../../access/message-limits.ts';
 import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
 import { alterTenant, makeAccount } from '../../access/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { resume } from '../../queue/operate.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
 import { countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
@@ -19,7 +20,7 @@ export interface AdminTenantsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly messages: MessageLimits;
-  /** Tells the queue that there may be something to do. */
+  /** Tells the queue, here and in other daemons, that there may be something to do or to stop. */
   readonly wake: () => void;
 }
 
@@ -34,7 +35,7 @@ const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } 
 
 /** `/admin/tenants…` */
 export function adminTenantsRoutes(parts: AdminTenantsParts): Route[] {
-  const { store, clock } = parts;
+  const { store, clock, wake } = parts;
   return [
     defineRoute({
       ...ADMIN,
@@ -90,7 +91,7 @@ export function adminTenantsRoutes(parts: AdminTenantsParts): Route[] {
       path: '/admin/tenants/:id',
       summary: 'Changes the plan of a tenant, its limits, or whether it is served.',
       description:
-        'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail leaves. What is not named stays as it is.',
+        'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail and posts to webhooks leave; what it has in the queue waits until it expires. `POST /admin/queue/actions` cancels it as a whole. What is not named stays as it is.',
       body: z.strictObject({
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
         ...accountLimits,
@@ -105,6 +106,11 @@ export function adminTenantsRoutes(parts: AdminTenantsParts): Route[] {
         }
         const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
         if (row !== undefined) await releaseMail(row.id, body, parts);
+        if (body.suspended !== undefined) wake();
+        if (row !== undefined && body.suspended === false) {
+          await resume(store, id, clock.now());
+          wake();
+        }
         return row === undefined ? unknown(id) : json(shownTenant(row));
       },
     }),

@@ -6,6 +6,7 @@ import type { Collection } from '../../config/snapshot.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import type { CollectionNames, Names } from '../../access/collection-names.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
+import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
 import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -17,7 +18,7 @@ import { overLimit, rateLimited } from '../rate.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
-import { formSettings, refuseForm, refuseRecipients } from './form-shapes.ts';
+import { formSettings, refuseForms, refuseRecipients } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Route } from './route.ts';
 
@@ -26,6 +27,7 @@ export interface CollectionsParts {
   readonly clock: Clock;
   readonly objects: ObjectLimits;
   readonly collectionNames: CollectionNames;
+  readonly reader: BundleReader;
 }
 
 const MOST_FORMS = 100;
@@ -64,7 +66,7 @@ const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collecti
 const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
-export function collectionsRoutes({ store, clock, objects, collectionNames }: CollectionsParts): Route[] {
+export function collectionsRoutes({ store, clock, reader, objects, collectionNames }: CollectionsParts): Route[] {
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
@@ -137,10 +139,14 @@ export function collectionsRoutes({ store, clock, objects, collectionNames }: Co
       async handle({ principal, exchange, body }) {
         const { name, title, settings, allowed_origins } = body;
         const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
-        for (const [key, { email, ...one }] of Object.entries(collectionSchema.parse(config).forms)) {
-          const refusal = refuseForm(one, ['forms', key]) ?? refuseRecipients(email, exchange, `forms.${key}.email`);
+        const wanted = Object.entries(collectionSchema.parse(config).forms);
+        const places = wanted.map(([key, form]) => ({ path: ['forms', key], form }));
+        for (const [key, { email }] of wanted) {
+          const refusal = refuseRecipients(email, exchange, `forms.${key}.email`);
           if (refusal !== undefined) return refusal;
         }
+        const refusal = await refuseForms(places, principal.tenant.id, reader);
+        if (refusal !== undefined) return refusal;
         const { snapshot } = exchange;
         const now = clock.now();
         const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };

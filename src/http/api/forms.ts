@@ -5,6 +5,7 @@ import * as is from '../../config/scalars.ts';
 import type { Form } from '../../config/snapshot.ts';
 import { formOfRow } from '../../forms/find.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
+import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -17,7 +18,7 @@ import { parseFormId } from '../../forms/form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
-import { formSettings, formShape, refuseForm, refuseRecipients, shownForm } from './form-shapes.ts';
+import { formSettings, formShape, refuseForms, refuseRecipients, shownForm } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 import { mayTouchForm } from './submission-shapes.ts';
@@ -26,6 +27,7 @@ export interface FormsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly objects: ObjectLimits;
+  readonly reader: BundleReader;
 }
 
 const name = label.describe('Display name; notifications come from it.');
@@ -43,7 +45,7 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'refuse', tag: 'Forms' } as const;
 
 /** `/forms…` */
-export function formsRoutes({ store, clock, objects }: FormsParts): Route[] {
+export function formsRoutes({ store, clock, reader, objects }: FormsParts): Route[] {
   function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
     return { principal, snapshot: exchange.snapshot, store };
   }
@@ -120,7 +122,10 @@ export function formsRoutes({ store, clock, objects }: FormsParts): Route[] {
       async handle({ principal, exchange, body }) {
         const { name: called, ...rest } = body;
         const config = z.encode(storedForm, rest);
-        const refusal = refuseForm(formSchema.parse(config)) ?? refuseRecipients(body.to, exchange, 'to');
+        const form = formSchema.parse(config);
+        const refusal =
+          refuseRecipients(body.to, exchange, 'to') ??
+          (await refuseForms([{ path: [], form }], principal.tenant.id, reader));
         if (refusal !== undefined) return refusal;
         const now = clock.now();
         const row = {
@@ -171,7 +176,10 @@ export function formsRoutes({ store, clock, objects }: FormsParts): Route[] {
         const config = Object.fromEntries(
           Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
         );
-        const refusal = refuseForm(formSchema.parse(config)) ?? refuseRecipients(call.body.to, call.exchange, 'to');
+        const form = formSchema.parse(config);
+        const refusal =
+          refuseRecipients(call.body.to, call.exchange, 'to') ??
+          (await refuseForms([{ path: [], form }], row.tenant, reader));
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);

@@ -1,8 +1,8 @@
 /** The configuration of a project as it is pushed: shown, replaced, rolled back. */
+import { normalize } from 'node:path/posix';
 import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import { livesOnDisk, onDisk, push, type Push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
-import { glanceAtProject } from '../../config/parse.ts';
 import type { Problem } from '../../config/problem.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
@@ -25,6 +25,10 @@ const files = z
   .record(
     z.string().refine(isWithin, 'must be a path below the folder of the YAML, such as templates/contact.html'),
     z.string(),
+  )
+  .refine(
+    (all) => new Set(Object.keys(all).map(normalize)).size === Object.keys(all).length,
+    'must name each file once: ./a.html and a.html are one',
   )
   .refine((all) => Object.keys(all).length <= MOST_FILES, `must be ${MOST_FILES} files at most`)
   .refine((all) => bytesOf(all) <= MOST_BYTES, 'must be 5 MiB together at most');
@@ -108,7 +112,8 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
         const wanted = await revisionToShow({ tenant, slug, inForce: row.revision }, asked);
         if (asked !== undefined) {
           if (wanted === undefined) return unknownRevision(asked);
-          if (!mayTouchAll(principal, glanceAtProject(wanted.yaml).domains)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+          const { named } = await parts.reader.read(wanted, { tenant, accepted: true });
+          if (!mayTouchAll(principal, named.domains)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
         }
         const revisions = await revisionsOf(store, { tenant, slug });
         return json({
