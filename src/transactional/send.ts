@@ -24,6 +24,8 @@ import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
 
 export interface Planned {
   readonly kind: 'planned';
+  /** How many it goes to, each once. */
+  readonly recipients: number;
   /** `msg_…` */
   readonly id: string;
   /** The Message-ID header. */
@@ -177,7 +179,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
     tags: [...tags],
     ...(sendAt !== undefined && { send_at: sendAt }),
   };
-  const { id, rows, dues } = enqueue(
+  const { id, recipients, rows, dues } = enqueue(
     {
       tenant: principal.tenant.id,
       kind: 'transactional',
@@ -199,6 +201,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
   );
   return {
     kind: 'planned',
+    recipients,
     id,
     messageId: messageIdOf(id, sender.domain),
     rows: message === undefined ? [] : [message, ...contents, ...rest],
