@@ -12,11 +12,12 @@ import { cleanText } from '../mail/header-text.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
 import { recordEvent } from '../store/events.ts';
+import { counterOf } from '../store/form-counters.ts';
 import { stillUnconfirmed } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
-import { acknowledgeableAddress, acknowledgedName } from './acknowledgeable.ts';
+import { acknowledgedName, acknowledgeeOf, type Acknowledgee } from './acknowledgeable.ts';
 import type { Control, Field } from './fields.ts';
 import { fileStatements, type Upload } from './files.ts';
 import type { Judgement } from './judge.ts';
@@ -70,7 +71,7 @@ export function createAccept(options: AcceptOptions): Accept {
     const spam = submission.judgement.verdict === 'spam';
     const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted' };
     const mails = !spam && submission.form.confirmed;
-    const visitor = mails ? await acknowledgeableAddress(submission.form, submission, options) : undefined;
+    const visitor = mails ? await acknowledgeeOf(submission.form, submission, options) : OFF;
     const { expire } = config().delivery;
     const entry = { submission, accepted, expire, now };
     await commit(store, entry, visitor);
@@ -91,30 +92,43 @@ interface Entry {
   readonly now: number;
 }
 
-async function commit(store: Store, entry: Entry, visitor: string | undefined): Promise<void> {
+const OFF: Acknowledgee = { kind: 'off' };
+
+async function commit(store: Store, entry: Entry, visitor: Acknowledgee): Promise<void> {
   try {
     await store.write(unitOf(entry, visitor));
   } catch (error) {
     const { form } = entry.submission;
-    if (!(error instanceof UnmetError) || (visitor === undefined && form.confirmed)) throw error;
+    if (!(error instanceof UnmetError) || (visitor.kind !== 'to' && form.confirmed)) throw error;
     // The address had its acknowledgment today: the submission counts all the same. Or the form's recipient has agreed just now.
     const submission = form.confirmed ? entry.submission : { ...entry.submission, form: { ...form, confirmed: true } };
-    await store.write(unitOf({ ...entry, submission }, undefined));
+    const without: Acknowledgee =
+      visitor.kind === 'to' ? { kind: 'withheld', reason: 'the address had one within 24 hours' } : visitor;
+    await store.write(unitOf({ ...entry, submission }, without));
   }
 }
 
 /** Rows that many submissions share come last: on PostgreSQL they stay locked until the commit. */
-function unitOf({ submission, accepted, expire, now }: Entry, visitor: string | undefined): Statement[] {
+function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowledgee): Statement[] {
   const { form, files, environment = 'live', also } = submission;
   const unit: Statement[] = [submissionRow(submission, accepted, now), ...fileStatements(accepted.id, files, now)];
   if (also !== undefined) unit.push(...also(accepted));
-  if (visitor !== undefined)
-    unit.push(...acknowledgment({ form, id: accepted.id, visitor, ttl: expire.acknowledgment, environment, now }));
-  unit.push(eventOf(submission, accepted, now));
+  if (visitor.kind === 'to')
+    unit.push(
+      ...acknowledgment({
+        form,
+        id: accepted.id,
+        visitor: visitor.address,
+        ttl: expire.acknowledgment,
+        environment,
+        now,
+      }),
+    );
+  unit.push(eventOf(submission, accepted, { now, visitor }));
   if (accepted.status === 'spam') return unit;
   if (form.confirmed) unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
   else unit.push(stillUnconfirmed({ id: form.id }, 1));
-  unit.push(countSubmission({ form: form.id, at: now }));
+  unit.push(countSubmission({ form: counterOf(form), at: now }));
   return unit;
 }
 
@@ -143,15 +157,20 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
 function eventOf(
   { form, judgement, environment, request }: Admitted,
   { id, status }: Accepted,
-  now: number,
+  { now, visitor }: { readonly now: number; readonly visitor: Acknowledgee },
 ): Statement {
+  // Why a visitor who expects an acknowledgment got none: shown by trace.
+  const withheld = visitor.kind === 'withheld' ? { acknowledgment_withheld: visitor.reason } : undefined;
   const reasons = judgement.reasons.map(({ name }) => name);
   const test = environment === 'test' ? { environment } : undefined;
   return recordEvent({
     type: `submission.${status}`,
     tenant: form.tenant,
     at: now,
-    data: status === 'spam' ? { form: form.id, score: judgement.score, reasons, ...test } : { form: form.id, ...test },
+    data:
+      status === 'spam'
+        ? { form: form.id, score: judgement.score, reasons, ...test }
+        : { form: form.id, ...withheld, ...test },
     submission: id,
     form: form.id,
     domain: form.domain,
