@@ -67,6 +67,8 @@ export interface Glance {
   readonly slug: string | undefined;
   readonly domains: readonly string[];
   readonly collections: readonly string[];
+  /** Whether it has any that are told of the whole project. */
+  readonly hasWebhooks: boolean;
   /** The files that it needs. */
   readonly files: readonly string[];
 }
@@ -79,6 +81,7 @@ export function glanceAtProject(text: string): Glance {
     slug: typeof slug === 'string' ? slug : undefined,
     domains: Object.keys(objectAt(value, 'domains')),
     collections: Object.keys(objectAt(value, 'collections')),
+    hasWebhooks: valueAt(value, ['webhooks']) !== undefined,
     files: [...new Set(templates.map((template) => valueAt(template, ['html_file'])))].filter(
       (name) => typeof name === 'string',
     ),

@@ -7,7 +7,7 @@ import { LINK_LIFE, newToken, type ConfirmKind } from '../access/tokens.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { systemMail } from '../queue/system-mail.ts';
-import { formCounters, noteForm, stillCounted } from '../store/form-counters.ts';
+import { counterOf, formCounters, noteForm, stillCounted } from '../store/form-counters.ts';
 import { confirmForm, findForm, unmailedSubmissions } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
@@ -64,7 +64,8 @@ async function settle(row: FormRow, { store, clock, config }: FormConfirmationPa
     const now = clock.now();
     const current = await findForm(store, row.id);
     if (current?.confirmed_at !== null || current.config !== row.config) return false;
-    const counter = (await formCounters(store, [row.id])).get(row.id);
+    const counted = counterOf(row);
+    const counter = (await formCounters(store, [counted])).get(counted);
     const kept = await unmailedSubmissions(store, row.id, MOST_MAILED);
     const ttl = server.delivery.expire.default;
     try {
@@ -75,8 +76,8 @@ async function settle(row: FormRow, { store, clock, config }: FormConfirmationPa
         ),
         confirmForm({ id: row.id, config: row.config, at: now }, 1),
         counter === undefined
-          ? noteForm({ form: row.id, at: now }, 1)
-          : stillCounted({ form: row.id, submissions: counter.submissions }, 1),
+          ? noteForm({ form: counted, at: now }, 1)
+          : stillCounted({ form: counted, submissions: counter.submissions }, 1),
       ]);
       return true;
     } catch (error) {

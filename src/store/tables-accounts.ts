@@ -87,6 +87,8 @@ export interface FormRow {
   tenant: string;
   kind: 'api' | 'instant';
   name: string;
+  /** The account's domain that its mail is from; null: the server's host name. */
+  domain: string | null;
   /** JSON: as `domains.<d>.forms.<id>` of a project file. */
   config: string;
   /** When its recipient agreed to get mail; null: submissions are kept and mail nobody. */

@@ -3,9 +3,9 @@
  * be sent; what it answers is committed by the caller in one unit, and then nothing of it is lost.
  */
 import type { KeyObject } from 'node:crypto';
-import type { Principal } from '../access/principal.ts';
+import { mayTouch, readableTenants, type Principal } from '../access/principal.ts';
 import { baseUrlOf } from '../config/http-address.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import type { Project, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
@@ -67,11 +67,11 @@ export function createTransactional({ store, unsubscribeKey }: TransactionalOpti
       const { principal, snapshot, now } = asker;
       const wrong = recipientsFault(email, asker) ?? headersFault(email.headers) ?? sendAtFault(email, now);
       if (wrong !== undefined) return wrong;
-      const project = projectOf(email, principal.tenant.id, snapshot);
+      const project = projectOf(email, readableProjects(principal, snapshot));
       if (project !== undefined && 'kind' in project) return project;
       const sender = await senderOf({ from: email.from, project, principal, now });
       if ('kind' in sender) return sender;
-      const content = templates.contentOf(email, project, now);
+      const content = templates.contentOf(email, project, { now, domain: sender.domain });
       if ('kind' in content) return content;
       const tooBig = sizeFault(email, content, snapshot);
       if (tooBig !== undefined) return tooBig;
@@ -86,6 +86,15 @@ export function createTransactional({ store, unsubscribeKey }: TransactionalOpti
     const token = unsubscribeToken({ tenant: principal.tenant.id, address: recipient.address }, unsubscribeKey);
     return [...own, ...unsubscribeHeaders(token, baseUrlOf(snapshot.server))];
   }
+}
+
+/** The projects whose templates the key may use; a test key's own go before live ones of the same slug. */
+function readableProjects(principal: Principal, { projects }: Snapshot): Project[] {
+  const tenants = readableTenants(principal);
+  const readable = tenants.flatMap((tenant) => projects.filter((project) => project.tenant === tenant));
+  return readable
+    .filter(({ slug }, i) => readable.findIndex((other) => other.slug === slug) === i)
+    .filter(({ config }) => [undefined, ...Object.keys(config.domains)].some((domain) => mayTouch(principal, domain)));
 }
 
 function recipientsFault(email: NewEmail, { principal, snapshot }: Asker): Fault | undefined {

@@ -1,6 +1,6 @@
 /** What a mail says: a template of one of the tenant's projects with the data that was given, or the words as they came. */
 import { Recent } from '../access/recent.ts';
-import type { Project, Snapshot } from '../config/snapshot.ts';
+import type { Project } from '../config/snapshot.ts';
 import { compileTemplates, TemplateRenderError, type TemplateSet } from '../templates/engine.ts';
 import { htmlToText } from '../templates/plain-text.ts';
 import type { NewEmail } from './email.ts';
@@ -12,9 +12,15 @@ export interface Content {
   readonly html?: string | undefined;
 }
 
+/** When, and as which domain. */
+export interface Sent {
+  readonly now: number;
+  readonly domain: string;
+}
+
 export interface Templates {
   /** The words of the mail, or why there are none. */
-  contentOf(email: NewEmail, project: Project | undefined, now: number): Content | Fault;
+  contentOf(email: NewEmail, project: Project | undefined, sent: Sent): Content | Fault;
 }
 
 const REVISIONS = 100;
@@ -31,11 +37,14 @@ export function createTemplates(): Templates {
     return templates;
   }
 
-  function render(email: NewEmail, project: Project, now: number): Content | Fault {
+  function render(email: NewEmail, project: Project, { now, domain }: Sent): Content | Fault {
     const name = nameOf(email.template ?? '');
     try {
       const { subject, text, html } = templatesOf(project).render(name, {
         timestamp: now,
+        domain,
+        // As in a form's mail; no visitor caused this.
+        ip: '',
         ...email.data,
         data: email.data,
       });
@@ -47,11 +56,11 @@ export function createTemplates(): Templates {
   }
 
   return {
-    contentOf(email, project, now) {
+    contentOf(email, project, sent) {
       const { template, subject, text, html } = email;
       if (template !== undefined) {
         if (text !== undefined || html !== undefined) return faultAt('template', 'cannot stand beside text or html');
-        return project === undefined ? notFound(template) : render(email, project, now);
+        return project === undefined ? notFound(template) : render(email, project, sent);
       }
       if (html !== undefined) return withSubject(subject, { text: text ?? htmlToText(html), html });
       if (text !== undefined) return withSubject(subject, { text });
@@ -68,11 +77,10 @@ function withSubject(subject: string | undefined, content: Omit<Content, 'subjec
 }
 
 /**
- * The project that a mail belongs to: the one that was named, else the one that has its template, else the tenant's only
+ * The project of these that a mail belongs to: the one that was named, else the one that has its template, else the only
  * one. `slug/name` names both.
  */
-export function projectOf(email: NewEmail, tenant: string, { projects }: Snapshot): Project | undefined | Fault {
-  const own = projects.filter((project) => project.tenant === tenant);
+export function projectOf(email: NewEmail, own: readonly Project[]): Project | undefined | Fault {
   const { template } = email;
   const slug = email.project ?? slugOf(template ?? '');
   if (slug !== undefined) {

@@ -26,7 +26,7 @@ async function setUp() {
   const server = serverOf();
   const id = newId('frm', clock.now());
   const config = JSON.stringify({ to: 'host@inbox.example', acknowledgment: { enabled: true } });
-  const row = { id, tenant: 'ten_1', kind: 'instant', name: 'Guests', config, created_at: 0 } as const;
+  const row = { id, tenant: 'ten_1', kind: 'instant', name: 'Guests', domain: null, config, created_at: 0 } as const;
   await store.write([insertForm({ ...row, confirmed_at: null }), noteForm({ form: id, at: 0 })]);
   const accept = createAccept({ store, clock, limits, config: () => server, wake: () => undefined });
   const form = await findOwnForm(store, id, server);

@@ -5,11 +5,13 @@ import { formSchema } from '../../config/schema-project.ts';
 import type { FormConfig } from '../../config/schema.ts';
 import type { Form } from '../../config/snapshot.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
 import { checkTemplates } from '../../templates/engine.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
+import { environment } from './account-shapes.ts';
 
 const { shape } = formSchema;
 
@@ -45,6 +47,7 @@ const endpoint = z.string().describe('Where it is posted to.');
 export const formShape = z.object({
   id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
   name: z.string(),
+  environment,
   submissions: count,
   created_at: z.iso.datetime().describe('When it was first known here.'),
   to: z
@@ -58,6 +61,7 @@ export const formShape = z.object({
 export const instantFormShape = z.object({
   id: z.string(),
   name: z.string(),
+  environment,
   email: z.string(),
   endpoint,
   submissions: count,
@@ -79,6 +83,7 @@ export function shownForm({ form, exchange, counter }: Shown): z.output<typeof f
   return {
     id: form.id,
     name: form.name,
+    environment: environmentOf(form.tenant),
     submissions: counter?.submissions ?? 0,
     created_at: isoTime(counter?.created_at ?? exchange.at),
     to: others.length === 0 ? first : [...form.to],
@@ -92,6 +97,7 @@ export function shownInstantForm({ form, exchange, counter }: Shown): z.output<t
   return {
     id: form.id,
     name: form.name,
+    environment: environmentOf(form.tenant),
     email: form.to[0] ?? '',
     endpoint: endpointOf(exchange, form),
     submissions: counter?.submissions ?? 0,

@@ -7,6 +7,7 @@ import type { Store } from '../../store/store.ts';
 import { partsOf, type SubmissionParts } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { parseFormId } from '../../forms/form-id.ts';
+import { environment } from './account-shapes.ts';
 import { since, until } from './times.ts';
 
 const value = z.union([z.string(), z.array(z.string())]);
@@ -14,6 +15,7 @@ const value = z.union([z.string(), z.array(z.string())]);
 export const submissionShape = z.object({
   id: z.string(),
   form: z.string(),
+  environment,
   domain: z.string().describe('The form’s domain; of other forms the name that their mail is sent from.'),
   fields: z.record(z.string(), value).describe('As they were sent; a field that was repeated is a list.'),
   files: z.array(
@@ -45,9 +47,10 @@ export const conditions = {
   to: until.optional().describe('Only those until this date (that whole day) or time.'),
 };
 
-/** Whether the principal's key may touch the form with this id. */
-export function mayTouchForm(principal: Principal, form: string): boolean {
+/** Whether the principal's key may touch the form with this id; `domain` is that of its submissions, where there are any. */
+export function mayTouchForm(principal: Principal, form: string, domain?: string): boolean {
   const id = parseFormId(form);
+  if (id?.kind === 'own') return mayTouch(principal, domain);
   return mayTouch(principal, id?.kind === 'domain' ? id.domain : undefined);
 }
 
@@ -62,6 +65,7 @@ function shown(row: SubmissionRow, { files, messages }: SubmissionParts): object
   return {
     id,
     form,
+    environment: row.environment,
     domain,
     fields: Object.fromEntries(readFields(row.fields)),
     files: files.map(({ id, field, filename, content_type, size }) => ({ id, field, filename, content_type, size })),

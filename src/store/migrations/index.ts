@@ -4,8 +4,14 @@ import type { Dialect } from '../statement.ts';
 import { initial } from './0001-initial.ts';
 import { accounts } from './0002-accounts.ts';
 import { inbound } from './0003-inbound.ts';
+import { environments } from './0006-environments.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
-  return { '0001-initial': initial(dialect), '0002-accounts': accounts(dialect), '0003-inbound': inbound(dialect) };
+  return {
+    '0001-initial': initial(dialect),
+    '0002-accounts': accounts(dialect),
+    '0003-inbound': inbound(dialect),
+    '0006-environments': environments(),
+  };
 }
