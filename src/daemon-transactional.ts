@@ -3,6 +3,7 @@ import { createSecretKey, type KeyObject } from 'node:crypto';
 import type { Clock } from './lib/clock.ts';
 import { obtainSecret } from './store/secrets.ts';
 import type { Store } from './store/store.ts';
+import type { Renderer } from './templates/render.ts';
 import { createTransactional, type Transactional } from './transactional/send.ts';
 
 export interface TransactionalWork {
@@ -14,8 +15,9 @@ export interface TransactionalWork {
 export async function openTransactional(parts: {
   readonly store: Store;
   readonly clock: Clock;
+  readonly renderer: Renderer;
 }): Promise<TransactionalWork> {
-  const { store, clock } = parts;
+  const { store, clock, renderer } = parts;
   const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
-  return { unsubscribeKey, transactional: createTransactional({ store, unsubscribeKey }) };
+  return { unsubscribeKey, transactional: createTransactional({ store, unsubscribeKey, renderer }) };
 }

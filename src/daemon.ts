@@ -14,7 +14,6 @@ import { createRevisions } from './access/revisions.ts';
 import { signupConfirmation } from './access/tenants.ts';
 import { sweepTokens } from './access/tokens.ts';
 import { createUsage } from './access/usage.ts';
-import { createBundleReader } from './bundle-reader.ts';
 import { findServerFile } from './config/files.ts';
 import type { Reading } from './config/load.ts';
 import { machineSecrets } from './config/secrets.ts';
@@ -49,6 +48,7 @@ import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
 import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
+import { createProcessPool } from './process-pool.ts';
 import { systemMail } from './queue/system-mail.ts';
 import { retentionJobs } from './retention.ts';
 import { createSmtpTallies } from './smtp/tallies.ts';
@@ -89,6 +89,9 @@ export interface Daemon {
 /** How long requests and deliveries that are in progress may take to finish at a stop, ms. */
 const GRACE_MS = 10_000;
 
+/** Of one account: requests that wait for their turn to be rendered or checked. */
+const MAX_WAITING = 50;
+
 /** Starts the daemon under this server.yml (else the usual places). Throws UserError where the operator must mend something. */
 export async function startDaemon(configFile?: string, parts: DaemonParts = {}): Promise<Daemon> {
   const ending: (() => Promise<void>)[] = [];
@@ -112,9 +115,11 @@ async function compose(
   const { env } = process;
   const reading: Reading = { secrets: machineSecrets(env), checkTemplates };
   const file = await findServerFile(configFile, env);
-  const reader = createBundleReader(clock);
   const server = await readServer(file, reading);
   const log = parts.log ?? createLog(server.log);
+  const pool = createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
+  ending.push(() => pool.close());
+  const { reader, renderer } = pool;
 
   const store = await createStore(server.database.url);
   ending.push(() => store.close());
@@ -189,7 +194,7 @@ async function compose(
   const freeSpace = watchFreeSpace(path, { clock, log });
   const backups = await openBackups({ path, clock, log, reserve: () => snapshot().server.limits.free_disk });
   ending.push(() => backups.drop());
-  const revisionOf = createRevisions({ store, secrets: reading.secrets });
+  const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
   const tallies = createSmtpTallies();
   const metrics = openMetrics({ store, clock, log, certificate, tallies, authFailures });
   ending.push(() => metrics.close());
@@ -222,7 +227,7 @@ async function compose(
     log,
     judge: createJudge((domain) => refusesMail(domain, resolver)),
     accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake }),
-    ...(await openTransactional({ store, clock })),
+    ...(await openTransactional({ store, clock, renderer })),
     version: version(),
     queueProblem: delivery.problem,
     wake,

@@ -16,6 +16,7 @@ import { createCourier } from './queue/courier.ts';
 import type { Consequence, Failure, Random, Source } from './queue/interfaces.ts';
 import type { DoorPlace, OwnDoor } from './queue/route.ts';
 import { withSandbox } from './queue/sandbox.ts';
+import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource } from './queue/system-mail.ts';
 import { createWorker } from './queue/worker.ts';
 import { createDsnSource } from './smtp/dsn-source.ts';
@@ -61,7 +62,8 @@ const STUCK_MS = 30_000;
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const { store, clock, log, resolver, random, config } = parts;
-  const source = await createSource(parts);
+  const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
+  const source = await createSource(parts, pool);
   const courier = withSandbox(
     createCourier({
       resolver,
@@ -93,7 +95,10 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;
     },
     isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,
-    stop: (graceMs) => worker.stop(graceMs),
+    async stop(graceMs) {
+      await worker.stop(graceMs);
+      await pool.close();
+    },
   };
 }
 
@@ -123,15 +128,16 @@ const LOOPBACKS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Where the bytes of every message come from, by what it is. */
-async function createSource({ store, clock, log, config, env }: DeliveryParts): Promise<Source> {
+async function createSource({ store, clock, log, config, env }: DeliveryParts, pool: ProcessPool): Promise<Source> {
   const desk: Desk = {
     keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),
     secret: createSecretKey(await obtainSecret(store, 'return-path', clock.now())),
     hostname: () => config().server.hostname,
     now: () => clock.now(),
   };
-  const revisionOf = createRevisions({ store, secrets: machineSecrets(env) });
-  const forms = createFormSource({ store, log, config, revisionOf, desk });
+  const { reader, renderer } = pool;
+  const revisionOf = createRevisions({ store, secrets: machineSecrets(env), reader });
+  const forms = createFormSource({ store, log, config, revisionOf, renderer, desk });
   const submitted = createSubmittedSource({ store, desk });
   const transactional = createTransactionalSource({ store, desk, submitted });
   const system = createSystemSource(desk);

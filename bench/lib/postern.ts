@@ -13,7 +13,7 @@ import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
 import { z } from 'zod';
 import { domainRecords } from '../../src/dns/records.ts';
-import { startDnsServer } from '../../src/dev/dns-server.ts';
+import { startDnsServer, type ZoneRecord } from '../../src/dev/dns-server.ts';
 import { createStore } from '../../src/store/database.ts';
 import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { allDomains } from '../../src/store/domains.ts';
@@ -40,6 +40,8 @@ export interface Daemon {
 export interface DaemonOptions {
   /** All mail of the form goes to this port of 127.0.0.1; without it nothing is delivered. */
   readonly deliverTo?: number;
+  /** Other mail goes where these records lead, to this port. */
+  readonly mailHosts?: { readonly port: number; readonly records: readonly ZoneRecord[] };
   /** Whether it takes mail. */
   readonly takesMail?: boolean;
   /** Whether it seals what it forwards (ARC); it does unless told. */
@@ -48,18 +50,18 @@ export interface DaemonOptions {
 
 /** A daemon with one verified domain and one form, ready for posts. */
 export async function startPostern(options: DaemonOptions = {}): Promise<Daemon> {
-  const { deliverTo, takesMail = false, seals = true } = options;
+  const { deliverTo, mailHosts, takesMail = false, seals = true } = options;
   const folder = await mkdtemp(join(tmpdir(), 'postern-bench-'));
   const dns = await startDnsServer({ records: [] });
   const ports = { port: await freePort(), smtpPort: await freePort() };
-  const place = { folder, ...ports, dns: dns.address, deliverTo, takesMail, seals };
+  const place = { folder, ...ports, dns: dns.address, deliverTo, mailPort: mailHosts?.port, takesMail, seals };
   await writeProject(folder);
   let running: Served;
   try {
     // The first run makes the keys; what they ask for is published, and the second run finds it at once.
     await writeServer(place, '1s');
     await (await serve(place)).stop();
-    dns.set(await recordsToPublish(folder));
+    dns.set([...(await recordsToPublish(folder)), ...(mailHosts?.records ?? [])]);
     await writeServer(place, '6h');
     running = await serve(place);
   } catch (error) {
@@ -95,12 +97,13 @@ interface Place {
   readonly smtpPort: number;
   readonly dns: string;
   readonly deliverTo: number | undefined;
+  readonly mailPort: number | undefined;
   readonly takesMail: boolean;
   readonly seals: boolean;
 }
 
 async function writeServer(
-  { folder, port, smtpPort, dns, deliverTo, takesMail, seals }: Place,
+  { folder, port, smtpPort, dns, deliverTo, mailPort, takesMail, seals }: Place,
   recheck: string,
 ): Promise<void> {
   const config = {
@@ -110,13 +113,14 @@ async function writeServer(
       http: { listen: [`127.0.0.1:${port}`] },
       admin_socket: join(folder, 'admin.sock'),
       smtp: { listen: [`127.0.0.1:${smtpPort}`] },
-      roles: ['http', ...(takesMail ? ['smtp'] : []), ...(deliverTo === undefined ? [] : ['delivery'])],
+      roles: ['http', ...(takesMail ? ['smtp'] : []), ...((deliverTo ?? mailPort) === undefined ? [] : ['delivery'])],
     },
     database: { url: `sqlite:${join(folder, 'data/postern.db')}` },
     dns: { servers: [dns], recheck },
     inbound: { arc: { seal: seals } },
     delivery: {
       allow_private_networks: true,
+      ...(mailPort === undefined ? {} : { port: mailPort }),
       routes: deliverTo === undefined ? {} : { 'owner.test': `127.0.0.1:${deliverTo}` },
     },
     limits: { requests_per_minute_per_address: UNLIMITED, smtp: { per_address: 500 } },

@@ -2,6 +2,7 @@
  * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
+import { normalize } from 'node:path/posix';
 import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Path, Problem } from '../config/problem.ts';
@@ -134,12 +135,12 @@ interface ReadPush {
 }
 
 async function readPush(
-  { slug, bundle }: Push,
+  { tenant, slug, bundle }: Push,
   { reader }: PushParts,
 ): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
   const { yaml, files } = bundle;
   if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
-  const { result, named } = await reader.read(bundle);
+  const { result, named } = await reader.read(bundle, { tenant });
   if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
   const { project, domains } = result.ok;
   const wrong: Finding[] = [];
@@ -150,16 +151,16 @@ async function readPush(
   if (Object.keys(domains).length > MOST_DOMAINS) {
     wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
   }
-  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong) };
-  const names = new Set(named.files);
+  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) };
+  const names = new Set(named.files.map(normalize));
   const [used, unused] = [true, false].map((wanted) =>
-    Object.entries(files).filter(([name]) => names.has(name) === wanted),
+    Object.entries(files).filter(([name]) => names.has(normalize(name)) === wanted),
   );
   const idle = (unused ?? []).map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
   return {
     next: result.ok,
     bundle: { yaml, files: Object.fromEntries(used ?? []) },
-    warnings: [...result.warnings, ...(await reader.locate(yaml, idle))],
+    warnings: [...result.warnings, ...(await reader.locate(yaml, idle, { tenant }))],
   };
 }
 
@@ -175,7 +176,7 @@ async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise
   if (served?.source === row.source && served.revision === revision) return served.config;
   if (row.source === 'api') return madeByApi({ ...row, domains: [] });
   const kept = await findRevision(parts.store, revision);
-  const result = kept && (await parts.reader.read(kept)).result;
+  const result = kept && (await parts.reader.read(kept, { tenant, accepted: true })).result;
   return result !== undefined && 'ok' in result ? result.ok : undefined;
 }
 
@@ -209,7 +210,7 @@ async function problemsOfClaims(
     found.push({ path: ['collections', name], message: 'there is a collection of this name on this server' });
   }
   const findings = found.map((finding) => ({ ...finding, key: true }));
-  return reader.locate(yaml, findings);
+  return reader.locate(yaml, findings, { tenant });
 }
 
 interface Decided {

@@ -1,16 +1,22 @@
-/** Projects as they were when something was accepted under them: read and compiled once while they are in use. */
-import { readBundle } from '../config/bundle.ts';
+/** Projects as they were when something was accepted under them: read once while they are in use. */
+import type { BundleReader } from '../config/bundle.ts';
 import { parseProject } from '../config/parse.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { SecretSource } from '../config/secrets.ts';
 import { findRevision } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
-import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 import { Recent } from './recent.ts';
 
 export interface Revision {
+  /** `rev_…` */
+  readonly id: string;
   readonly config: ProjectConfig;
-  readonly templates: TemplateSet;
+}
+
+export interface RevisionsParts {
+  readonly store: Store;
+  readonly secrets: SecretSource;
+  readonly reader: BundleReader;
 }
 
 /** The revision with this id (`rev_…`); undefined where it cannot be read (any more). */
@@ -19,8 +25,8 @@ export type RevisionOf = (id: string) => Promise<Revision | undefined>;
 const REVISIONS = 100;
 
 /** Revisions as the store has them, read with the code that accepts them. */
-export function createRevisions({ store, secrets }: { store: Store; secrets: SecretSource }): RevisionOf {
-  return keepRecent((id) => loadRevision(store, id, secrets));
+export function createRevisions(parts: RevisionsParts): RevisionOf {
+  return keepRecent((id) => loadRevision(id, parts));
 }
 
 /** The same function, which is called once for what is in use; what it rejects with is forgotten. */
@@ -38,15 +44,13 @@ export function keepRecent(load: RevisionOf): RevisionOf {
   };
 }
 
-async function loadRevision(store: Store, id: string, secrets: SecretSource): Promise<Revision | undefined> {
+async function loadRevision(id: string, { store, secrets, reader }: RevisionsParts): Promise<Revision | undefined> {
   const row = await findRevision(store, id);
   if (row === undefined) return undefined;
-  // One that was pushed.
-  const parsed =
+  // Without a file it was pushed.
+  const { result } =
     row.file === ''
-      ? readBundle(row, undefined).result
-      : parseProject(row.yaml, row.file, { files: row.files, env: secrets });
-  if (!('ok' in parsed)) return undefined;
-  const { templates, settings } = parsed.ok;
-  return { config: parsed.ok, templates: compileTemplates(templates, { timezone: settings.timezone }) };
+      ? await reader.read(row, { tenant: row.tenant, accepted: true })
+      : { result: parseProject(row.yaml, row.file, { files: row.files, env: secrets, accepted: true }) };
+  return 'ok' in result ? { id, config: result.ok } : undefined;
 }

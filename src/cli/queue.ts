@@ -1,8 +1,9 @@
 /** `postern queue …`: what waits, why, and what to do about it. */
 import { z } from 'zod';
 import type { PageFlags } from './commands/asking.ts';
+import { isConfirmed } from './confirm.ts';
 import { writePage } from './list.ts';
-import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+import { EXIT, queryOf, run, UsageError, shortTime, writeJson, type CommandOptions } from './run.ts';
 import { printable, table } from './table.ts';
 
 /** One attempt to deliver: `address` is the host's, `tls` its version. */
@@ -20,6 +21,7 @@ const delivery = z.object({
   recipient: z.string(),
   destination: z.string(),
   held: z.boolean(),
+  suspended: z.boolean(),
   state: z.string(),
   attempts: z.number(),
   next_attempt_at: z.string().nullable(),
@@ -44,23 +46,39 @@ const shown = z.object({
 });
 const operated = z.object({ deliveries: z.array(z.string()), held: z.array(z.string()) });
 const steered = z.object({ destination: z.string(), held: z.boolean() });
+const acted = z.object({ count: z.number(), in_progress: z.number() });
 
-export interface ListFilter extends PageFlags {
+/** Which deliveries. */
+export interface Filter {
   readonly state?: string | undefined;
   readonly domain?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly sender?: string | undefined;
+  readonly olderThan?: string | undefined;
 }
 
+export interface ListFilter extends PageFlags, Filter {}
+
+/** One message, delivery or destination, or all deliveries that match. */
+export interface Wanted extends Filter {
+  readonly what?: string | undefined;
+  readonly dryRun: boolean;
+  readonly yes: boolean;
+}
+
+export type Verb = 'retry' | 'cancel' | 'hold' | 'release';
+
 /** Lists deliveries, newest first. Answers the exit code, as all of these do. */
-export function queueList(options: CommandOptions, filter: ListFilter): Promise<number> {
+export function queueList(options: CommandOptions, { olderThan, ...filter }: ListFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/queue${queryOf(filter)}`);
+    const data = await client.get(`/admin/queue${queryOf({ ...filter, older_than: olderThan })}`);
     if (json) return writeJson(terminal, data);
     const { deliveries, ...page } = listing.parse(data);
     const rows = deliveries.map((row) => [
       row.id,
       row.state,
       String(row.attempts),
-      isHeld(row) ? 'held' : shortTime(row.next_attempt_at),
+      waitsFor(row) ?? shortTime(row.next_attempt_at),
       row.recipient,
       row.last_reply ?? '',
     ]);
@@ -96,34 +114,80 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
   });
 }
 
-/** Whether it waits for nothing but the operator. */
-function isHeld({ held, next_attempt_at: next }: z.output<typeof delivery>): boolean {
-  return held && next !== null;
+/** For what it waits beside its next try. */
+function waitsFor({ state, held, suspended }: z.output<typeof delivery>): 'held' | 'suspended' | undefined {
+  if (state !== 'queued' && state !== 'deferred') return undefined;
+  if (held) return 'held';
+  return suspended ? 'suspended' : undefined;
 }
 
 function nextText(row: z.output<typeof delivery>): string {
-  if (isHeld(row)) return `, held: postern queue release ${row.destination} lets it go on`;
+  const reason = waitsFor(row);
+  if (reason === 'suspended') return ', suspended: it waits until its tenant is served again';
+  if (reason === 'held') {
+    // A delivery that is held by itself has no next attempt.
+    const how = row.next_attempt_at === null ? `--domain ${row.destination}` : row.destination;
+    return `, held: postern queue release ${how} lets it go on`;
+  }
   return row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
 }
 
-/** Tries what waits of a message or delivery now. */
-export function queueRetry(options: CommandOptions, id: string): Promise<number> {
-  return operate(options, { id, verb: 'retry', done: 'is due now' });
+const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
+  retry: (options, id) => operate(options, { id, verb: 'retry', done: 'is due now' }),
+  cancel: (options, id) => operate(options, { id, verb: 'cancel', done: 'cancelled' }),
+  hold: (options, domain) => steer(options, domain, 'hold'),
+  release: (options, domain) => steer(options, domain, 'release'),
+};
+
+/** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
+export function queueAct(
+  options: CommandOptions,
+  verb: Verb,
+  { what, dryRun, yes, ...filter }: Wanted,
+): Promise<number> {
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  if ((what === undefined) !== isFiltered || (what !== undefined && dryRun)) {
+    throw new UsageError(
+      `Name one thing to ${verb}, or what is to match: --tenant, --domain, --sender, --older-than or --state.`,
+    );
+  }
+  return what === undefined ? actOnMany(options, verb, { filter, dryRun, yes }) : SINGLE[verb](options, what);
 }
 
-/** Ends what waits of a message or delivery for good. */
-export function queueCancel(options: CommandOptions, id: string): Promise<number> {
-  return operate(options, { id, verb: 'cancel', done: 'cancelled' });
+const DONE: Readonly<Record<Verb, string>> = {
+  retry: 'due now',
+  cancel: 'cancelled',
+  hold: 'held',
+  release: 'released',
+};
+
+interface Many {
+  readonly filter: Filter;
+  readonly dryRun: boolean;
+  readonly yes: boolean;
 }
 
-/** Lets no mail to a domain leave until it is released. */
-export function queueHold(options: CommandOptions, domain: string): Promise<number> {
-  return steer(options, domain, 'hold');
+function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }: Many): Promise<number> {
+  const { olderThan, ...rest } = filter;
+  const body = { action: verb, filter: { ...rest, older_than: olderThan } };
+  return run(options, async ({ client, terminal, json }) => {
+    if (!yes || dryRun) {
+      const data = await client.post('/admin/queue/actions', { ...body, dry_run: true });
+      const { count } = acted.parse(data);
+      if (dryRun && json) return writeJson(terminal, data);
+      if (dryRun) return terminal.write(`${deliveries(count)} would be ${DONE[verb]}\n`);
+      if (count > 1 && !(await isConfirmed(terminal, `${verb} ${deliveries(count)}?`, yes))) return EXIT.failed;
+    }
+    const data = await client.post('/admin/queue/actions', body);
+    if (json) return writeJson(terminal, data);
+    const { count, in_progress: inProgress } = acted.parse(data);
+    terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);
+    if (inProgress > 0) terminal.complain(`${deliveries(inProgress)} being tried now, and left to that.\n`);
+  });
 }
 
-/** Ends a hold. */
-export function queueRelease(options: CommandOptions, domain: string): Promise<number> {
-  return steer(options, domain, 'release');
+function deliveries(count: number): string {
+  return count === 1 ? '1 delivery' : `${count} deliveries`;
 }
 
 function operate(

@@ -105,8 +105,7 @@ async function lastGood({ file, shown }: ProjectFile, options: AssembleOptions):
   const stored = await options.revisions.lastGood(file);
   if (stored === undefined) return undefined;
   const { id: revision, yaml: text, files } = stored;
-  const { secrets: env, checkTemplates } = options.reading;
-  const result = parseProject(text, shown, { files, env, checkTemplates });
+  const result = parseProject(text, shown, { files, env: options.reading.secrets, accepted: true });
   return 'ok' in result ? { file, shown, text, files, config: result.ok, revision } : undefined;
 }
 

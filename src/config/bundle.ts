@@ -1,8 +1,9 @@
 /** A configuration that somebody pushed: its YAML and the files that it names, read without anything of this machine. */
+import { fieldErrors, type FormPlace } from './checks.ts';
 import type { Finding, Problem } from './problem.ts';
 import { glanceAtProject, parseProject, type Invalid, type ValidProject } from './parse.ts';
 import { NO_SECRETS } from './secrets.ts';
-import type { CheckTemplates } from './template-places.ts';
+import { lineErrors, type CheckTemplates } from './template-places.ts';
 import { readYaml } from './yaml.ts';
 
 /** What the YAML of a push is called in reports. */
@@ -20,16 +21,29 @@ export interface ReadBundle {
   readonly named: { readonly files: readonly string[]; readonly domains: readonly string[] };
 }
 
-/** Reads bundles without holding up whoever asks: a large one takes seconds. */
+/** Templates of a project that is pushed. */
+const MAX_TEMPLATES = 100;
+
+/** Whose configuration it is, and whether it was accepted before: then what was valid at that time stays so. */
+export interface Reading {
+  readonly tenant: string;
+  readonly accepted?: boolean;
+}
+
+/** Reads configuration that tenants wrote, apart from the thread of whoever asks: it may take seconds. */
 export interface BundleReader {
-  read(bundle: Bundle): Promise<ReadBundle>;
+  /** Templates are tried, unless the bundle was accepted before. */
+  read(bundle: Bundle, reading: Reading): Promise<ReadBundle>;
   /** The findings with their lines and columns. */
-  locate(yaml: string, findings: readonly Finding[]): Promise<readonly Problem[]>;
+  locate(yaml: string, findings: readonly Finding[], reading: Reading): Promise<readonly Problem[]>;
+  /** What no schema can know of forms that are made through the API: patterns, expressions. */
+  checkForms(forms: readonly FormPlace[], reading: Reading): Promise<readonly Finding[]>;
 }
 
 /** Reads it, here and now. References to secrets lead nowhere: they would be the operator's. */
-export function readBundle({ yaml, files }: Bundle, checkTemplates: CheckTemplates | undefined): ReadBundle {
-  const result = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS, checkTemplates });
+export function readBundle({ yaml, files }: Bundle, check: CheckTemplates | 'accepted' | undefined): ReadBundle {
+  const checks = check === 'accepted' ? { accepted: true } : { checkTemplates: check, maxTemplates: MAX_TEMPLATES };
+  const result = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS, ...checks });
   const { files: names, domains } = glanceAtProject(yaml);
   return { result, named: { files: names, domains } };
 }
@@ -40,10 +54,16 @@ export function locateIn(yaml: string, findings: readonly Finding[]): readonly P
   return findings.map((finding) => file.locate(finding));
 }
 
+/** What is wrong with these forms, here and now. */
+export function findInForms(forms: readonly FormPlace[], check: CheckTemplates | undefined): Finding[] {
+  return forms.flatMap((place) => [...fieldErrors(place), ...lineErrors(place, check)]);
+}
+
 /** Reads everything at once, in the thread of whoever asks. */
 export function readHere(checkTemplates: CheckTemplates | undefined): BundleReader {
   return {
-    read: async (bundle) => readBundle(bundle, checkTemplates),
+    read: async (bundle, { accepted = false }) => readBundle(bundle, accepted ? 'accepted' : checkTemplates),
     locate: async (yaml, findings) => locateIn(yaml, findings),
+    checkForms: async (forms) => findInForms(forms, checkTemplates),
   };
 }

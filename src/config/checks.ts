@@ -2,7 +2,7 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { forwardingLoops, routeOf } from './forwarding.ts';
 import { nearest } from './nearest.ts';
-import { patternProblem } from './patterns.ts';
+import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { Finding, Path } from './problem.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
 
@@ -25,6 +25,8 @@ export type ProjectParts = Pick<ProjectConfig, 'settings' | 'domains' | 'collect
 
 /** What else is known of the project. */
 export interface Known {
+  /** It was accepted before: patterns that only an older version took stay. */
+  readonly accepted?: boolean | undefined;
   /** `project.owner`. */
   readonly owner: string | undefined;
   /** Templates that have errors of their own, so that nothing more can be said of them. */
@@ -32,7 +34,7 @@ export interface Known {
 }
 
 /** Everything that is wrong or doubtful across the parts. */
-export function checkProject(parts: ProjectParts, { owner, doubtful }: Known): Checked {
+export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = false }: Known): Checked {
   const templates: Templates = new Map(BUILT_IN);
   for (const [name, { type }] of Object.entries(parts.templates)) templates.set(name, type);
   for (const name of doubtful) templates.set(name, 'doubtful');
@@ -40,8 +42,15 @@ export function checkProject(parts: ProjectParts, { owner, doubtful }: Known): C
   const collected = Object.entries(parts.collections).flatMap(([name, { forms }]) =>
     Object.entries(forms).map(([id, form]) => ({ path: ['collections', name, 'forms', id], form })),
   );
+  const forms = [
+    ...domains.flatMap(([name, domain]) =>
+      Object.entries(domain.forms).map(([id, form]) => ({ path: ['domains', name, 'forms', id], form })),
+    ),
+    ...collected,
+  ];
   return {
     errors: [
+      ...(accepted ? [] : forms.flatMap(fieldErrors)),
       ...timezoneErrors(parts.settings.timezone),
       ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
       ...domains.flatMap(([name, domain]) => domainErrors(name, domain, templates)),
@@ -114,7 +123,8 @@ function domainErrors(name: string, domain: DomainConfig, templates: Templates):
   return errors;
 }
 
-interface FormPlace {
+/** A form, and where it stands. */
+export interface FormPlace {
   readonly path: Path;
   readonly form: Omit<FormConfig, 'to' | 'from'>;
 }
@@ -125,15 +135,23 @@ function formErrors({ path, form }: FormPlace, templates: Templates): Finding[] 
     const place = [...path, 'acknowledgment', 'template'];
     errors.push(...templateReference(place, [form.acknowledgment.template, 'acknowledgment'], templates));
   }
-  return [...errors, ...fieldErrors({ path, form })];
+  return errors;
 }
 
 /** What can be wrong with a form wherever it is kept. */
 export function fieldErrors({ path, form }: FormPlace): Finding[] {
   const errors: Finding[] = [];
-  for (const [name, { pattern }] of Object.entries(form.fields)) {
-    const message = pattern === undefined ? undefined : patternProblem(pattern);
-    if (message !== undefined) errors.push({ path: [...path, 'fields', name, 'pattern'], message });
+  let length = 0;
+  for (const [name, { pattern = '' }] of Object.entries(form.fields)) {
+    const place = [...path, 'fields', name, 'pattern'];
+    length += pattern.length;
+    if (length > MAX_PATTERNS_LENGTH) {
+      const message = `the patterns of a form may have ${MAX_PATTERNS_LENGTH} characters together; write shorter ones`;
+      errors.push({ path: place, message });
+      break;
+    }
+    const message = pattern === '' ? undefined : patternProblem(pattern);
+    if (message !== undefined) errors.push({ path: place, message });
   }
   if (form.required.includes(form.spam_protection.honeypot)) {
     const message = `"${form.spam_protection.honeypot}" is the honeypot: nobody who fills it in gets through`;

@@ -2,6 +2,7 @@
  * A file's text to its configuration, or to everything that is wrong with it at once. Pure: what lies beside the file and
  * what references stand for is handed in, so that a revision out of the database is read by the same code as a file.
  */
+import { normalize } from 'node:path/posix';
 import type { z } from 'zod';
 import { checkProject, checkServer, type ProjectParts } from './checks.ts';
 import { explain, valueAt } from './explain.ts';
@@ -39,6 +40,9 @@ export interface ProjectContext {
   readonly refused?: Readonly<Record<string, string>>;
   readonly env: SecretSource;
   readonly checkTemplates?: CheckTemplates | undefined;
+  /** It was accepted before, maybe by an older version: its templates and patterns are not looked at again. */
+  readonly accepted?: boolean | undefined;
+  readonly maxTemplates?: number | undefined;
 }
 
 /** Reads server.yml; `file` is its name in reports. */
@@ -67,8 +71,6 @@ export interface Glance {
   readonly slug: string | undefined;
   readonly domains: readonly string[];
   readonly collections: readonly string[];
-  /** Whether it has any that are told of the whole project. */
-  readonly hasWebhooks: boolean;
   /** The files that it needs. */
   readonly files: readonly string[];
 }
@@ -81,7 +83,6 @@ export function glanceAtProject(text: string): Glance {
     slug: typeof slug === 'string' ? slug : undefined,
     domains: Object.keys(objectAt(value, 'domains')),
     collections: Object.keys(objectAt(value, 'collections')),
-    hasWebhooks: valueAt(value, ['webhooks']) !== undefined,
     files: [...new Set(templates.map((template) => valueAt(template, ['html_file'])))].filter(
       (name) => typeof name === 'string',
     ),
@@ -162,16 +163,24 @@ function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: Projec
   const owner = valueAt(read.data, ['project', 'owner']);
   const { errors, warnings } = checkProject(parts, {
     owner: typeof owner === 'string' ? owner : undefined,
+    accepted: context.accepted,
     doubtful: new Set(read.findings.flatMap(({ path }) => (path[0] === 'templates' ? [String(path[1])] : []))),
   });
   const { templates, missing } = withFiles(parts.templates, context);
-  const broken = checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
+  const many = countErrors(templates, context.maxTemplates);
+  const broken = many.length > 0 ? [] : checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
   return {
-    errors: [...[...errors, ...missing].map(read.yaml.locate), ...broken],
+    errors: [...[...errors, ...missing, ...many].map(read.yaml.locate), ...broken],
     // What is left of a file with errors says too little to warn of anything.
     warnings: read.value === undefined ? [] : warnings.map(read.yaml.locate),
     templates,
   };
+}
+
+function countErrors(templates: ProjectConfig['templates'], most = Number.POSITIVE_INFINITY): Finding[] {
+  const count = Object.keys(templates).length;
+  if (count <= most) return [];
+  return [{ path: ['templates'], message: `a project may have ${most} templates at most, found ${count}`, key: true }];
 }
 
 function withFiles(
@@ -182,13 +191,20 @@ function withFiles(
   const filled = Object.entries(templates).map(([name, template]) => {
     const file = template.html_file;
     if (file === undefined) return [name, template] as const;
-    const html = Object.hasOwn(files, file) ? files[file] : undefined;
+    const known = nameIn(files, file);
+    const html = known === undefined ? undefined : files[known];
     if (html !== undefined) return [name, { ...template, html }] as const;
     const reason = Object.hasOwn(refused, file) ? refused[file] : undefined;
     missing.push({ path: ['templates', name, 'html_file'], message: reason ?? `the file ${file} is missing` });
     return [name, template] as const;
   });
   return { templates: Object.fromEntries(filled), missing };
+}
+
+/** The name that a file has there: `./a.html` and `a.html` are one. */
+function nameIn(files: ProjectContext['files'], file: string): string | undefined {
+  if (Object.hasOwn(files, file)) return file;
+  return Object.keys(files).find((name) => normalize(name) === normalize(file));
 }
 
 function objectAt(data: unknown, key: string): object {

@@ -1,102 +1,92 @@
 /**
- * Regular expressions of form fields. They meet what strangers type, on the thread that serves everybody, so only those
- * are taken that cannot backtrack exponentially: no repetition whose content can match one text in several ways.
- * (Polynomial time remains possible; whoever matches caps the length of the input.)
+ * Regular expressions of form fields. They are written by tenants and meet what strangers type, on the thread that serves
+ * everybody, so they run on RE2, whose time is linear in the text, and never on the engine of the runtime, which backtracks.
  */
+import { RE2JS } from 're2js';
+import { messageOf } from '../lib/errors.ts';
 
-/** How often bounded repetitions may divide one text, at most. */
-const MAX_WAYS = 10_000;
-const AMBIGUOUS =
-  'a repetition within a repetition, or of alternatives that begin alike, can take for ever; write it without';
+/** Of `{n,m}`: RE2 makes as many copies of what is repeated. */
+const MAX_REPETITIONS = 100;
+/** Instructions of a compiled pattern: nested repetitions multiply. */
+const MAX_PROGRAM = 1000;
+/** Characters of all patterns of a form, which one post may have to compile. */
+export const MAX_PATTERNS_LENGTH = 2000;
 
-/** The expression as the browser's `pattern` attribute has it: the whole value must match. */
-export function fieldPattern(source: string): RegExp {
-  return new RegExp(`^(?:${source})$`, 'u');
+export interface FieldPattern {
+  /** Whether the whole text matches. */
+  matches(text: string): boolean;
+  /** What a match takes for each character of the text, at most, in steps of the engine. */
+  readonly cost: number;
+}
+
+/** The expression as the browser's `pattern` attribute has it: the whole value must match. Throws where `patternProblem` finds one. */
+export function fieldPattern(source: string): FieldPattern {
+  const compiled = RE2JS.compile(RE2JS.translateRegExp(toRe2(source)));
+  return { matches: (text) => compiled.matches(text), cost: compiled.programSize() };
 }
 
 /** Why this expression is refused, or undefined when it may be used. */
 export function patternProblem(source: string): string | undefined {
   try {
-    fieldPattern(source);
+    new RegExp(source, 'u');
   } catch (error) {
-    const words = error instanceof Error ? error.message.replace(/^.*: /, '') : '';
-    return `expected a regular expression; this is none: ${words}`;
+    return `expected a regular expression; this is none: ${messageOf(error).replace(/^.*: /s, '')}`;
   }
-  if (/\\(?:[1-9]|k<)/.test(source.replaceAll('\\\\', '')))
-    return 'back-references are refused: they can take for ever';
-  return waysOf(source) === undefined ? AMBIGUOUS : undefined;
-}
-
-interface Part {
-  /** In how many ways it can match one text; 1 where there is only one. */
-  readonly ways: number;
-  /** The character that it begins with, where that is certain. */
-  readonly start: string | undefined;
-}
-
-/** In how many ways the expression (which is valid) can match one text; undefined where that grows without bound. */
-function waysOf(source: string): number | undefined {
-  let at = 0;
-  let bounded = true;
-  const { ways } = alternatives();
-  return bounded ? ways : undefined;
-
-  function alternatives(): Part {
-    const parts = [sequence()];
-    while (source.charAt(at) === '|') {
-      at++;
-      parts.push(sequence());
-    }
-    const starts = parts.map(({ start }) => start);
-    const distinct = !starts.includes(undefined) && new Set(starts).size === starts.length;
-    const most = Math.max(...parts.map(({ ways }) => ways));
-    return { ways: parts.length === 1 || distinct ? most : most * parts.length, start: undefined };
+  const unknown = [...tokensOf(source)].flatMap(({ text, inClass }) => (inClass ? [] : (UNKNOWN.get(text) ?? [])))[0];
+  if (unknown !== undefined) return `${unknown} are not supported, because they can take forever; write it without`;
+  if (repetitionsIn(source).some((count) => count > MAX_REPETITIONS)) {
+    return `a repetition such as {2,5} may ask for ${MAX_REPETITIONS} at most`;
   }
-
-  function sequence(): Part {
-    let ways = 1;
-    let start: string | undefined;
-    for (let first = true; at < source.length && !'|)'.includes(source.charAt(at)); first = false) {
-      const part = repeated(atom());
-      if (first) start = part.start;
-      ways *= part.ways;
-    }
-    return { ways, start };
-  }
-
-  function atom(): Part {
-    const rest = source.slice(at);
-    const group = /^\((?:\?(?:[:=!]|<[=!]|<[^>]*>|[a-z-]*:))?/.exec(rest)?.[0];
-    if (group !== undefined) {
-      at += group.length;
-      const inner = alternatives();
-      at++;
-      return inner;
-    }
-    const token = /^(?:\[(?:\\.|[^\]\\])*\]|\\[pPu]\{[^}]*\}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\c.|\\.|.)/su.exec(
-      rest,
-    )?.[0];
-    at += token?.length ?? 1;
-    return {
-      ways: 1,
-      start: token !== undefined && /^(?:[^[.^$\\]|\\[^A-Za-z0-9])$/su.test(token) ? token : undefined,
-    };
-  }
-
-  function repeated(part: Part): Part {
-    const [text, bounds = ''] = /^(?:[*+?]|\{([\d,]+)\})\??/.exec(source.slice(at)) ?? [''];
-    if (text === '') return part;
-    at += text.length;
-    const [min, max] = limits(text.charAt(0), bounds);
-    const ways = part.ways > 1 ? part.ways ** max : 1;
-    if (ways > MAX_WAYS) bounded = false;
-    return { ways: ways * (max - min + 1), start: min === 0 ? undefined : part.start };
+  try {
+    if (fieldPattern(source).cost <= MAX_PROGRAM) return undefined;
+    return 'its nested repetitions make it too large; write fewer or smaller ones';
+  } catch (error) {
+    return `the regular expression engine (RE2) does not support this: ${messageOf(error).replace('error parsing regexp: ', '')}`;
   }
 }
 
-function limits(sign: string, bounds: string): [min: number, max: number] {
-  if (sign === '?') return [0, 1];
-  if (sign !== '{') return [sign === '*' ? 0 : 1, Number.POSITIVE_INFINITY];
-  const [min = '0', max = min] = bounds.split(',');
-  return [Number(min), max === '' ? Number.POSITIVE_INFINITY : Number(max)];
+const LOOK_AROUND = 'look-ahead and look-behind';
+const BACK_REFERENCES = 'back-references';
+/** What RE2 does not know, by the token that begins it. */
+const UNKNOWN: ReadonlyMap<string, string> = new Map([
+  ...['(?=', '(?!', '(?<=', '(?<!'].map((token) => [token, LOOK_AROUND] as const),
+  ...['\\k', ...Array.from({ length: 9 }, (_, i) => `\\${i + 1}`)].map((token) => [token, BACK_REFERENCES] as const),
+]);
+
+interface Token {
+  readonly text: string;
+  /** Whether it stands within `[…]`. */
+  readonly inClass: boolean;
+}
+
+/** A valid expression, token by token. */
+function* tokensOf(source: string): Generator<Token> {
+  let inClass = false;
+  for (const [text] of source.matchAll(/\\(?:[pP]\{[^}]*\}|.)|\(\?(?:<[=!]|[=!])?|\{\d+(?:,\d*)?\}|./gsu)) {
+    if (text === ']') inClass = false;
+    yield { text, inClass };
+    if (text === '[') inClass = true;
+  }
+}
+
+function repetitionsIn(source: string): number[] {
+  return [...tokensOf(source)].flatMap(({ text, inClass }) =>
+    inClass || !/^\{\d/.test(text) ? [] : (text.match(/\d+/g) ?? []).map(Number),
+  );
+}
+
+/** White space and line ends as ECMAScript has them; RE2 alone knows those of ASCII. */
+const BLANKS = '\\t-\\r \\x{a0}\\x{feff}\\p{Z}';
+const NO_LINE_END = '[^\\n\\r\\x{2028}\\x{2029}]';
+
+/** The same expression where the two dialects differ. */
+function toRe2(source: string): string {
+  let result = '';
+  for (const { text, inClass } of tokensOf(source)) {
+    if (text === '\\s') result += inClass ? BLANKS : `[${BLANKS}]`;
+    else if (text === '\\S' && !inClass) result += `[^${BLANKS}]`;
+    else if (text === '.' && !inClass) result += NO_LINE_END;
+    else result += text.replace(/^(\\[pP]\{)(?:Script|sc|General_Category|gc)=/, '$1');
+  }
+  return result;
 }

@@ -31,7 +31,14 @@ const field = z.strictObject({
     .default('text')
     .describe('What the value must be.'),
   max: is.count.optional().describe('Characters at most; for a list, entries.'),
-  pattern: z.string().min(1).max(500).optional().describe('Regular expression that the whole value must match.'),
+  pattern: z
+    .string()
+    .min(1)
+    .max(500)
+    .optional()
+    .describe(
+      'Regular expression that the whole value must match, as in HTML; without look-around and back-references, repetitions to 100 at most.',
+    ),
   options: z.array(z.string()).min(1).optional().describe('The values that may be chosen.'),
   label: is.text(200).optional().describe('Name of the field in mail.'),
 });

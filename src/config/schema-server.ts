@@ -165,7 +165,11 @@ const delivery = z.strictObject({
     .record(is.domainName, is.mailHost)
     .default({})
     .describe('Destination domain to host:port, for private destinations; goes before relay and MX.'),
-  concurrency: is.count.default(100).describe('Connections in all.'),
+  concurrency: is.count
+    .default(100)
+    .describe(
+      'Connections in all to servers that have answered. Those to servers that have not, and may hang, are beside them: up to 20 times as many, shared fairly by tenants.',
+    ),
   per_destination: is.count
     .default(20)
     .describe('Connections to one destination at most; starts at 2, grows on success, halves on faults.'),

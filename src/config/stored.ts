@@ -60,7 +60,7 @@ export async function readStored({ stored, reader, before }: ReadStored): Promis
       if (last !== undefined && sameRow(last.row, row)) return last;
       if (row.source === 'api') return kept(row, projectOf(row, madeByApi(row)));
       const revision = await stored.revision(row.revision);
-      const read = revision && (await reader.read(revision));
+      const read = revision && (await reader.read(revision, { tenant: row.tenant, accepted: true }));
       const result = read?.result;
       if (result !== undefined && 'ok' in result) return kept(row, projectOf(row, result.ok));
       const problems = result?.errors.map(formatProblem) ?? ['it is not in the database'];

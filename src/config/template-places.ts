@@ -1,5 +1,5 @@
 /** Where in a project's files an error of a template stands. */
-import type { Path, Problem } from './problem.ts';
+import type { Finding, Path, Problem } from './problem.ts';
 import type { FormConfig, ProjectConfig } from './schema.ts';
 import { find } from './yaml-data.ts';
 import type { YamlFile } from './yaml.ts';
@@ -23,33 +23,50 @@ export function checkAllTemplates(parts: Parts, yaml: YamlFile, check?: CheckTem
   if (check === undefined) return [];
   const { templates } = parts;
   const lines = [...linesOf('domains', parts.domains), ...linesOf('collections', parts.collections)];
-  const single = lines.map(
-    ({ source }, index) => [`line${index}`, { type: 'form', subject: source, text: '', variables: {} }] as const,
-  );
   return [
     ...check(templates).map((problem) => locateInTemplate(problem, yaml, templates)),
-    ...check(Object.fromEntries(single)).map((problem) =>
+    ...check(asTemplates(lines)).map((problem) =>
       locate(problem, yaml, lines[Number(problem.template.slice(4))]?.path ?? []),
     ),
   ];
 }
 
+/** What is wrong with the expressions of a form, wherever it is kept. */
+export function lineErrors({ path, form }: { path: Path; form: Lines }, check?: CheckTemplates): Finding[] {
+  const lines = expressionsOf(path, form);
+  const errors = check?.(asTemplates(lines)) ?? [];
+  return errors.map(({ template, message }) => ({ path: lines[Number(template.slice(4))]?.path ?? path, message }));
+}
+
 type Lines = Pick<FormConfig, 'subject' | 'from_name' | 'acknowledgment'>;
+
+interface Line {
+  readonly path: Path;
+  readonly source: string;
+}
+
+/** Each as a template of its own, called by its number. */
+function asTemplates(lines: readonly Line[]): ProjectConfig['templates'] {
+  return Object.fromEntries(
+    lines.map(({ source }, i) => [`line${i}`, { type: 'form', subject: source, text: '', variables: {} }]),
+  );
+}
 
 function linesOf(
   key: 'domains' | 'collections',
   places: Readonly<Record<string, { readonly forms: Readonly<Record<string, Lines>> }>>,
-): { path: Path; source: string }[] {
+): Line[] {
   return Object.entries(places).flatMap(([name, { forms }]) =>
-    Object.entries(forms).flatMap(([id, { subject, from_name, acknowledgment }]) => {
-      const path = [key, name, 'forms', id];
-      return [
-        { path: [...path, 'subject'], source: subject },
-        { path: [...path, 'from_name'], source: from_name },
-        { path: [...path, 'acknowledgment', 'subject'], source: acknowledgment?.subject },
-      ].flatMap(({ path, source }) => (source === undefined ? [] : [{ path, source }]));
-    }),
+    Object.entries(forms).flatMap(([id, form]) => expressionsOf([key, name, 'forms', id], form)),
   );
+}
+
+function expressionsOf(path: Path, { subject, from_name, acknowledgment }: Lines): Line[] {
+  return [
+    { path: [...path, 'subject'], source: subject },
+    { path: [...path, 'from_name'], source: from_name },
+    { path: [...path, 'acknowledgment', 'subject'], source: acknowledgment?.subject },
+  ].flatMap(({ path: place, source }) => (source === undefined ? [] : [{ path: place, source }]));
 }
 
 function locateInTemplate(problem: TemplateProblem, yaml: YamlFile, templates: ProjectConfig['templates']): Problem {

@@ -2,7 +2,7 @@
 import { isServed } from '../access/tenants.ts';
 import { namedRecipients, rateLimitOf, responsible, type Form, type Named } from '../config/forms.ts';
 import { senderAddress } from '../forms/form-mail.ts';
-import { compileTemplates } from '../templates/engine.ts';
+import { isBuiltin } from '../templates/engine.ts';
 import { dkimStep, domainStep } from './domain.ts';
 import { outboundSteps } from './outbound.ts';
 import type { ExplainParts } from './parts.ts';
@@ -113,7 +113,7 @@ function whoAndWhy(
 async function templateStep({ config, project }: Form, { revisionOf }: ExplainParts): Promise<Step> {
   const { template } = config;
   if (project === undefined) {
-    return compileTemplates({}).has(template)
+    return isBuiltin(template)
       ? passes('template', template, 'built in')
       : warns(
           'template',
@@ -123,10 +123,8 @@ async function templateStep({ config, project }: Form, { revisionOf }: ExplainPa
   }
   const revision = await revisionOf(project.revision);
   if (revision === undefined) return warns('template', 'default', `${project.revision} cannot be read`);
-  if (revision.templates.has(template)) {
-    const own = Object.hasOwn(project.config.templates, template);
-    return passes('template', template, own ? 'of the project' : 'built in');
-  }
+  if (Object.hasOwn(revision.config.templates, template)) return passes('template', template, 'of the project');
+  if (isBuiltin(template)) return passes('template', template, 'built in');
   return warns('template', 'default', `the project has no template ${template}`);
 }
 

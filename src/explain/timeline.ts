@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { isoTime } from '../lib/clock.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
+import { HELD, SUSPENDED } from '../store/deliveries.ts';
 import type { AttemptRow, DeliveryRow, EventRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
 import type { Posted } from '../store/trace.ts';
@@ -133,7 +134,10 @@ function endEntry({ id, recipient, state, settled_at, next_attempt_at, last_repl
     return { at: settled_at, step: 'end', id, text: `${recipient} ${state}${words}` };
   }
   if (next_attempt_at === null) return undefined;
-  return { at: next_attempt_at, step: 'waits', id, text: `${recipient} is ${state}, to be tried then` };
+  const waits = { at: next_attempt_at, step: 'waits', id } as const;
+  if (next_attempt_at === HELD) return { ...waits, text: `${recipient} is ${state}, held by the operator` };
+  const reason = last_reply === SUSPENDED ? `: ${last_reply}` : '';
+  return { ...waits, text: `${recipient} is ${state}, to be tried then${reason}` };
 }
 
 function postEntry({

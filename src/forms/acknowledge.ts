@@ -3,24 +3,16 @@
  * unless its template asks for it, and no program answers it (RFC 3834).
  */
 import type { Mail } from '../mail/compose.ts';
-import {
-  firstLine,
-  messageIdOf,
-  renderLine,
-  renderTemplate,
-  senderOf,
-  variablesOf,
-  type FormMail,
-} from './form-mail.ts';
+import { firstLine, messageIdOf, renderMail, senderOf, variablesOf, type FormMail } from './form-mail.ts';
 import type { AcknowledgmentSource } from './stored.ts';
 
 /** The acknowledgment to `to`; answers go to `replyTo`. */
-export function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Mail {
+export async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { message, form } = mail;
   const { from_name: fromName, acknowledgment: config } = form.config;
   const variables = variablesOf(mail);
-  const rendered = renderTemplate(mail, 'acknowledgment', variables);
-  const subjects = [renderLine(mail, config?.subject, variables), rendered.subject];
+  const rendered = await renderMail(mail, variables, { type: 'acknowledgment', lines: [config?.subject] });
+  const subjects = [...rendered.lines, rendered.subject];
   // An expression in the sender's name is there for the notification: it would bring the visitor's words in here.
   const plainName = fromName === undefined || fromName.includes('{') ? undefined : fromName;
   return {

@@ -1,5 +1,6 @@
 /** Whether the values of one field are what the form says they must be; blank ones are `required`'s business. */
-import { fieldPattern } from '../config/patterns.ts';
+import { Recent } from '../access/recent.ts';
+import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
 import type { FormConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { quotedLabel, type FieldError } from './fault.ts';
@@ -11,18 +12,49 @@ type Fault = readonly [code: string, words: string];
 
 const EMAIL: Fault = ['TYPE_EMAIL', 'must be an email address such as name@example.com.'];
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
-/** By the number of open repetitions in a pattern. */
-const LONGEST_MATCHED = [10_000, 10_000, 4000, 400];
 const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 
+/** Compiled patterns that are kept; each may come to hold 8 MB. */
+const KEPT_PATTERNS = 16;
+/** What the patterns of one form may take for one post, in steps of the engine: some 20 ms. */
+const MAX_STEPS = 100_000;
+
+/** Gives what matches the fields of one post against their patterns, within a bound for all of them together. */
+export type StartMatching = () => (pattern: string, value: string) => boolean;
+
+/** Patterns are compiled once while they are in use. A value that is too long to be matched within the bound does not match. */
+export function createMatching(): StartMatching {
+  const known = new Recent<FieldPattern>(KEPT_PATTERNS);
+  return () => {
+    let steps = MAX_STEPS;
+    return (source, value) => {
+      const pattern = known.get(source) ?? compile(source);
+      known.set(source, pattern);
+      steps -= pattern.cost * value.length;
+      return steps >= 0 && pattern.matches(value);
+    };
+  };
+}
+
+/** A pattern that an older version took and this one does not refuses nothing: no lead is lost to it. */
+function compile(source: string): FieldPattern {
+  return patternProblem(source) === undefined ? fieldPattern(source) : { matches: () => true, cost: 0 };
+}
+
+/** What fields are checked against. */
+export interface FieldChecks {
+  readonly config: FormConfig;
+  readonly matches: ReturnType<StartMatching>;
+}
+
 /** The faults of a field, at most one. A field called `email` must hold an address in every form. */
-export function checkField([name, value]: Field, config: FormConfig): FieldError[] {
+export function checkField([name, value]: Field, { config, matches }: FieldChecks): FieldError[] {
   const rule = Object.hasOwn(config.fields, name) ? config.fields[name] : undefined;
   const email = isEmailField(name, config);
   if (rule === undefined && !email) return [];
   const values = valuesOf(value).filter((text) => !isBlank(text));
   const notEmail = email ? firstFault(values, checkEmail) : undefined;
-  const fault = notEmail ?? (rule === undefined ? undefined : checkRule(values, rule));
+  const fault = notEmail ?? (rule === undefined ? undefined : checkRule(values, rule, matches));
   if (fault === undefined) return [];
   const [code, words] = fault;
   return [{ field: name, code, message: `${quotedLabel(name, config)} ${words}` }];
@@ -34,17 +66,16 @@ export function checkControl({ replyTo }: Control): FieldError[] {
   return [{ field: '_replyto', code: EMAIL[0], message: `Your email address ${EMAIL[1]}` }];
 }
 
-function checkRule(values: readonly string[], rule: FieldRule): Fault | undefined {
+function checkRule(values: readonly string[], rule: FieldRule, matches: FieldChecks['matches']): Fault | undefined {
   const { type, max, pattern, options } = rule;
   if (type === 'list' && max !== undefined && values.length > max) {
     return ['TYPE_TEXT', `takes at most ${max} ${max === 1 ? 'answer' : 'answers'}.`];
   }
-  const matches = pattern === undefined ? undefined : matcher(pattern);
   return firstFault(values, (value) => {
     const fault = checkType(value, rule);
     if (fault !== undefined) return fault;
     if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'must be one of the given choices.'];
-    if (matches !== undefined && !matches(value)) return ['TYPE_TEXT', 'does not have the expected form.'];
+    if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'does not have the expected form.'];
     return undefined;
   });
 }
@@ -110,15 +141,4 @@ function isDate(value: string): boolean {
   if (year === undefined) return false;
   const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
   return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);
-}
-
-/**
- * The configuration refuses patterns that backtrack exponentially (config/patterns.ts); what is left is polynomial in the
- * number of open repetitions, so the more of them there are, the shorter the text that is tried at all.
- */
-function matcher(pattern: string): (value: string) => boolean {
-  const expression = fieldPattern(pattern);
-  const repetitions = pattern.match(/[*+]|,\}/g)?.length ?? 0;
-  const longest = LONGEST_MATCHED[repetitions] ?? 100;
-  return (value) => value.length <= longest && expression.test(value);
 }

@@ -4,11 +4,18 @@
  */
 import { labelOf } from '../config/label.ts';
 import type { FormConfig } from '../config/schema.ts';
-import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
-import type { Rendered, TemplateSet, TemplateType, Variables } from '../templates/engine.ts';
+import {
+  isBuiltin,
+  oneLine,
+  type Builtin,
+  type Rendered,
+  type TemplateType,
+  type Variables,
+} from '../templates/engine.ts';
+import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
 import { valuesOf, type Field } from './fields.ts';
 import type { StoredControl } from './stored.ts';
 
@@ -19,7 +26,10 @@ export interface FormMail {
   readonly control: StoredControl;
   readonly files: readonly FileRow[];
   readonly form: { readonly key: string; readonly name: string; readonly config: FormConfig };
-  readonly templates: TemplateSet;
+  /** Whose templates the form may name; undefined where it has the built-in ones alone. */
+  readonly project: ProjectTemplates | undefined;
+  readonly renderer: Renderer;
+  readonly builtins: (timezone: string) => Readonly<Record<TemplateType, Builtin>>;
   /** The address that answers go through to the visitor; undefined where they go straight. */
   readonly relay: string | undefined;
   readonly log: Log;
@@ -52,28 +62,46 @@ function byName(fields: readonly Field[]): Readonly<Record<string, unknown>> {
   return form;
 }
 
-/** The form's template, or the built-in one of its type where that fails. */
-export function renderTemplate(mail: FormMail, type: TemplateType, variables: Variables): Rendered {
-  const { form, templates } = mail;
-  const name = type === 'form' ? form.config.template : (form.config.acknowledgment?.template ?? 'acknowledgment');
-  try {
-    return templates.render(name, variables);
-  } catch (error) {
-    logFailure(mail, name, error);
-    return templates.renderBuiltin(type, variables);
-  }
+/** What the templates and expressions of a form came to. */
+export interface RenderedMail extends Rendered {
+  /** Of the lines that were given: undefined where one is not given, blank or fails. */
+  readonly lines: readonly (string | undefined)[];
 }
 
-/** A subject or name that may hold expressions; undefined where it is not given, blank or fails. */
-export function renderLine(mail: FormMail, source: string | undefined, variables: Variables): string | undefined {
-  if (source === undefined) return undefined;
-  try {
-    const line = mail.templates.line(source, variables);
-    return line === '' ? undefined : line;
-  } catch (error) {
-    logFailure(mail, source, error);
-    return undefined;
-  }
+/**
+ * The form's template, or the built-in one of its type where that fails, and lines that may hold expressions: all within
+ * one budget.
+ */
+export async function renderMail(
+  mail: FormMail,
+  variables: Variables,
+  { type, lines }: { readonly type: TemplateType; readonly lines: readonly (string | undefined)[] },
+): Promise<RenderedMail> {
+  const { form, project, renderer, builtins, message } = mail;
+  const name = type === 'form' ? form.config.template : (form.config.acknowledgment?.template ?? 'acknowledgment');
+  const expressions = lines.filter((line) => line !== undefined).filter((line) => line.includes('{'));
+  const { timezone = 'UTC' } = project ?? {};
+  const own = project !== undefined && Object.hasOwn(project.templates, name);
+  const parts: RenderPart[] = expressions.map((source) => ({ kind: 'line', source, timezone, variables }));
+  if (own) parts.push({ kind: 'template', project, name, variables });
+  const results = parts.length === 0 ? [] : await renderer.render(message.tenant, parts);
+  const values = new Map(expressions.map((source, i) => [source, okOr(mail, source, results[i])?.text]));
+  const custom = own ? okOr(mail, name, results.at(-1)) : undefined;
+  if (!own && !isBuiltin(name)) logFailure(mail, name, 'there is no such template');
+  return {
+    ...(custom ?? builtins(timezone)[type](variables)),
+    lines: lines.map((line) => {
+      if (line === undefined) return undefined;
+      const text = values.has(line) ? values.get(line) : oneLine(line);
+      return text === '' ? undefined : text;
+    }),
+  };
+}
+
+function okOr(mail: FormMail, template: string, result: RenderedPart | undefined): Rendered | undefined {
+  if (result !== undefined && 'ok' in result) return result.ok;
+  logFailure(mail, template, result === undefined ? 'it was not rendered' : result.fault.message);
+  return undefined;
 }
 
 /** The first that says something, as one line. */
@@ -100,14 +128,7 @@ export function messageIdOf({ message, submission }: FormMail): string {
   return `<${message.id.slice(message.id.indexOf('_') + 1)}@${submission.domain}>`;
 }
 
-function logFailure({ log, form, submission, message }: FormMail, template: string, error: unknown): void {
+function logFailure({ log, form, submission, message }: FormMail, template: string, error: string): void {
   const { revision, form: id } = submission;
-  log.error('template.failed', {
-    form: id,
-    key: form.key,
-    template,
-    revision,
-    message: message.id,
-    ...errorFields(error),
-  });
+  log.error('template.failed', { form: id, key: form.key, template, revision, message: message.id, error });
 }

@@ -3,25 +3,23 @@ import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import type { Attachment, Mail } from '../mail/compose.ts';
 import type { FileRow } from '../store/tables.ts';
 import { emailOf, replyToOf, type Field } from './fields.ts';
-import {
-  firstLine,
-  messageIdOf,
-  renderLine,
-  renderTemplate,
-  senderOf,
-  variablesOf,
-  type FormMail,
-} from './form-mail.ts';
+import { firstLine, messageIdOf, renderMail, senderOf, variablesOf, type FormMail } from './form-mail.ts';
 
 /** The notification, to `to`, with these attachments. */
-export function notification(mail: FormMail, to: readonly string[], attachments: readonly Attachment[]): Mail {
+export async function notification(
+  mail: FormMail,
+  to: readonly string[],
+  attachments: readonly Attachment[],
+): Promise<Mail> {
   const { message, control, form } = mail;
   const replyTo = answersGoTo(mail);
   const variables = variablesOf(mail, unseenReplyTo(mail, replyTo));
-  const rendered = renderTemplate(mail, 'form', variables);
-  const subjects = [renderLine(mail, form.config.subject, variables), rendered.subject, control.subject];
+  const { subject, from_name } = form.config;
+  const rendered = await renderMail(mail, variables, { type: 'form', lines: [subject, from_name] });
+  const [line, fromName] = rendered.lines;
+  const subjects = [line, rendered.subject, control.subject];
   return {
-    from: { name: renderLine(mail, form.config.from_name, variables) ?? form.name, address: senderOf(mail) },
+    from: { name: fromName ?? form.name, address: senderOf(mail) },
     to: to.map((address) => ({ address })),
     replyTo: replyTo === undefined ? undefined : [{ address: replyTo }],
     subject: firstLine(subjects, `New submission: ${form.name}`),

@@ -5,7 +5,7 @@
 import type { FormConfig } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
 import { checkFiles } from './check-files.ts';
-import { checkControl, checkField } from './check-field.ts';
+import { checkControl, checkField, type StartMatching } from './check-field.ts';
 import { quotedLabel, type FieldError } from './fault.ts';
 import {
   isBlank,
@@ -31,11 +31,16 @@ export interface CheckedSubmission {
 }
 
 /** Takes a body apart and checks it against its form. */
-export function checkSubmission({ config }: Pick<Form, 'config'>, body: SubmittedBody): CheckedSubmission {
+export function checkSubmission(
+  { config }: Pick<Form, 'config'>,
+  body: SubmittedBody,
+  startMatching: StartMatching,
+): CheckedSubmission {
   const { fields, control } = sortEntries(body.entries, config.spam_protection.honeypot);
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
   const errors = [...checkRequired(fields, config, files)];
-  for (const [name, value] of fields) errors.push(...checkField([name, value], config));
+  const checks = { config, matches: startMatching() };
+  for (const [name, value] of fields) errors.push(...checkField([name, value], checks));
   errors.push(...checkControl(control), ...checkFiles(files, config));
   if (errors.length === 0 && files.length === 0 && isEmpty(fields)) {
     errors.push({ code: 'EMPTY', message: 'The form is empty. Please fill it in.' });

@@ -2,6 +2,7 @@
  * Where the bytes of forms' mail come from: loaded, rendered under the revision that accepted the submission, composed
  * and signed, when it is first tried. The same message gives the same mail, but for the time of its signature.
  */
+import { Recent } from '../access/recent.ts';
 import type { Revision, RevisionOf } from '../access/revisions.ts';
 import type { FormConfig, ServerConfig } from '../config/schema.ts';
 import { formSchema } from '../config/schema-project.ts';
@@ -14,7 +15,8 @@ import { filesOf, readFile } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
 import { submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import type { FileRow, MessageRow } from '../store/tables.ts';
-import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
+import { builtinTemplates } from '../templates/engine.ts';
+import type { Renderer } from '../templates/render.ts';
 import { acknowledgment } from './acknowledge.ts';
 import type { FormMail } from './form-mail.ts';
 import { findMadeCollection, findOwnForm } from './find.ts';
@@ -26,16 +28,26 @@ export interface FormSourceOptions {
   readonly log: Log;
   readonly config: () => ServerConfig;
   readonly revisionOf: RevisionOf;
+  readonly renderer: Renderer;
   readonly desk: Desk;
 }
+
+/** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
+const KEPT_ZONES = 100;
 
 /** Base64 in lines makes 78 bytes of 57. */
 const ENCODED = 78 / 57;
 
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
-  const { store, log, config, revisionOf, desk } = options;
-  let builtin: TemplateSet | undefined;
+  const { store, log, config, revisionOf, renderer, desk } = options;
+  const zones = new Recent<ReturnType<typeof builtinTemplates>>(KEPT_ZONES);
+
+  function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
+    const known = zones.get(timezone) ?? builtinTemplates({ timezone });
+    zones.set(timezone, known);
+    return known;
+  }
 
   async function load(message: MessageRow, submission: SubmissionToMail, key: string): Promise<FormMail> {
     const { revision: id } = submission;
@@ -55,7 +67,13 @@ export function createFormSource(options: FormSourceOptions): Source {
       control: readControl(submission.control),
       files: submission.has_files === 1 ? await filesOf(store, submission.id) : [],
       form: { key, name: form.name ?? key, config: form },
-      templates: revision?.templates ?? (builtin ??= compileTemplates({})),
+      project: revision && {
+        revision: revision.id,
+        templates: revision.config.templates,
+        timezone: revision.config.settings.timezone,
+      },
+      renderer,
+      builtins,
       relay:
         form.reply_relay === true
           ? replyAddress({ message: message.id, to: 'visitor' }, message.domain, desk.secret)
@@ -67,7 +85,7 @@ export function createFormSource(options: FormSourceOptions): Source {
   async function compose(message: MessageRow, submission: SubmissionToMail): Promise<{ mail: Mail; bytes: Buffer }> {
     if (message.kind === 'acknowledgment') {
       const source = readAcknowledgmentSource(message.source);
-      const mail = acknowledgment(await load(message, submission, source.form), source);
+      const mail = await acknowledgment(await load(message, submission, source.form), source);
       return { mail, bytes: await composeMail(mail) };
     }
     const source = readNotificationSource(message.source);
@@ -82,7 +100,7 @@ export function createFormSource(options: FormSourceOptions): Source {
     to: readonly string[],
   ): Promise<{ mail: Mail; bytes: Buffer }> {
     const { files, submission } = parts;
-    const bare = notification(parts, to, []);
+    const bare = await notification(parts, to, []);
     if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
       const mail = { ...bare, attachments: await readAttachments(files) };
       const bytes = await composeMail(mail);

@@ -4,6 +4,7 @@
  * anything of what went wrong inside, only the request id that finds the log line.
  */
 import type { FieldError } from '../forms/fault.ts';
+import { BusyError } from '../lib/errors.ts';
 import { StoreError } from '../store/store.ts';
 
 interface Entry {
@@ -86,8 +87,9 @@ export function lacksPermission(permission: string): Refusal {
   return refuse('AUTH_FORBIDDEN', { message: `The API key may not do this: it lacks the permission ${permission}.` });
 }
 
-/** What a fault is to the client: a store that cannot write is 503 and worth another try, all else is 500. */
+/** What a fault is to the client: a store that cannot write, or too much at a time, is 503 and worth another try, all else is 500. */
 export function refusalOf(error: unknown): Refusal {
+  if (error instanceof BusyError) return unavailable(error.message);
   return error instanceof StoreError ? unavailable() : refuse('INTERNAL');
 }
 

@@ -6,13 +6,21 @@
  * Text is itself; numbers and booleans are as written; null, {} and [] are empty; a list repeats the name; an object's members become
  * `name.member`; a list or an object inside a list stays JSON.
  */
+import { messageOf } from '../lib/errors.ts';
 import type { Refusal } from './errors.ts';
 import { Entries, malformed, type FieldLimits, type Parsed } from './parsed.ts';
 
 const DEEPEST = 20;
 
 /** Values in one API body; beyond it nothing that the API takes. */
-const MOST_VALUES = 100_000;
+const MOST_VALUES = 30_000;
+/** Quotes within texts, each of which is looked at by itself, and backslashes before one. */
+const MOST_QUOTES = 500_000;
+/** Characters of all names together. */
+const MOST_NAMES = 1 << 20;
+const LONGEST_NUMBER = 1000;
+/** Up to here a fault is told by line and column. */
+const COUNTED_LINES = 1 << 20;
 
 /**
  * A JSON object or list as a value, for the API: the same rules, checked before anything is built. Its objects are JSON.parse's,
@@ -20,17 +28,16 @@ const MOST_VALUES = 100_000;
  */
 export function parseJsonValue(text: string): { readonly value: unknown } | Refusal {
   try {
-    new Reader(text, new Entries({ fields: 0, field: 0 })).check();
+    return { value: new Reader(text, { fields: 0, field: 0 }).value() };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return malformed(`The body is not JSON that can be read: ${error.message}.`);
   }
-  return { value: JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) };
 }
 
 export function parseJsonObject(text: string, limits: FieldLimits): Parsed {
-  const entries = new Entries(limits);
-  const reader = new Reader(text, entries);
+  const reader = new Reader(text, limits);
+  const { entries } = reader;
   try {
     reader.read();
   } catch (error) {
@@ -55,25 +62,44 @@ class Full extends Error {
 }
 
 class Reader {
+  readonly entries: Entries;
   readonly #text: string;
-  readonly #entries: Entries;
+  /** Longer than this no text is of use, however it is written. */
+  readonly #longest: number;
+  readonly #beyondSpace = /[^ \t\n\r]/g;
   #at = 0;
-  /** The first backslash that is not behind `at`. */
-  #slash = -1;
   #values = 0;
+  #quotes = 0;
+  #names = 0;
 
-  constructor(text: string, entries: Entries) {
+  constructor(text: string, limits: FieldLimits) {
     this.#text = text;
-    this.#entries = entries;
+    this.#longest = Math.max(limits.field, MOST_NAMES) * LONGEST_ESCAPE;
+    this.entries = new Entries(limits);
   }
 
   read(): void {
     this.#whole(['{'], () => this.#object('', 1));
   }
 
-  /** The same without entries: only whether it is well-formed. */
-  check(): void {
+  /** The value itself: JSON.parse, which is fast, judges the texts once the structure is known to be within bounds. */
+  value(): unknown {
     this.#whole(['{', '['], () => this.#skip(0));
+    const start = this.#text.charCodeAt(0) === 0xfeff ? 1 : 0;
+    return this.#parse(this.#text.slice(start), start);
+  }
+
+  /** What JSON.parse makes of the text that begins at `start`. */
+  #parse(text: string, start: number): unknown {
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      const words = messageOf(error);
+      const isControl = /control/i.test(words);
+      const at = start + Number(/ at position (\d+)/.exec(words)?.[1] ?? 0);
+      this.#at = isControl ? at : this.#text.lastIndexOf('\\', at);
+      throw this.#fault(isControl ? 'a control character has to be escaped' : 'that escape is none of JSON');
+    }
   }
 
   #whole(beginnings: readonly string[], value: () => void): void {
@@ -100,6 +126,8 @@ class Reader {
       this.#space();
       if (this.#text[this.#at] !== '"') throw this.#fault('expected a name in double quotes');
       const name = this.#string();
+      this.#names += name.length;
+      if (this.#names > MOST_NAMES) throw this.#fault(`its names have more than ${MOST_NAMES} characters together`);
       if (names.has(name)) throw this.#fault(`"${name.slice(0, 60)}" is given twice`);
       names.add(name);
       this.#space();
@@ -157,6 +185,7 @@ class Reader {
   #skip(depth: number): void {
     if (++this.#values > MOST_VALUES) throw this.#fault(`it holds more than ${MOST_VALUES} values`);
     const sign = this.#text[this.#at];
+    if (sign === '"') return this.#skipString();
     if (sign !== '{' && sign !== '[') return void this.#scalar();
     this.#deeper(depth);
     if (sign === '{') return void this.#members(() => this.#skip(depth + 1));
@@ -172,70 +201,69 @@ class Reader {
   }
 
   #add(name: string, value: string): void {
-    if (!this.#entries.add(name, value)) throw new Full();
+    if (!this.entries.add(name, value)) throw new Full();
   }
 
   #scalar(): string {
     if (this.#text[this.#at] === '"') return this.#string();
     const start = this.#at;
-    while (isWord(this.#text.charCodeAt(this.#at))) this.#at++;
+    while (isWord(this.#text.charCodeAt(this.#at)) && this.#at - start <= LONGEST_NUMBER) this.#at++;
     const word = this.#text.slice(start, this.#at);
     if (word === 'null') return '';
-    if (word === 'true' || word === 'false' || isNumber(word)) return word;
+    const isKnown = word === 'true' || word === 'false' || isNumber(word);
+    if (isKnown && word.length <= LONGEST_NUMBER) return word;
     this.#at = start;
+    if (isKnown) throw this.#fault(`a number is longer than ${LONGEST_NUMBER} characters`);
     throw this.#fault(start === this.#text.length ? 'it ends too early' : 'expected a value');
   }
 
   #string(): string {
     const start = this.#at;
-    let end = this.#text.indexOf('"', start + 1);
-    if (this.#slash < start) {
-      const next = this.#text.indexOf('\\', start);
-      this.#slash = next === -1 ? this.#text.length : next;
-    }
-    const plain = end !== -1 && this.#slash > end;
-    if (!plain) end = this.#escapedEnd();
-    const content = this.#text.slice(start + 1, end);
-    // oxlint-disable-next-line no-control-regex -- RFC 8259 §7: these must be escaped
-    const control = content.search(/[\0-\x1f]/);
-    if (control !== -1) {
-      this.#at = start + 1 + control;
-      throw this.#fault('a control character has to be escaped');
-    }
-    this.#at = end + 1;
-    return plain ? content : String(JSON.parse(`"${content}"`));
+    this.#skipString();
+    const content = this.#text.slice(start + 1, this.#at - 1);
+    if (content.length > this.#longest) return content;
+    const end = this.#at;
+    const value = String(this.#parse(this.#text.slice(start, end), start));
+    this.#at = end;
+    return value;
   }
 
-  /** Where the string that begins here ends; its escapes are right. */
-  #escapedEnd(): number {
-    for (let i = this.#at + 1; i < this.#text.length; i++) {
-      const sign = this.#text[i];
-      if (sign === '"') return i;
-      if (sign !== '\\') continue;
-      i++;
-      const escape = this.#text[i] ?? '';
-      const right =
-        escape === 'u' ? /^[\da-fA-F]{4}$/.test(this.#text.slice(i + 1, i + 5)) : '"\\/bfnrt'.includes(escape);
-      if (!right || escape === '') {
-        this.#at = i - 1;
-        throw this.#fault('that escape is none of JSON');
+  /** Past a text, whatever it holds. */
+  #skipString(): void {
+    const start = this.#at + 1;
+    for (let quote = this.#text.indexOf('"', start); quote !== -1; quote = this.#text.indexOf('"', quote + 1)) {
+      let first = quote;
+      while (first > start && this.#text.charCodeAt(first - 1) === BACKSLASH) first--;
+      if ((quote - first) % 2 === 0) {
+        this.#at = quote + 1;
+        return;
+      }
+      if (++this.#quotes > MOST_QUOTES || quote - first > MOST_QUOTES) {
+        throw this.#fault(`its texts hold more than ${MOST_QUOTES} escaped quotation marks or backslashes`);
       }
     }
     throw this.#fault('a text is not closed');
   }
 
   #space(): void {
-    for (;;) {
-      const code = this.#text.charCodeAt(this.#at);
-      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
-      this.#at++;
-    }
+    if (!isSpace(this.#text.charCodeAt(this.#at))) return;
+    this.#beyondSpace.lastIndex = this.#at;
+    this.#at = this.#beyondSpace.exec(this.#text)?.index ?? this.#text.length;
   }
 
   #fault(what: string): Fault {
+    if (this.#at > COUNTED_LINES) return new Fault(`character ${this.#at + 1}: ${what}`);
     const before = this.#text.slice(0, this.#at).split('\n');
     return new Fault(`line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}: ${what}`);
   }
+}
+
+const BACKSLASH = 0x5c;
+/** `\u0000` is one character. */
+const LONGEST_ESCAPE = 6;
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
 /** What numbers and literals are made of. */

@@ -25,6 +25,11 @@ export type Fault = 'malformed' | 'long headers' | 'transfer encoding';
 
 const LONGEST_HEADERS = 16 * 1024;
 const LONGEST_PADDING = 64;
+/**
+ * Lines that only begin like a boundary. RFC 2046 §5.1.1 forbids them in a part, so that an honest body has hardly one; each
+ * costs as much as a thousand bytes.
+ */
+const MAX_NEAR_BOUNDARIES = 1000;
 const END_OF_HEADERS = Buffer.from('\r\n\r\n');
 const EMPTY = Buffer.alloc(0);
 
@@ -35,6 +40,7 @@ export class MultipartParser {
   #inPart = false;
   /** Not looked at, or the possible beginning of a sign. The first boundary needs no line break before it. */
   #rest: Buffer = Buffer.from('\r\n');
+  #near = 0;
   #fault: Fault | undefined;
 
   constructor(boundary: string, sink: PartSink) {
@@ -100,7 +106,7 @@ export class MultipartParser {
     const open =
       at + 1 >= rest.length && (rest[at] === undefined || rest[at] === CR || (at === 0 && rest[0] === HYPHEN));
     if (open) return false;
-    // It only looked like a boundary.
+    if (++this.#near > MAX_NEAR_BOUNDARIES) return this.#stop('malformed');
     this.#emit(this.#delimiter);
     this.#state = this.#inPart ? 'data' : 'preamble';
     return true;

@@ -8,6 +8,11 @@ export class PassingError extends UserError {
   override readonly name = 'PassingError';
 }
 
+/** Too much is in progress: worth another try in a moment. */
+export class BusyError extends Error {
+  override readonly name = 'BusyError';
+}
+
 /** The words of whatever was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -1,10 +1,14 @@
 /**
  * Claims what is due: destination by destination, from each as much as the courier can make use of, from a long queue in
- * turns by tenant. One claim at a time, and one commit for all destinations that it concerns. What is claimed is bounded,
- * and destinations that have not answered lately may hold half of it at most.
+ * turns by tenant. One claim at a time, and one commit for all destinations that it concerns. What is claimed is bounded.
+ *
+ * Destinations wait in lines: one for all that have answered, and for each tenant one of first contacts and one of those
+ * that could not be reached. The lines take turns, and of what a destination holds that has not answered (a look-up in
+ * DNS, a connection) no line takes more than it leaves free. So there is always room for a line that comes new, and however
+ * many destinations of a tenant hang, they hold up neither another tenant nor its own first contacts.
  */
 import { claimDeliveries, claimDeliveriesOfTenant, tenantsWaiting, type ClaimedRow } from '../store/claims.ts';
-import { dueDestinations, dueDestinationsAmong, recomputeDue, repairDueAmong } from '../store/destinations.ts';
+import { dueDestinations, dueLines, recomputeDue, repairDueAmong } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
@@ -14,7 +18,9 @@ import { claimDelays, type RetryOptions } from './retry.ts';
 
 export interface ClaimerOptions {
   readonly store: Store;
-  readonly courier: Pick<Courier, 'appetite' | 'isProven' | 'proven'>;
+  readonly courier: Pick<Courier, 'appetite'>;
+  /** How many destinations that have not answered may be tried at a time. */
+  readonly mostUnproven: () => number;
   /** Of this daemon's leases. */
   readonly owner: string;
   readonly retry: () => RetryOptions;
@@ -30,9 +36,10 @@ export const LEASE = 60_000;
 /** No commit takes longer, ms; where one does, the sweep comes. */
 const LATELY = 10_000;
 const MOST_CLAIMED = 2000;
-const MOST_UNPROVEN = MOST_CLAIMED / 2;
 const MOST_DESTINATIONS = 64;
 const MOST_TENANTS = 8;
+/** Recipients of a destination that has not answered; one alone where its line has half of its share. */
+const MOST_OF_UNPROVEN = 4;
 
 interface Plan {
   readonly destination: Destination;
@@ -47,6 +54,10 @@ export class Claimer {
   #outstanding = 0;
   /** Something is due for which there was no room. */
   #hungry = false;
+  /** A line that has all that it may have had more that is due. */
+  #crowded = false;
+  /** Whose turn was last. */
+  #line = '';
 
   constructor(options: ClaimerOptions) {
     this.#options = options;
@@ -60,7 +71,7 @@ export class Claimer {
   async claim(now: number): Promise<Claimed[]> {
     this.#hungry = false;
     await this.#repair(now);
-    const plans = this.#plan(await this.#due(now));
+    const plans = await this.#plan(now);
     if (plans.length === 0) return [];
     const claims = await Promise.all(plans.map((plan) => this.#statements(plan, now)));
     // Sorted, so that daemons on one PostgreSQL lock destinations in the same order.
@@ -70,6 +81,11 @@ export class Claimer {
     if (store.dialect === 'postgres') for (const name of names) this.#lately.set(name, now);
     const rows = results.flatMap((result) => result.rows.flatMap((row) => ('recipient' in row ? [row] : [])));
     return this.#distribute(plans, rows);
+  }
+
+  /** Whether a line has more to do than it may begin, and this destination's is one that has all that it may have. */
+  isPressed({ line, isProven }: Destination): boolean {
+    return this.#crowded && !isProven && !this.#shares().isOpen(line);
   }
 
   /** Recipients of a destination are claimed no longer. Answers whether it is time to claim more. */
@@ -91,36 +107,52 @@ export class Claimer {
     if (this.#lately.size > 0) await store.write([repairDueAmong([...this.#lately.keys()], now)]);
   }
 
-  async #due(now: number): Promise<DestinationRow[]> {
-    const { store, courier } = this.#options;
-    if (this.#unproven() < MOST_UNPROVEN) {
-      return dueDestinations(store, now, MOST_DESTINATIONS + this.#destinations.size);
-    }
-    // However long the line of those that do not answer is, those that do are not in it.
-    this.#hungry = true;
-    return dueDestinationsAmong(store, now, courier.proven());
-  }
-
-  #plan(due: readonly DestinationRow[]): Plan[] {
-    const { courier } = this.#options;
+  async #plan(now: number): Promise<Plan[]> {
+    const shares = this.#shares();
+    const lines = await this.#dueLines(now);
+    const open = lines.filter((line) => (line === '' ? this.#leftProven() > 0 : shares.isOpen(line)));
+    this.#crowded = lines.some((line) => line !== '' && !shares.isOpen(line));
+    this.#hungry = open.length < lines.length;
+    const due = await Promise.all(open.map((line) => this.#dueIn(line, now)));
     const plans: Plan[] = [];
-    let left = MOST_CLAIMED - this.#outstanding;
-    let leftUnproven = MOST_UNPROVEN - this.#unproven();
-    for (const row of due) {
-      const destination = this.#destinations.get(row.name) ?? new Destination(row.name);
-      destination.read(row);
-      const proven = courier.isProven(row.name);
-      const wanted = this.#appetite(destination) - destination.outstanding;
-      const room = Math.min(wanted, left, proven ? left : leftUnproven);
-      if (room <= 0 || plans.length === MOST_DESTINATIONS || !this.#isLow(destination)) {
-        this.#hungry = true;
-        continue;
+    let left = this.#leftProven();
+    for (let turn = 0; due.some((rows) => turn < rows.length); turn++) {
+      for (const row of due.flatMap((rows) => rows[turn] ?? [])) {
+        const plan = plans.length < MOST_DESTINATIONS ? this.#planFor(row, { left, shares }) : undefined;
+        if (plan === undefined) this.#hungry = true;
+        else {
+          plans.push(plan);
+          if (plan.destination.isProven) left -= plan.room;
+          else if (plan.destination.outstanding === 0) shares.take(row.line);
+          if (row.line !== '') this.#line = row.line;
+        }
       }
-      left -= room;
-      if (!proven) leftUnproven -= room;
-      plans.push({ destination, room });
     }
     return plans;
+  }
+
+  #planFor(row: DestinationRow, { left, shares }: { left: number; shares: Shares }): Plan | undefined {
+    const destination = this.#destinations.get(row.name) ?? new Destination(row.name);
+    destination.read(row);
+    const { line, isProven, outstanding } = destination;
+    if (!isProven && outstanding === 0 && !shares.isOpen(line)) return undefined;
+    const most = isProven ? left : shares.isHalfFull(line) ? 1 : MOST_OF_UNPROVEN;
+    const room = Math.min(this.#appetite(destination) - outstanding, most);
+    return room > 0 && this.#isLow(destination) ? { destination, room } : undefined;
+  }
+
+  /** The one of what is proven, and then as many others as one claim serves, after the one whose turn was last. */
+  async #dueLines(now: number): Promise<string[]> {
+    const lines = await dueLines(this.#options.store, now);
+    const rest = lines.filter((line) => line !== '');
+    const next = rest.findIndex((line) => line > this.#line);
+    const turns = next === -1 ? rest : [...rest.slice(next), ...rest.slice(0, next)];
+    return [...lines.slice(0, lines.length - rest.length), ...turns.slice(0, MOST_DESTINATIONS)];
+  }
+
+  #dueIn(line: string, now: number): Promise<DestinationRow[]> {
+    const inHand = [...this.#destinations.values()].filter((each) => each.line === line).length;
+    return dueDestinations(this.#options.store, line, { now, limit: MOST_DESTINATIONS + inHand });
   }
 
   async #statements({ destination, room }: Plan, now: number): Promise<Statement<ClaimedRow>[]> {
@@ -169,9 +201,7 @@ export class Claimer {
 
   /** One recipient is enough to find out whether a failing destination is back. */
   #appetite(destination: Destination): number {
-    const { courier } = this.#options;
-    if (destination.isFailing && !courier.isProven(destination.name)) return 1;
-    return courier.appetite(destination.name);
+    return destination.isFailing ? 1 : this.#options.courier.appetite(destination.name);
   }
 
   /** Whether half of what the courier can make use of is gone: claims are worth their commit. */
@@ -179,11 +209,44 @@ export class Claimer {
     return destination.outstanding * 2 <= this.#appetite(destination);
   }
 
-  #unproven(): number {
-    let sum = 0;
-    for (const { name, outstanding } of this.#destinations.values()) {
-      if (!this.#options.courier.isProven(name)) sum += outstanding;
-    }
-    return sum;
+  /** How many recipients at proven destinations may be claimed beside those that are. */
+  #leftProven(): number {
+    let left = MOST_CLAIMED;
+    for (const { isProven, outstanding } of this.#destinations.values()) if (isProven) left -= outstanding;
+    return left;
+  }
+
+  #shares(): Shares {
+    const shares = new Shares(this.#options.mostUnproven());
+    for (const { line, isProven } of this.#destinations.values()) if (!isProven) shares.take(line);
+    return shares;
+  }
+}
+
+/** How much of the room for destinations that have not answered each line has. */
+class Shares {
+  #free: number;
+  readonly #taken = new Map<string, number>();
+
+  constructor(total: number) {
+    this.#free = total;
+  }
+
+  take(line: string): void {
+    this.#free -= 1;
+    this.#taken.set(line, this.#of(line) + 1);
+  }
+
+  /** Whether the line may take more: it has less than it leaves to others. */
+  isOpen(line: string): boolean {
+    return this.#of(line) < this.#free;
+  }
+
+  isHalfFull(line: string): boolean {
+    return this.#of(line) * 2 >= this.#free;
+  }
+
+  #of(line: string): number {
+    return this.#taken.get(line) ?? 0;
   }
 }

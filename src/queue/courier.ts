@@ -34,7 +34,6 @@ const APPETITE_PER_CONNECTION = 5;
 /** What bounces without a connection goes as fast as it can be written down. */
 const APPETITE_FOR_BOUNCES = 100;
 const MOST_REMEMBERED = 10_000;
-const MOST_PROVEN = 1000;
 /** How long what was cut off has to write down how it ended, ms. */
 const AFTER_CUT = 2000;
 
@@ -112,11 +111,6 @@ export function createCourier(options: CourierOptions): Courier {
     if (oldest !== undefined) lastSite.delete(oldest);
   }
 
-  /** Bounces need nobody's answer. */
-  function isProven(destination: string): boolean {
-    return lastSite.has(destination) && lastSite.get(destination)?.isProven() !== false;
-  }
-
   function forgetUnused(): void {
     if (sites.size < MOST_REMEMBERED) return;
     for (const [key, site] of sites) if (site.isUnused) sites.delete(key);
@@ -135,9 +129,7 @@ export function createCourier(options: CourierOptions): Courier {
       if (site === undefined) return lastSite.has(destination) ? APPETITE_FOR_BOUNCES : FIRST_APPETITE;
       return site.isProven() ? site.limit * APPETITE_PER_CONNECTION : Math.min(FIRST_APPETITE, site.limit * 2);
     },
-    isProven,
-    proven: () => [...lastSite.keys()].slice(-MOST_PROVEN).filter(isProven),
-    connections: () => ({ open: slots.used, busy: allLanes().filter(({ isBusy }) => isBusy).length }),
+    connections: () => ({ open: slots.open, busy: allLanes().filter(({ isBusy }) => isBusy).length }),
     async stop(graceMs) {
       stopped = true;
       for (const site of sites.values()) site.stop();

@@ -11,6 +11,7 @@ export interface Pause {
   readonly failures: number;
   readonly pauses: number;
   readonly paused_until: number;
+  readonly line: string;
 }
 
 export class Destination {
@@ -26,6 +27,7 @@ export class Destination {
   #pausedUntil: number | undefined;
   /** When a failure was last noted, on the monotonic clock. */
   #failedAt = -Infinity;
+  #line = '';
 
   constructor(name: string) {
     this.name = name;
@@ -33,6 +35,16 @@ export class Destination {
 
   get isFailing(): boolean {
     return this.#failures > 0;
+  }
+
+  /** In which line it waits for connections (`destinations.line`). */
+  get line(): string {
+    return this.#line;
+  }
+
+  /** Whether a server there has answered, and could be reached since. */
+  get isProven(): boolean {
+    return this.#line === '';
   }
 
   /** When mail may go there again, if it is paused. */
@@ -45,12 +57,13 @@ export class Destination {
     this.#failures = row.failures;
     this.#pauses = row.pauses;
     this.#pausedUntil = row.paused_until ?? undefined;
+    this.#line = row.line;
   }
 
-  /** Notes that it cannot be reached. Answers the pause, or undefined where tries that ran side by side have noted it already. */
+  /** Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side have noted it already. */
   fail(
     { began }: Unreachable,
-    { now, monotonic }: { now: number; monotonic: number },
+    { now, monotonic, tenant }: { now: number; monotonic: number; tenant: string },
     retry: RetryOptions,
   ): Pause | undefined {
     if (began <= this.#failedAt && this.#pausedUntil !== undefined) return undefined;
@@ -60,10 +73,12 @@ export class Destination {
       this.#pauses += 1;
       this.#pausedUntil = now + retryDelay(this.#pauses, 'fault', retry);
     }
-    return { failures: this.#failures, pauses: this.#pauses, paused_until: this.#pausedUntil };
+    this.#line = `again:${tenant}`;
+    return { failures: this.#failures, pauses: this.#pauses, paused_until: this.#pausedUntil, line: this.#line };
   }
 
   succeed(): void {
+    this.#line = '';
     this.#failures = 0;
     this.#pauses = 0;
     this.#pausedUntil = undefined;

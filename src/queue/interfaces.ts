@@ -76,9 +76,21 @@ export interface Parcel {
   readonly destination: string;
   /** At least one. */
   readonly recipients: readonly Recipient[];
+  /** Whether a server at the destination has answered before. */
+  readonly isProven: boolean;
+  /**
+   * Writes, before anybody is dialled or the message is made, that the try begins. Answers false where it must not: the
+   * lease is lost, or the tenant is suspended. Never rejects.
+   */
+  begin(): Promise<boolean>;
+  /** Whether others wait for what the try holds, so that a server that is silent is to be given up early. */
+  isPressed(): boolean;
   /** The message's bytes, the same each time; asked for when there is a connection for them or one is being made. Never rejects. */
   open(): Promise<Opened>;
-  /** Asked before the bytes of the message leave, when nothing can be called back any more: false where the lease is lost. */
+  /**
+   * Asked before the bytes of the message leave, when nothing can be called back any more: false where the lease is lost or
+   * the tenant is suspended.
+   */
   mayLeave(): boolean;
   /** Takes the end of the try; called exactly once. Resolves when it is on the disk, or can never be. Never rejects. */
   done(result: Result): Promise<void>;
@@ -124,10 +136,6 @@ export interface Courier {
   take(destination: string, parcels: readonly Parcel[]): void;
   /** How many recipients of this destination it is worth to have claimed at a time, those in flight included. */
   appetite(destination: string): number;
-  /** Whether mail went there lately: such destinations are served whatever hangs elsewhere. */
-  isProven(destination: string): boolean;
-  /** The destinations of which that is true, as far as they are remembered. */
-  proven(): readonly string[];
   /** Open connections, and those of them that carry a message. */
   connections(): { readonly open: number; readonly busy: number };
   /** Starts nothing more, lets what is on its way end for `graceMs`, then hangs up. */

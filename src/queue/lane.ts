@@ -65,6 +65,8 @@ export class Lane {
   #settled: Promise<void> = Promise.resolve();
   #wake: (item?: Waiting) => void = () => undefined;
   #busy = false;
+  /** What it has in hand. */
+  #parcel: Parcel | undefined;
   #cut = false;
 
   constructor(site: Workplace) {
@@ -110,7 +112,8 @@ export class Lane {
   async #nextItem(): Promise<Waiting | undefined> {
     if (this.#site.hasTooMany) return undefined;
     const now = this.#site.next();
-    return now !== undefined || this.#session === undefined ? now : this.#sleep();
+    if (now !== undefined || this.#session === undefined || !this.#site.options.slots.mayIdle()) return now;
+    return this.#sleep();
   }
 
   #sleep(): Promise<Waiting | undefined> {
@@ -128,6 +131,7 @@ export class Lane {
 
   async #handle(item: Waiting): Promise<void> {
     const { parcel } = item;
+    this.#parcel = parcel;
     const { clock, log, track } = this.#site.options;
     const trial = new Trial(parcel.recipients, this.#site.targets(), clock.monotonic());
     let result: Result;
@@ -149,11 +153,11 @@ export class Lane {
   }
 
   async #try(parcel: Parcel, trial: Trial): Promise<Result> {
-    const { timeouts } = this.#site.options;
     const mayLeave = async (): Promise<boolean> => {
       await this.#settled;
       return !this.#cut && parcel.mayLeave();
     };
+    if (!(await parcel.begin())) return trial.settle('untouched', '');
     while (trial.open.length > 0) {
       if (trial.wantsElsewhere && !trial.hasNext) break;
       if (trial.wantsElsewhere || !this.#canGoOn()) this.#hangUp();
@@ -162,7 +166,11 @@ export class Lane {
       const body = await parcel.open();
       if (body.kind === 'unrenderable') return trial.settle('bounced', `550 5.6.0 ${body.reason}`);
       if (body.kind === 'unavailable') return trial.settle('deferred', `451 4.3.0 ${body.reason}`);
-      const outcome = await transact(session, { body, recipients: trial.open }, { timeouts, mayLeave });
+      const outcome = await transact(
+        session,
+        { body, recipients: trial.open },
+        { timeouts: this.#timeouts(), mayLeave },
+      );
       if (outcome.calledOff) {
         this.#hangUp();
         return trial.settle('untouched', '');
@@ -190,15 +198,15 @@ export class Lane {
 
   async #connect(trial: Trial, ahead: () => void): Promise<Session | undefined> {
     const site = this.#site;
-    const { config, timeouts, slots, clock, ca } = site.options;
+    const { config, slots, clock, ca } = site.options;
     for (let target = trial.next(); target !== undefined && !this.#cut; target = trial.next()) {
       // A site that answers gets its message without waiting for it to be rendered.
       if (site.isProven()) ahead();
       const opened = await openSession(target, {
         way: site.way,
         hostname: config().server.hostname,
-        timeouts,
-        pressed: () => slots.isPressed(),
+        timeouts: this.#timeouts(trial.hasNext),
+        pressed: () => (site.isProven() ? slots.isPressed() : this.#parcel?.isPressed() === true),
         monotonic: () => clock.monotonic(),
         ca,
         brokenTls: site.brokenTls,
@@ -212,6 +220,16 @@ export class Lane {
       site.faltered(target.address);
     }
     return undefined;
+  }
+
+  /** A site that has not answered yet gets less patience, and so does a silent server where another may do. */
+  #timeouts(hasNext = false): Timeouts {
+    const { timeouts } = this.#site.options;
+    const { elsewhere, pressedFirst: first } = timeouts;
+    const opening = hasNext
+      ? { greeting: Math.min(timeouts.greeting, elsewhere), command: Math.min(timeouts.command, elsewhere) }
+      : {};
+    return { ...timeouts, ...opening, ...(this.#site.isProven() ? {} : { pressedConnect: first, pressed: first }) };
   }
 
   #hold(wire: Wire): void {

@@ -6,13 +6,13 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { ClaimedRow } from '../store/claims.ts';
-import { clearFailures, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
+import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import { StoreError, type Store } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import type { Destination } from './destination.ts';
 import type { OnFailure, RecipientResult, Result, Unreachable } from './interfaces.ts';
-import { deferred, interrupted, settled, untried, type Ending, type Tried } from './outcome.ts';
+import { deferred, interrupted, settled, untried, waits, type Ending, type Tried } from './outcome.ts';
 import { retryDelay, type RetryOptions } from './retry.ts';
 import { writeEndings } from './write-endings.ts';
 
@@ -69,12 +69,22 @@ export class Ledger {
     });
   }
 
+  /** Writes that it waits for the reason in `reply`, as if it had not been claimed. */
+  putOff(batch: Batch, { due, reply }: { due: number; reply: string }): Promise<void> {
+    const { name } = batch.destination;
+    return this.#persist(batch, async (now) => ({
+      endings: (await this.#tried(batch, now)).map((tried) => waits(tried, due, reply)),
+      more: [noteDue({ name, due })],
+    }));
+  }
+
   #unreachable(batch: Batch, result: Unreachable): Promise<void> {
     const { clock, log, retry } = this.#options;
     const { destination } = batch;
     const { name } = destination;
     const now = clock.now();
-    const pause = destination.fail(result, { now, monotonic: clock.monotonic() }, retry());
+    const tenant = batch.rows[0]?.tenant ?? '';
+    const pause = destination.fail(result, { now, monotonic: clock.monotonic(), tenant }, retry());
     const until = destination.pausedUntil ?? now;
     if (pause !== undefined) {
       const { reply, host, address } = result;
@@ -94,7 +104,7 @@ export class Ledger {
   #decided(batch: Batch, results: readonly RecipientResult[]): Promise<void> {
     const { destination, body } = batch;
     const { name } = destination;
-    const isBack = destination.isFailing && results.some(isSignOfLife);
+    const isBack = (destination.isFailing || !destination.isProven) && results.some(isAnswer);
     const pausedUntil = destination.pausedUntil;
     if (isBack) destination.succeed();
     const byId = new Map(results.map((result) => [result.recipient.id, result]));
@@ -125,7 +135,7 @@ export class Ledger {
             return untried(tried);
         }
       });
-      if (isBack) return { endings, more: [clearFailures({ name }), recomputeDue({ name })] };
+      if (isBack) return { endings, more: [noteAnswered({ name }), recomputeDue({ name })] };
       return { endings, more: dues.length === 0 ? [] : [noteDue({ name, due: Math.min(...dues) })] };
     });
   }
@@ -161,9 +171,8 @@ function isToBeKept({ outcome, host }: RecipientResult): boolean {
   return outcome === 'captured' || (outcome === 'deferred' && host !== null);
 }
 
-/** Whether somebody at the destination, or DNS for good, has spoken. */
-function isSignOfLife({ outcome, cause, host }: RecipientResult): boolean {
-  return (
-    outcome === 'delivered' || outcome === 'bounced' || (outcome === 'deferred' && cause !== 'fault' && host !== null)
-  );
+/** Whether a server at the destination, or DNS for good, has decided about the recipient; the sandbox does as well. */
+function isAnswer({ outcome, cause, host }: RecipientResult): boolean {
+  if (outcome === 'deferred') return cause === 'reply' && host !== null;
+  return outcome === 'delivered' || outcome === 'bounced' || outcome === 'captured';
 }

@@ -3,17 +3,27 @@
  * alone, in whatever thread or daemon; afterwards somebody should wake the worker. A delivery that is being tried just
  * then is left to its try.
  */
+import { setImmediate } from 'node:timers/promises';
 import { attemptsOfMessage } from '../store/attempts.ts';
 import {
+  cancelAmong,
   deliveriesOfMessage,
   endWaiting,
   findDelivery,
+  HELD,
+  holdAmong,
   makeDue,
+  makeDueAmong,
+  releaseAmong,
   selectDeliveries,
+  stretchOf,
+  SUSPENDED,
   type DeliveryFilter,
+  type DeliveryPageFilter,
 } from '../store/deliveries.ts';
 import { clearFailures, heldDestinations, recomputeDue, setHeld } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
+import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 
@@ -36,8 +46,10 @@ export type Operated =
   | { readonly kind: 'not-waiting'; readonly states: readonly DeliveryRow['state'][] }
   | { readonly kind: 'unknown' };
 
+const CANCELLED = 'cancelled by the operator';
+
 /** One page of deliveries, at most `limit` of them. */
-export async function listDeliveries(store: Store, filter: DeliveryFilter): Promise<DeliveryPage> {
+export async function listDeliveries(store: Store, filter: DeliveryPageFilter): Promise<DeliveryPage> {
   const rows = await selectDeliveries(store, { ...filter, limit: filter.limit + 1 });
   const deliveries = rows.slice(0, filter.limit);
   return { deliveries, next: rows.length > filter.limit ? (deliveries.at(-1)?.id ?? null) : null };
@@ -74,7 +86,7 @@ export function retryNow(store: Store, id: string, now: number): Promise<Operate
 
 /** Ends what waits of a message or delivery for good. */
 export function cancel(store: Store, id: string, now: number): Promise<Operated> {
-  return end(store, id, { reply: 'cancelled by the operator', at: now });
+  return end(store, id, { reply: CANCELLED, at: now });
 }
 
 /** The same at the word of whoever sent it. */
@@ -105,6 +117,74 @@ export async function release(store: Store, destination: string): Promise<void> 
   await store.write([setHeld({ ...name, held: 0 }), clearFailures(name), recomputeDue(name)]);
 }
 
+export type Action = 'retry' | 'cancel' | 'hold' | 'release';
+/** `resume`: as `retry`, but pauses of destinations stay. */
+type AnyAction = Action | 'resume';
+
+const STRETCH = 500;
+
+/** What an action does to waiting deliveries, and to which. */
+const ACTIONS: Readonly<
+  Record<
+    AnyAction,
+    { readonly concerns: (isHeld: boolean) => boolean; readonly act: (ids: string, now: number) => Statement }
+  >
+> = {
+  retry: { concerns: (isHeld) => !isHeld, act: (ids, due) => makeDueAmong({ ids, due }) },
+  resume: { concerns: (isHeld) => !isHeld, act: (ids, due) => makeDueAmong({ ids, due }) },
+  cancel: { concerns: () => true, act: (ids, at) => cancelAmong({ ids, at, reply: CANCELLED }) },
+  hold: { concerns: (isHeld) => !isHeld, act: (ids) => holdAmong({ ids }) },
+  release: { concerns: (isHeld) => isHeld, act: (ids, due) => releaseAmong({ ids, due }) },
+};
+
+export interface ManyOptions {
+  readonly filter: DeliveryFilter;
+  readonly now: number;
+  /** Whether it only counts. */
+  readonly dryRun?: boolean;
+}
+
+/**
+ * Does it to all that waits and that the filter lets through, some hundred at a time, so that nobody else waits for it.
+ * Answers how many that were. What is retried ends the pause of its destination; what is held neither leaves nor expires
+ * until it is released.
+ */
+export async function actOnMany(
+  store: Store,
+  action: AnyAction,
+  { filter, now, dryRun }: ManyOptions,
+): Promise<number> {
+  const { concerns, act } = ACTIONS[action];
+  let count = 0;
+  for (const state of ['queued', 'deferred'] as const) {
+    if (filter.state !== undefined && filter.state !== state) continue;
+    let after = '';
+    do {
+      const { rows, next } = await stretchOf(store, { ...filter, state }, { after, limit: STRETCH });
+      after = next;
+      const concerned = rows.filter(({ next_attempt_at: due }) => concerns(due === HELD));
+      if (dryRun === true) count += concerned.length;
+      else if (concerned.length > 0) {
+        const names = namesOf(concerned);
+        const [result] = await store.write([
+          act(JSON.stringify(concerned.map(({ id }) => id)), now),
+          ...(action === 'retry' ? names.map((name) => clearFailures({ name })) : []),
+          ...names.map((name) => recomputeDue({ name })),
+        ]);
+        count += result?.changes ?? 0;
+      }
+      // Reading is done in this thread: others have their turn.
+      await setImmediate();
+    } while (after !== '');
+  }
+  return count;
+}
+
+/** Makes due what was put off because the tenant was suspended. */
+export async function resume(store: Store, tenant: string, now: number): Promise<void> {
+  await actOnMany(store, 'resume', { filter: { tenant, reply: SUSPENDED }, now });
+}
+
 async function operate(
   store: Store,
   id: string,
@@ -120,6 +200,6 @@ async function operate(
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };
 }
 
-function namesOf(rows: readonly DeliveryRow[]): string[] {
+function namesOf(rows: readonly Pick<DeliveryRow, 'destination'>[]): string[] {
   return [...new Set(rows.map(({ destination }) => destination))].sort();
 }

@@ -3,7 +3,7 @@ import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import type { ClaimedRow } from '../store/claims.ts';
-import { deferDelivery, endWaiting, giveBack, settleDelivery, type SettledState } from '../store/deliveries.ts';
+import { deferDelivery, endWaiting, giveBack, putOff, settleDelivery, type SettledState } from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
@@ -96,6 +96,16 @@ export function interrupted(tried: Tried, due: number, words: Words): Ending {
     ],
     event: 'delivery.interrupted',
     fields: lineOf(tried, words),
+  };
+}
+
+/** The delivery was claimed and must wait, for a reason that it shows; the try does not count. */
+export function waits({ row, owner }: Tried, due: number, reply: string): Ending {
+  const { id, attempts, message, recipient } = row;
+  return {
+    unit: () => [putOff({ id, owner, attempts, due, reply }, 1)],
+    event: 'delivery.waits',
+    fields: { message, delivery: id, recipient, reply, next_attempt_at: isoTime(due) },
   };
 }
 

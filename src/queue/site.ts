@@ -10,8 +10,6 @@ import type { Target } from './session.ts';
 import type { Claimant } from './slots.ts';
 
 const FIRST_LIMIT = 2;
-/** How long an answer counts as a sign of life, ms. */
-const PROVEN = 300_000;
 /** How long an address that did not answer is tried last, ms. */
 const RESTING = 60_000;
 const MOST_RETURNS = 3;
@@ -21,7 +19,8 @@ export class Site implements Claimant, Workplace {
   readonly brokenTls = new Set<string>();
   way: Way;
   #limit = FIRST_LIMIT;
-  #provenAt = -Infinity;
+  /** Whether it has answered, and could be reached since; undefined while nothing is known of it. */
+  #proven: boolean | undefined;
   #ceiling = { lanes: Infinity, until: -Infinity };
   #asking = false;
   #stopped = false;
@@ -49,7 +48,7 @@ export class Site implements Claimant, Workplace {
   }
 
   isProven(): boolean {
-    return this.options.clock.monotonic() - this.#provenAt < PROVEN;
+    return this.#proven === true;
   }
 
   /** Where to connect to, in order; what lately did not answer comes last. */
@@ -61,6 +60,7 @@ export class Site implements Claimant, Workplace {
   }
 
   take(parcels: readonly Parcel[]): void {
+    if (parcels.some(({ isProven }) => isProven)) this.#proven ??= true;
     for (const parcel of parcels) this.#put({ parcel, returns: 0 });
     for (const lane of this.#idle) {
       if (this.#waiting.size === 0) break;
@@ -95,13 +95,11 @@ export class Site implements Claimant, Workplace {
 
   /** A transaction got answers to its end. */
   answered(): void {
-    const wasProven = this.isProven();
-    this.#provenAt = this.options.clock.monotonic();
+    this.#proven = true;
     if (this.#waiting.size > 0) {
       this.#limit = Math.min(this.#limit + 1, this.#most());
       this.#grow();
     }
-    if (!wasProven) this.options.slots.review();
   }
 
   /** A connection failed (at `address`), or the server asked for fewer. */
@@ -113,7 +111,7 @@ export class Site implements Claimant, Workplace {
     if (open > 0) this.#ceiling = { lanes: Math.max(this.#limit, open), until };
     if (address === undefined) return;
     this.#resting.set(address, until);
-    if (open === 0) this.#provenAt = -Infinity;
+    if (open === 0) this.#proven = false;
   }
 
   /** Puts a parcel back where other connections serve it; answers false where there are none. */

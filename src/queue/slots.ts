@@ -1,11 +1,12 @@
 /**
- * Who may have a connection: `delivery.concurrency` in all, in turns by site. Sites that have not answered lately share
- * half of them at most, so that destinations that hang, however many, leave room for those that do not.
+ * Who may have a connection: sites that have answered share `delivery.concurrency`, in turns. A site that has not answered
+ * yet has its connections beside that, because nobody who is served waits for one that may hang: the claims bound them
+ * (claimer.ts), fairly among tenants.
  */
 
 /** A site as far as connections are concerned. */
 export interface Claimant {
-  /** Whether it answered lately. */
+  /** Whether it has answered. */
   isProven(): boolean;
   /** Uses a connection that came free; answers false where it needs none any more. */
   grant(): boolean;
@@ -17,19 +18,25 @@ export class Slots {
   readonly #waiting = new Set<Claimant>();
   /** Connections that are kept without work, longest first. */
   readonly #idle = new Set<() => void>();
-  #used = 0;
+  #open = 0;
 
   constructor(total: () => number) {
     this.#total = total;
   }
 
-  get used(): number {
-    return this.#used;
+  /** All connections. */
+  get open(): number {
+    return this.#open;
   }
 
   /** Whether somebody waits for a connection. */
   isPressed(): boolean {
     return this.#waiting.size > 0;
+  }
+
+  /** Whether a connection may be kept without work: not where first contacts that answered are more than all there may be. */
+  mayIdle(): boolean {
+    return this.#open <= this.#total() || this.#used() <= this.#total();
   }
 
   /** Takes a connection now, or waits for `grant`. */
@@ -39,7 +46,7 @@ export class Slots {
       return true;
     }
     this.#waiting.add(site);
-    if (this.#used >= this.#total()) this.#hangUpIdle();
+    this.#hangUpIdle();
     return false;
   }
 
@@ -49,17 +56,32 @@ export class Slots {
   }
 
   release(site: Claimant): void {
-    this.#used -= 1;
+    this.#open -= 1;
     const left = (this.#held.get(site) ?? 0) - 1;
     if (left > 0) this.#held.set(site, left);
     else this.#held.delete(site);
-    this.review();
+    this.#review();
   }
 
-  /** Serves those who wait: after a release, or when a site has become proven. */
-  review(): void {
+  /** Whether the site has more than its share while others wait for a connection. */
+  mustYield(site: Claimant): boolean {
+    if (this.#waiting.size === 0 || !site.isProven()) return false;
+    const holders = [...this.#held.keys()].filter((holder) => holder.isProven()).length;
+    const share = Math.max(1, Math.floor(this.#total() / (holders + this.#waiting.size)));
+    if ((this.#held.get(site) ?? 0) <= share) return false;
+    return this.#used() >= this.#total() && this.#othersWait(site);
+  }
+
+  /** Notes a connection without work; `hangUp` is called when somebody else needs it. Answers how to end that. */
+  idle(hangUp: () => void): () => void {
+    this.#idle.add(hangUp);
+    if (this.#waiting.size > 0) queueMicrotask(() => this.#hangUpIdle());
+    return () => this.#idle.delete(hangUp);
+  }
+
+  /** Serves those who wait. */
+  #review(): void {
     for (const site of this.#waiting) {
-      if (this.#used >= this.#total()) return;
       if (!this.#mayTake(site)) continue;
       this.#waiting.delete(site);
       this.#take(site);
@@ -67,47 +89,29 @@ export class Slots {
     }
   }
 
-  /** Whether the site has more than its share while others, who would get it, wait for a connection. */
-  mustYield(site: Claimant): boolean {
-    if (this.#waiting.size === 0 || this.#used < this.#total()) return false;
-    const share = Math.max(1, Math.floor(this.#total() / (this.#held.size + this.#waiting.size)));
-    if ((this.#held.get(site) ?? 0) <= share) return false;
-    return this.#othersWait(site);
-  }
-
-  /** Notes a connection without work; `hangUp` is called when somebody else needs it. Answers how to end that. */
-  idle(hangUp: () => void): () => void {
-    this.#idle.add(hangUp);
-    if (this.#waiting.size > 0 && this.#used >= this.#total()) queueMicrotask(() => this.#hangUpIdle());
-    return () => this.#idle.delete(hangUp);
-  }
-
   #take(site: Claimant): void {
-    this.#used += 1;
+    this.#open += 1;
     this.#held.set(site, (this.#held.get(site) ?? 0) + 1);
   }
 
   #mayTake(site: Claimant): boolean {
-    return this.#used < this.#total() && this.#hasRoomFor(site);
+    return !site.isProven() || this.#used() < this.#total();
   }
 
-  #hasRoomFor(site: Claimant): boolean {
-    if (site.isProven()) return true;
-    let unproven = 0;
-    for (const [holder, count] of this.#held) if (!holder.isProven()) unproven += count;
-    // The fuller it gets, the less each of them has.
-    const most = Math.max(1, Math.floor(this.#total() / 2));
-    return unproven < (this.#held.has(site) ? Math.ceil(most / 2) : most);
+  /** Connections to sites that have answered. */
+  #used(): number {
+    let used = 0;
+    for (const [site, count] of this.#held) if (site.isProven()) used += count;
+    return used;
   }
 
-  /** Whether another site waits that could have the next free connection. */
   #othersWait(site: Claimant): boolean {
-    return [...this.#waiting].some((other) => other !== site && this.#hasRoomFor(other));
+    return site.isProven() && [...this.#waiting].some((other) => other !== site);
   }
 
   #hangUpIdle(): void {
     const [hangUp] = this.#idle;
-    if (hangUp === undefined) return;
+    if (hangUp === undefined || this.#used() < this.#total()) return;
     this.#idle.delete(hangUp);
     hangUp();
   }

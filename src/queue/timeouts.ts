@@ -17,6 +17,10 @@ export interface Timeouts {
   /** While others wait for a connection: what hangs longer in a step before the message has left is cut off. */
   readonly pressedConnect: number;
   readonly pressed: number;
+  /** The same at a site that has not answered yet. */
+  readonly pressedFirst: number;
+  /** For the greeting, and each answer before there is a session, where another address is left to try. */
+  readonly elsewhere: number;
   /** How long a connection is kept without work. */
   readonly idle: number;
   /** How old a connection may become before its next message. */
@@ -34,6 +38,8 @@ export const TIMEOUTS: Timeouts = {
   transaction: 1_800_000,
   pressedConnect: 5000,
   pressed: 30_000,
+  pressedFirst: 3000,
+  elsewhere: 30_000,
   idle: 3000,
   connection: 300_000,
 };

@@ -8,11 +8,14 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { ClaimedRow } from '../store/claims.ts';
+import { SUSPENDED } from '../store/deliveries.ts';
 import { nextDueAt } from '../store/destinations.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind, MessageRow } from '../store/tables.ts';
+import { suspendedTenants } from '../store/tenants.ts';
 import { createBodies, type Bodies } from './bodies.ts';
+import { Begins } from './begins.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
 import type { Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
@@ -57,6 +60,11 @@ export interface Worker {
 const POLL = 5000;
 const AFTER_FAULT = 1000;
 
+/** Destinations that have not answered, which may hang, are cheap: so many may be tried for each connection to the others. */
+const UNPROVEN_PER_CONNECTION = 20;
+/** Mail of a suspended tenant is due as soon as the tenant is served; where a crash came between, so much later, ms. */
+const LOOK_AT_SUSPENDED = 3_600_000;
+
 /** With a reason of our own, an abort makes no error with a stack, which costs more than the rest of a wake. */
 const AWAKE = 'awake';
 
@@ -82,6 +90,9 @@ class QueueWorker implements Worker {
   readonly #claimer: Claimer;
   readonly #chores: Chores;
   readonly #ledger: Ledger;
+  readonly #begins: Begins;
+  /** Tenants of which nothing leaves. */
+  #suspended: ReadonlySet<string> = new Set();
   readonly #running: Promise<void>;
   /** Ids of claimed deliveries. */
   readonly #claimed = new Set<string>();
@@ -108,7 +119,9 @@ class QueueWorker implements Worker {
     });
     const retry = () => this.#retry();
     const wake = () => this.wake();
-    this.#claimer = new Claimer({ store, courier, owner, retry });
+    const mostUnproven = () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION;
+    this.#claimer = new Claimer({ store, courier, owner, retry, mostUnproven });
+    this.#begins = new Begins({ store, owner });
     this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
     this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });
@@ -156,6 +169,7 @@ class QueueWorker implements Worker {
   /** Looks through the queue once; answers how long there is nothing to do. */
   async #look(): Promise<number> {
     const { clock, store } = this.#options;
+    this.#suspended = new Set(await suspendedTenants(store));
     await this.#chores.start();
     const now = clock.now();
     const claimed = await this.#claimer.claim(now);
@@ -198,7 +212,7 @@ class QueueWorker implements Worker {
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
         const message = messages.get(id);
         if (group.some(({ suspended }) => suspended === 1)) {
-          this.#postpone({ destination, rows: group, body: this.#bodies.hold(id, message) });
+          this.#putOff({ destination, rows: group, body: this.#bodies.hold(id) });
           continue;
         }
         const heeds = message !== undefined && HEEDS_SUPPRESSION[message.kind];
@@ -206,7 +220,9 @@ class QueueWorker implements Worker {
           group.filter((row) => (heeds && row.suppressed === 1) === is),
         );
         if (isSome(suppressed)) this.#suppress({ destination, rows: suppressed, body: this.#bodies.hold(id, message) });
-        if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, message) }));
+        // What may hang for long is read when somebody wants it.
+        const row = destination.isProven ? message : undefined;
+        if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, row) }));
       }
       if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
     }
@@ -216,18 +232,10 @@ class QueueWorker implements Worker {
     this.#endWith(batch, this.#ledger.suppressed(batch));
   }
 
-  /** Mail of a suspended tenant waits, as if everybody had said "later", until it is too old. */
-  #postpone(batch: Batch): void {
-    const words = {
-      outcome: 'deferred',
-      cause: 'reply',
-      reply: SUSPENDED,
-      host: null,
-      address: null,
-      tls: null,
-    } as const;
-    const recipients = batch.rows.map((row) => ({ recipient: recipientOf(row), ...words }));
-    this.#endWith(batch, this.#ledger.write(batch, { kind: 'decided', recipients }));
+  /** Mail of a suspended tenant waits without a try until the tenant is served again, or it is too old. */
+  #putOff(batch: Batch): void {
+    const due = this.#options.clock.now() + LOOK_AT_SUSPENDED;
+    this.#endWith(batch, this.#ledger.putOff(batch, { due, reply: SUSPENDED }));
   }
 
   /** Ends a try that no courier was asked to make. */
@@ -244,8 +252,11 @@ class QueueWorker implements Worker {
     return {
       destination: destination.name,
       recipients: rows.map(recipientOf),
+      isProven: destination.isProven,
+      begin: () => this.#begins.begin(rows),
+      isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
-      mayLeave: () => this.#chores.areLeasesSafe(),
+      mayLeave: () => this.#chores.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
       done: async (result) => {
         await this.#ledger.write(batch, result);
         this.#release(batch);
@@ -263,8 +274,6 @@ class QueueWorker implements Worker {
 function nothingFollows(): Promise<Consequence> {
   return Promise.resolve({ unit: [], data: {} });
 }
-
-const SUSPENDED = '451 4.7.1 the account is suspended: its mail waits';
 
 function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
   return { id, address: recipient, attempt: attempts };

@@ -3,8 +3,9 @@
  * the claim, before anybody dials, so that a crash in the middle never becomes a storm of retries.
  */
 import { sql, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
-import { unsettled, waiting } from './deliveries.ts';
+import { unclaimed, unsettled, waiting } from './deliveries.ts';
 import { recomputeDue } from './destinations.ts';
+import { listed } from './listed.ts';
 import { define, type Dialect, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryRow, Tables } from './tables.ts';
@@ -79,6 +80,7 @@ function claim({ db, value, dialect, due }: ClaimParts) {
         next_attempt_at: nextAttempt(value, dialect),
         lease_owner: value('owner'),
         lease_until: value('until'),
+        begun: sql.lit(0),
       }))
       // Only PostgreSQL has other daemons whose claims run at the same time.
       .where('id', 'in', dialect === 'sqlite' ? due : due.forUpdate().skipLocked())
@@ -119,6 +121,31 @@ function claim({ db, value, dialect, due }: ClaimParts) {
       )
   );
 }
+
+/**
+ * The statement that says, before anybody is dialled, that the tries of these deliveries (a JSON array of ids) have begun.
+ * Returns those of which that is true: the owner still has them, and their tenant is not suspended.
+ */
+export const beginDeliveries = define<{ ids: string; owner: string }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ begun: sql.lit(1) })
+    .where('id', 'in', listed(value('ids'), dialect))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('tenants')
+            .select('tenants.id')
+            .whereRef('tenants.id', '=', 'deliveries.tenant')
+            .where('tenants.suspended', '=', sql.lit(1)),
+        ),
+      ),
+    )
+    .returning(['id', 'attempts']),
+);
 
 /** Reading an element of a JSON array is the one thing here that the dialects spell differently. */
 function nextAttempt(value: Placeholders<Claim>, dialect: Dialect): RawBuilder<number> {
@@ -179,7 +206,8 @@ const recordInterrupted = define<{ before: number; at: number; reply: string }>(
     ])
     .where('state', '=', 'sending')
     .where(unsettled)
-    .where('lease_until', '<', value('before'));
+    .where('lease_until', '<', value('before'))
+    .where('begun', '=', sql.lit(1));
   return (
     db
       .insertInto('attempts')
@@ -189,25 +217,63 @@ const recordInterrupted = define<{ before: number; at: number; reply: string }>(
       .onConflict((conflict) => conflict.columns(['delivery', 'number']).doNothing())
   );
 });
-const takeBack = define<{ before: number }>()((db, value) =>
+/** A try that began: the next is due `soon`, or when the claim said where the try before ended in the same way. */
+const takeBackBegun = define<{ before: number; soon: number }>()((db, value) =>
   db
     .updateTable('deliveries')
-    .set({ state: 'deferred', lease_owner: null, lease_until: null })
+    .set((eb) => ({
+      state: 'deferred',
+      lease_owner: null,
+      lease_until: null,
+      next_attempt_at: eb
+        .case()
+        .when(
+          eb.or([
+            eb('next_attempt_at', '<', value('soon')),
+            eb.exists(
+              eb
+                .selectFrom('attempts')
+                .select('attempts.delivery')
+                .whereRef('attempts.delivery', '=', 'deliveries.id')
+                .where(sql<boolean>`attempts.number = deliveries.attempts - 1`)
+                .where('attempts.outcome', '=', sql.lit('interrupted')),
+            ),
+          ]),
+        )
+        .then(eb.ref('next_attempt_at'))
+        .else(sql<number>`cast(${value('soon')} as bigint)`)
+        .end(),
+    }))
     .where('state', '=', 'sending')
     .where(unsettled)
-    .where('lease_until', '<', value('before')),
+    .where('lease_until', '<', value('before'))
+    .where('begun', '=', sql.lit(1)),
+);
+/** A try that never began does not count, and is made at once. */
+const takeBackUnbegun = define<{ before: number; at: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('at') }))
+    .where('state', '=', 'sending')
+    .where(unsettled)
+    .where('lease_until', '<', value('before'))
+    .where('begun', '=', sql.lit(0)),
 );
 
+/** How long what was being sent when its daemon died waits the first time, ms. */
+const SOON = 5000;
+
 /**
- * Takes back what is leased until before `before`: its try counts and the next one is due when the claim said. Answers
- * how many destinations that concerned.
+ * Takes back what is leased until before `before`. What had begun counts and is tried again in some seconds, or, where that
+ * ends in a crash as well, when the claim said. Answers how many destinations that concerned.
  */
 export async function takeBackLeases(store: Store, before: number, at: number): Promise<number> {
   const destinations = await store.select(lapsed({ before }));
   if (destinations.length === 0) return 0;
   await store.write([
     recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
-    takeBack({ before }),
+    takeBackBegun({ before, soon: at + SOON }),
+    takeBackUnbegun({ before, at }),
     ...destinations.map(({ destination }) => recomputeDue({ name: destination })),
   ]);
   return destinations.length;

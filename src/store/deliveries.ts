@@ -3,11 +3,11 @@
  * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
  * changes nothing. Claims are in claims.ts.
  */
-import { sql } from 'kysely';
+import { sql, type Expression, type ExpressionBuilder, type SqlBool } from 'kysely';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DeliveryRow, DeliveryState } from './tables.ts';
+import type { DeliveryRow, DeliveryState, Tables } from './tables.ts';
 
 /**
  * The condition of the partial indexes, written as they have it: SQLite uses them only for the same words.
@@ -17,6 +17,12 @@ export const waiting = sql<boolean>`state in ('queued', 'deferred')`;
 
 /** As `waiting`, for the index by state. */
 export const unsettled = sql<boolean>`deliveries.state <> 'delivered'`;
+
+/** The time of the next attempt of a delivery that the operator holds: never. Nothing of that kind is due, or expires. */
+export const HELD = Date.UTC(9999, 0);
+
+/** The reply of a delivery that waits because its tenant is suspended. */
+export const SUSPENDED = '451 4.7.1 the account is suspended: its mail waits';
 
 export type SettledState = Extract<DeliveryState, 'delivered' | 'bounced' | 'expired' | 'suppressed' | 'captured'>;
 
@@ -37,6 +43,7 @@ export const insertDelivery = define<
     next_attempt_at: value('due'),
     lease_owner: null,
     lease_until: null,
+    begun: 0,
     last_reply: null,
     created_at: value('created_at'),
     expires_at: value('expires_at'),
@@ -86,21 +93,41 @@ export const deferDelivery = define<Try & { reply: string; due: number }>()((db,
     .where('attempts', '=', value('attempts')),
 );
 
-/** The statement that gives a claim back as if it had never been: the try does not count. */
+/** What makes a claim as if it had never been: the try does not count. */
+export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>) {
+  return {
+    state: eb
+      .case()
+      .when('attempts', '=', 1)
+      .then('queued' as const)
+      .else('deferred' as const)
+      .end(),
+    attempts: eb('attempts', '-', 1),
+    lease_owner: null,
+    lease_until: null,
+  };
+}
+
+/** The statement that gives a claim back: the try does not count. */
 export const giveBack = define<Try & { due: number }>()((db, value) =>
   db
     .updateTable('deliveries')
+    .set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('due') }))
+    .where('id', '=', value('id'))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where('attempts', '=', value('attempts')),
+);
+
+/** The statement that gives a claim back for a reason that the delivery then shows. */
+export const putOff = define<Try & { due: number; reply: string }>()((db, value) =>
+  db
+    .updateTable('deliveries')
     .set((eb) => ({
-      state: eb
-        .case()
-        .when('attempts', '=', 1)
-        .then('queued' as const)
-        .else('deferred' as const)
-        .end(),
-      attempts: eb('attempts', '-', 1),
+      ...unclaimed(eb),
+      state: 'deferred',
       next_attempt_at: value('due'),
-      lease_owner: null,
-      lease_until: null,
+      last_reply: value('reply'),
     }))
     .where('id', '=', value('id'))
     .where('state', '=', 'sending')
@@ -131,6 +158,7 @@ const overdueBetween = define<{ state: DeliveryState; after: string; until: stri
     .where('deliveries.expires_at', '<=', value('now'))
     // What the operator holds waits for the operator.
     .where('destinations.held', '=', 0)
+    .where('deliveries.next_attempt_at', '<', sql.lit(HELD))
     // A try that is due is made, also after a long sleep of the machine.
     .where((eb) =>
       eb.or([
@@ -193,6 +221,45 @@ export const makeDue = define<{ id: string; due: number }>()((db, value) =>
     .where(waiting),
 );
 
+/** The same of many (a JSON array of ids), but for those that are held. */
+export const makeDueAmong = define<{ ids: string; due: number }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ next_attempt_at: value('due') })
+    .where('id', 'in', listed(value('ids'), dialect))
+    .where('next_attempt_at', '<', sql.lit(HELD))
+    .where(waiting),
+);
+
+/** The statement that holds waiting deliveries. */
+export const holdAmong = define<{ ids: string }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ next_attempt_at: sql.lit(HELD) })
+    .where('id', 'in', listed(value('ids'), dialect))
+    .where('next_attempt_at', '<', sql.lit(HELD))
+    .where(waiting),
+);
+
+/** The statement that makes those due that are held. */
+export const releaseAmong = define<{ ids: string; due: number }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ next_attempt_at: value('due') })
+    .where('id', 'in', listed(value('ids'), dialect))
+    .where('next_attempt_at', '=', sql.lit(HELD))
+    .where(waiting),
+);
+
+/** The statement that cancels waiting deliveries. */
+export const cancelAmong = define<{ ids: string; reply: string; at: number }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ state: 'cancelled', next_attempt_at: null, last_reply: value('reply'), settled_at: value('at') })
+    .where('id', 'in', listed(value('ids'), dialect))
+    .where(waiting),
+);
+
 /** The statement that changes when a message that was not tried yet is sent first; touches no delivery that was. */
 export const reschedule = define<{ message: string; due: number; expires_at: number }>()((db, value) =>
   db
@@ -200,6 +267,7 @@ export const reschedule = define<{ message: string; due: number; expires_at: num
     .set({ next_attempt_at: value('due'), expires_at: value('expires_at') })
     .where('message', '=', value('message'))
     .where('attempts', '=', 0)
+    .where('next_attempt_at', '<', sql.lit(HELD))
     .where(waiting),
 );
 
@@ -234,36 +302,85 @@ export function deliveriesOfMessage(store: Store, message: string): Promise<Deli
   return store.select(byMessage({ message }));
 }
 
+/** Which deliveries; all where nothing is named. */
 export interface DeliveryFilter {
-  readonly state?: DeliveryState;
-  readonly destination?: string;
+  readonly state?: DeliveryState | undefined;
+  /** The recipients' domain. */
+  readonly destination?: string | undefined;
+  readonly tenant?: string | undefined;
+  /** The domain that their mail is from. */
+  readonly sender?: string | undefined;
+  /** Only those enqueued before, ms. */
+  readonly createdBefore?: number | undefined;
+  /** Only those whose last reply is this. */
+  readonly reply?: string | undefined;
+}
+
+type Condition = Expression<SqlBool>;
+
+function matches(eb: ExpressionBuilder<Tables, 'deliveries'>, filter: DeliveryFilter): Condition {
+  const { state, destination, tenant, sender, createdBefore, reply } = filter;
+  const all: Condition[] = [];
+  if (state !== undefined) all.push(eb('deliveries.state', '=', state));
+  if (state !== undefined && state !== 'delivered') all.push(unsettled);
+  if (destination !== undefined) all.push(eb('deliveries.destination', '=', destination));
+  if (tenant !== undefined) all.push(eb('deliveries.tenant', '=', tenant));
+  if (createdBefore !== undefined) all.push(eb('deliveries.created_at', '<', createdBefore));
+  if (reply !== undefined) all.push(eb('deliveries.last_reply', '=', reply));
+  if (sender !== undefined) {
+    const message = eb.selectFrom('messages').select('messages.id').where('messages.domain', '=', sender);
+    all.push(eb.exists(message.whereRef('messages.id', '=', 'deliveries.message')));
+  }
+  return eb.and(all);
+}
+
+export interface DeliveryPageFilter extends DeliveryFilter {
   /** Only those enqueued before this one. */
-  readonly before?: string;
+  readonly before?: string | undefined;
   readonly limit: number;
 }
 
 /** Deliveries, newest first. */
 export function selectDeliveries(
   store: Store,
-  { state, destination, before, limit }: DeliveryFilter,
+  { before, limit, ...filter }: DeliveryPageFilter,
 ): Promise<DeliveryRow[]> {
   let query = store.read.selectFrom('deliveries').selectAll();
-  if (state !== undefined) query = query.where('state', '=', state);
-  if (state !== undefined && state !== 'delivered') query = query.where(unsettled);
-  if (destination !== undefined) query = query.where('destination', '=', destination);
+  query = query.where((eb) => matches(eb, filter));
   if (before !== undefined) query = query.where('id', '<', before);
   return query.orderBy('id', 'desc').limit(limit).execute();
 }
 
 /** How many deliveries the filter lets through. */
-export async function countDeliveries(
-  store: Store,
-  { state, destination }: Pick<DeliveryFilter, 'state' | 'destination'>,
-): Promise<number> {
-  let query = store.read.selectFrom('deliveries').select((eb) => eb.fn.countAll().as('count'));
-  if (state !== undefined) query = query.where('state', '=', state);
-  if (state !== undefined && state !== 'delivered') query = query.where(unsettled);
-  if (destination !== undefined) query = query.where('destination', '=', destination);
-  const { count } = await query.executeTakeFirstOrThrow();
+export async function countDeliveries(store: Store, filter: DeliveryFilter): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('deliveries')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where((eb) => matches(eb, filter))
+    .executeTakeFirstOrThrow();
   return Number(count);
+}
+
+export interface Stretch {
+  readonly rows: readonly Pick<DeliveryRow, 'id' | 'destination' | 'next_attempt_at'>[];
+  /** Where to go on; empty at the end. */
+  readonly next: string;
+}
+
+/** Those of the next `limit` deliveries in this state that the filter lets through, oldest first: however many there are, one call is short. */
+export async function stretchOf(
+  store: Store,
+  filter: DeliveryFilter & { readonly state: Exclude<DeliveryState, 'delivered'> },
+  { after, limit }: { after: string; limit: number },
+): Promise<Stretch> {
+  const [end] = await store.select(stretchEnd({ state: filter.state, after, offset: limit - 1 }));
+  const rows = await store.read
+    .selectFrom('deliveries')
+    .select(['id', 'destination', 'next_attempt_at'])
+    .where((eb) => matches(eb, filter))
+    .where('id', '>', after)
+    .where('id', '<=', end?.id ?? LAST)
+    .orderBy('id')
+    .execute();
+  return { rows, next: end?.id ?? '' };
 }

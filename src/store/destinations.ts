@@ -24,7 +24,7 @@ export const noteDue = define<{ name: string; due: number }>()((db, value) => {
   const effective = sql<number>`case when ${shut} and destinations.paused_until > ${due} then destinations.paused_until else ${due} end`;
   return db
     .insertInto('destinations')
-    .columns(['name', 'next_due_at', 'failures', 'pauses', 'paused_until', 'held', 'last_error'])
+    .columns(['name', 'next_due_at', 'failures', 'pauses', 'paused_until', 'held', 'last_error', 'line'])
     .expression(
       db
         .selectNoFrom([
@@ -35,6 +35,10 @@ export const noteDue = define<{ name: string; due: number }>()((db, value) => {
           sql<null>`cast(null as bigint)`.as('paused_until'),
           sql<number>`0`.as('held'),
           sql<null>`cast(null as text)`.as('last_error'),
+          // Whose mail it is says the delivery, which its unit holds before.
+          sql<string>`coalesce((select deliveries.tenant from deliveries where deliveries.destination = ${value('name')} and ${waiting} limit 1), '')`.as(
+            'line',
+          ),
         ])
         .where((eb) =>
           eb.not(
@@ -78,7 +82,7 @@ export const recomputeDue = define<{ name: string }>()((db, value) =>
 
 /** The statement that pauses the whole destination until `paused_until`, whatever waits for it. */
 export const pauseDestination = define<
-  Pick<DestinationRow, 'name' | 'failures' | 'pauses' | 'last_error'> & { paused_until: number }
+  Pick<DestinationRow, 'name' | 'failures' | 'pauses' | 'last_error' | 'line'> & { paused_until: number }
 >()((db, value) =>
   db
     .updateTable('destinations')
@@ -88,11 +92,20 @@ export const pauseDestination = define<
       paused_until: value('paused_until'),
       next_due_at: value('paused_until'),
       last_error: value('last_error'),
+      line: value('line'),
     })
     .where('name', '=', value('name')),
 );
 
-/** The statement that ends all pauses, after a success or at the operator's word. */
+/** The statement that notes that a server there has answered, which ends all pauses. */
+export const noteAnswered = define<{ name: string }>()((db, value) =>
+  db
+    .updateTable('destinations')
+    .set({ failures: 0, pauses: 0, paused_until: null, last_error: null, line: '' })
+    .where('name', '=', value('name')),
+);
+
+/** The statement that ends all pauses at the operator's word. */
 export const clearFailures = define<{ name: string }>()((db, value) =>
   db
     .updateTable('destinations')
@@ -112,6 +125,7 @@ export const setHeld = define<{ name: string; held: number }>()((db, value) =>
       paused_until: null,
       held: value('held'),
       last_error: null,
+      line: '',
     })
     .onConflict((conflict) => conflict.column('name').doUpdateSet({ held: value('held') })),
 );
@@ -139,26 +153,31 @@ function repair(db: Kysely<Tables>, now: number) {
     .where((eb) => eb.or([eb('paused_until', 'is', null), eb('paused_until', '<=', now)]));
 }
 
-const due = define<{ now: number; limit: number }>()((db, value) =>
+const due = define<{ line: string; now: number; limit: number }>()((db, value) =>
   db
     .selectFrom('destinations')
     .selectAll()
+    .where('line', '=', value('line'))
     .where('held', '=', sql.lit(0))
     .where('next_due_at', 'is not', null)
     .where('next_due_at', '<=', value('now'))
     .orderBy('next_due_at')
     .limit(value('limit')),
 );
-const dueAmong = define<{ now: number; names: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('destinations')
-    .selectAll()
-    .where('name', 'in', listed(value('names'), dialect))
-    .where('held', '=', sql.lit(0))
-    .where('next_due_at', 'is not', null)
-    .where('next_due_at', '<=', value('now'))
-    .orderBy('next_due_at'),
-);
+const lines = define<{ now: number }>()((db, value) => {
+  const due = sql`next_due_at is not null and held = 0`;
+  // From one line straight to the next in the index, however much waits in each.
+  const query = sql<{ line: string }>`with recursive turn (line) as (
+      select (select min(line) from destinations where ${due})
+      union all
+      select (select min(line) from destinations where ${due} and destinations.line > turn.line)
+      from turn where turn.line is not null
+    )
+    select line from turn where line is not null
+    and (select min(next_due_at) from destinations where ${due} and destinations.line = turn.line) <= ${value('now')}
+    order by line`;
+  return { compile: () => query.compile(db) };
+});
 const nextDue = define<object>()((db) =>
   db
     .selectFrom('destinations')
@@ -180,14 +199,19 @@ const heldAmong = define<{ names: string }>()((db, value, dialect) =>
     .orderBy('name'),
 );
 
-/** Up to `limit` destinations that are due and not held, longest overdue first. */
-export function dueDestinations(store: Store, now: number, limit: number): Promise<DestinationRow[]> {
-  return store.select(due({ now, limit }));
+/** The lines in which destinations are due and not held, in their order; the empty one of those that have answered is the first. */
+export async function dueLines(store: Store, now: number): Promise<string[]> {
+  const rows = await store.select(lines({ now }));
+  return rows.map(({ line }) => line);
 }
 
-/** Those of the named destinations that are due and not held. */
-export function dueDestinationsAmong(store: Store, now: number, names: readonly string[]): Promise<DestinationRow[]> {
-  return store.select(dueAmong({ now, names: JSON.stringify(names) }));
+/** Up to `limit` destinations of a line that are due and not held, longest overdue first. */
+export function dueDestinations(
+  store: Store,
+  line: string,
+  { now, limit }: { now: number; limit: number },
+): Promise<DestinationRow[]> {
+  return store.select(due({ line, now, limit }));
 }
 
 /** When the next destination is due; undefined when nothing waits. */

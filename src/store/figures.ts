@@ -7,7 +7,10 @@ import { countPending } from './webhook-deliveries.ts';
 export interface Figures {
   /** Deliveries by state, but for those that are delivered: nobody wants to count millions. */
   readonly deliveries: readonly { readonly state: DeliveryState; readonly count: number }[];
-  /** When the oldest due work became due, ms; null where nothing is. Held destinations do not count. */
+  /**
+   * When the oldest due work became due, ms; null where nothing is. What is held or paused does not count; mail of suspended
+   * tenants is not due.
+   */
   readonly dueSince: number | null;
   /** Destinations that are left alone for a while, and those that the operator holds. */
   readonly paused: number;
@@ -33,6 +36,7 @@ export async function readFigures(store: Store, now: number): Promise<Figures> {
       .select((eb) => eb.fn.min('next_due_at').as('at'))
       .where('next_due_at', 'is not', null)
       .where('held', '=', 0)
+      .where((eb) => eb.or([eb('paused_until', 'is', null), eb('paused_until', '<=', now)]))
       .executeTakeFirst(),
     read
       .selectFrom('destinations')

@@ -210,10 +210,12 @@ export interface DeliveryRow {
   destination: string;
   state: DeliveryState;
   attempts: number;
-  /** When it is due; null once settled. */
+  /** When it is due; `HELD` (deliveries.ts) while the operator holds it, null once settled. */
   next_attempt_at: number | null;
   lease_owner: string | null;
   lease_until: number | null;
+  /** 1: somebody was dialled for the try that is claimed, or is about to be. */
+  begun: number;
   /** The server's last words, or ours. */
   last_reply: string | null;
   created_at: number;
@@ -247,6 +249,11 @@ export interface DestinationRow {
   /** 1: the operator holds it. */
   held: number;
   last_error: string | null;
+  /**
+   * In which line it waits for connections. Empty once a server there has answered, until nobody can be reached; before
+   * that, the tenant whose mail made it known; after that, `again:` and the tenant whose mail failed.
+   */
+  line: string;
 }
 
 export interface SuppressionRow {

@@ -1,4 +1,5 @@
 /** Tenants: who owns projects, keys and mail. */
+import { sql } from 'kysely';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { TenantRow } from './tables-accounts.ts';
@@ -113,4 +114,12 @@ export async function countTenants(store: Store): Promise<number> {
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
   return count;
+}
+
+const suspended = define<object>()((db) => db.selectFrom('tenants').select('id').where('suspended', '=', sql.lit(1)));
+
+/** The tenants of which nothing leaves. */
+export async function suspendedTenants(store: Store): Promise<string[]> {
+  const rows = await store.select(suspended({}));
+  return rows.map(({ id }) => id);
 }

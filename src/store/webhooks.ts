@@ -142,6 +142,17 @@ const due = define<{ now: number }>()((db, value) =>
     .selectAll()
     .where('status', '=', 'active')
     .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('tenants')
+            .select('tenants.id')
+            .whereRef('tenants.id', '=', 'webhooks.tenant')
+            .where('tenants.suspended', '=', sql.lit(1)),
+        ),
+      ),
+    )
+    .where((eb) =>
       eb.exists(
         eb
           .selectFrom('webhook_deliveries')
@@ -168,7 +179,7 @@ export function activeWebhooks(store: Store): Promise<WebhookRow[]> {
   return store.select(active({}));
 }
 
-/** Active webhooks that have a delivery due. */
+/** Active webhooks that have a delivery due, but for those of suspended tenants. */
 export function webhooksDue(store: Store, now: number): Promise<WebhookRow[]> {
   return store.select(due({ now }));
 }

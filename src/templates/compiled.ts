@@ -4,7 +4,7 @@
  */
 import type { Template } from 'liquidjs';
 import { explain, TemplateRenderError, type TemplateFault, type TemplatePart } from './errors.ts';
-import { createEngine, type Engine, type Limits } from './liquid.ts';
+import { createEngine, type Engine, type Limits, type TimeLeft } from './liquid.ts';
 import { htmlToText } from './plain-text.ts';
 import { scopeOf } from './scope.ts';
 import type { Builtin, Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
@@ -22,6 +22,12 @@ interface Entry {
   readonly type: TemplateType;
   readonly variables: Variables;
   readonly parts: ReadonlyMap<TemplatePart, Template[]>;
+}
+
+interface Rendering {
+  readonly parsed: Template[];
+  readonly scope: Readonly<Record<string, unknown>>;
+  readonly timeLeft: TimeLeft;
 }
 
 const PARTS: readonly TemplatePart[] = ['subject', 'text', 'html'];
@@ -52,21 +58,20 @@ export class CompiledTemplates {
   }
 
   /** Throws TemplateRenderError. */
-  render(name: string, variables: Variables): Rendered {
+  render(name: string, variables: Variables, timeLeft: TimeLeft): Rendered {
     const entry = this.#entries.get(name);
     if (entry === undefined) {
-      throw new TemplateRenderError({
-        template: name,
-        part: 'text',
-        line: 1,
-        column: 1,
-        message: 'there is no such template',
-      });
+      const missing = { part: 'text', line: 1, column: 1, message: 'there is no such template' } as const;
+      throw new TemplateRenderError(
+        this.faults.find(({ template }) => template === name) ?? { template: name, ...missing },
+      );
     }
     const scope = scopeOf(entry.variables, variables, this.#zone);
     const part = (key: TemplatePart): string | undefined => {
       const parsed = entry.parts.get(key);
-      return parsed === undefined ? undefined : this.#render({ template: name, part: key }, parsed, scope);
+      return parsed === undefined
+        ? undefined
+        : this.#render({ template: name, part: key }, { parsed, scope, timeLeft });
     };
     const subject = part('subject');
     const html = part('html');
@@ -77,21 +82,17 @@ export class CompiledTemplates {
   }
 
   /** Throws TemplateRenderError. */
-  line(source: string, variables: Variables): string {
+  line(source: string, variables: Variables, timeLeft: TimeLeft): string {
     if (!source.includes('{')) return oneLine(source);
     const place = { template: '', part: 'subject' } as const;
     const parsed = this.#lines.get(source) ?? attempt(place, () => this.#text.parse(source));
     if (this.#lines.size === KEPT_LINES) this.#lines.clear();
     this.#lines.set(source, parsed);
-    return oneLine(this.#render(place, parsed, scopeOf({}, variables, this.#zone)));
+    return oneLine(this.#render(place, { parsed, scope: scopeOf({}, variables, this.#zone), timeLeft }));
   }
 
-  #render(
-    place: Pick<TemplateFault, 'template' | 'part'>,
-    parsed: Template[],
-    scope: Readonly<Record<string, unknown>>,
-  ): string {
-    return attempt(place, () => this.#engine(place.part).render(parsed, scope));
+  #render(place: Pick<TemplateFault, 'template' | 'part'>, { parsed, scope, timeLeft }: Rendering): string {
+    return attempt(place, () => this.#engine(place.part).render(parsed, scope, timeLeft));
   }
 
   #engine(part: TemplatePart): Engine {
@@ -135,7 +136,8 @@ function bodies(sources: TemplateSources, part: 'text' | 'html'): Record<string,
   );
 }
 
-function oneLine(text: string): string {
+/** As it may stand in a header. */
+export function oneLine(text: string): string {
   const line = text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
   return line
     .slice(0, LONGEST_LINE)

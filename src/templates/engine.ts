@@ -6,24 +6,22 @@
 import { acknowledgmentBuiltin } from './builtin/acknowledgment.ts';
 import { defaultBuiltin } from './builtin/default.ts';
 import { bounded } from './bounds.ts';
-import { CompiledTemplates, type TemplateSources } from './compiled.ts';
-import { TemplateError, TemplateRenderError, type TemplateFault } from './errors.ts';
-import { TENANT_LIMITS } from './liquid.ts';
+import { CompiledTemplates, oneLine, type TemplateSources } from './compiled.ts';
+import { sentenceOf, TemplateError, TemplateRenderError, type TemplateFault } from './errors.ts';
+import { TENANT_LIMITS, type TimeLeft } from './liquid.ts';
 import { scopeOf } from './scope.ts';
 import type { Builtin, Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
 import { createZone, type Zone } from './zone.ts';
 
-export { TemplateError, TemplateRenderError };
-export type { Rendered, TemplateFault, TemplateSource, TemplateSources, TemplateType, Variables };
+export { oneLine, sentenceOf, TemplateError, TemplateRenderError };
+export type { Builtin, Rendered, TemplateFault, TemplateSource, TemplateSources, TemplateType, Variables };
 
 export interface TemplateSet {
   has(name: string): boolean;
   /** A template of the project, else the built-in `default` or `acknowledgment`. Throws TemplateRenderError. */
-  render(name: string, variables: Variables): Rendered;
-  /** The built-in template of this type, whatever the project calls by its name. Of more than 256 Ki characters it shows a part. */
-  renderBuiltin(type: TemplateType, variables: Variables): Rendered;
+  render(name: string, variables: Variables, timeLeft?: TimeLeft): Rendered;
   /** A subject or a name that may hold expressions: one line of at most 500 characters. Throws TemplateRenderError. */
-  line(source: string, variables: Variables): string;
+  line(source: string, variables: Variables, timeLeft?: TimeLeft): string;
 }
 
 export interface TemplateOptions {
@@ -36,42 +34,68 @@ const BUILTIN_TYPES: ReadonlyMap<string, TemplateType> = new Map([
   ['acknowledgment', 'acknowledgment'],
 ]);
 
+/** Whether there is a built-in template of this name. */
+export function isBuiltin(name: string): boolean {
+  return BUILTIN_TYPES.has(name);
+}
+
+/** The built-in templates, whatever a project calls by their names. Of more than 256 Ki characters they show a part. */
+export function builtinTemplates({ timezone = 'UTC' }: TemplateOptions = {}): Readonly<Record<TemplateType, Builtin>> {
+  return createBuiltins(createZone(timezone));
+}
+
 /** Throws TemplateError at the first fault, UserError for a time zone that there is not. */
-export function compileTemplates(templates: TemplateSources, { timezone = 'UTC' }: TemplateOptions = {}): TemplateSet {
+export function compileTemplates(templates: TemplateSources, options: TemplateOptions = {}): TemplateSet {
+  const { faults, ...set } = openTemplates(templates, options);
+  const [fault] = faults;
+  if (fault !== undefined) throw new TemplateError(fault);
+  return set;
+}
+
+export interface OpenedTemplates extends TemplateSet {
+  readonly faults: readonly TemplateFault[];
+}
+
+/** The same with what is wrong: a template that has a fault cannot be rendered, all others can. */
+export function openTemplates(templates: TemplateSources, { timezone = 'UTC' }: TemplateOptions = {}): OpenedTemplates {
   const zone = createZone(timezone);
   const builtins = createBuiltins(zone);
   const project = new CompiledTemplates(templates, { zone, limits: TENANT_LIMITS, builtins });
-  const [fault] = project.faults;
-  if (fault !== undefined) throw new TemplateError(fault);
   return {
+    faults: project.faults,
     has: (name) => project.has(name) || BUILTIN_TYPES.has(name),
-    render(name, variables) {
-      const type = project.has(name) ? undefined : BUILTIN_TYPES.get(name);
-      return type === undefined ? project.render(name, variables) : builtins[type](variables);
+    render(name, variables, timeLeft = endless) {
+      const type = Object.hasOwn(templates, name) ? undefined : BUILTIN_TYPES.get(name);
+      return type === undefined ? project.render(name, variables, timeLeft) : builtins[type](variables);
     },
-    renderBuiltin: (type, variables) => builtins[type](variables),
-    line: (source, variables) => project.line(source, variables),
+    line: (source, variables, timeLeft = endless) => project.line(source, variables, timeLeft),
   };
 }
 
-/** Every fault of every template; one that parses is rendered with an example, so that its limits show before a mail does. */
-export function checkTemplates(
-  templates: TemplateSources,
-  { timezone = 'UTC' }: TemplateOptions = {},
-): readonly TemplateFault[] {
-  const zone = createZone(timezone);
-  const compiled = new CompiledTemplates(templates, { zone, limits: TENANT_LIMITS, builtins: createBuiltins(zone) });
-  const trials = Object.keys(templates).flatMap((name) => {
-    if (!compiled.has(name)) return [];
+function endless(): number {
+  return Number.POSITIVE_INFINITY;
+}
+
+/**
+ * Every fault of every template; one that parses is rendered with an example, so that its limits show before a mail does.
+ * Where the time is over, the one that is being rendered says so, and the rest is not looked at.
+ */
+export function checkTemplates(templates: TemplateSources, timeLeft: TimeLeft = endless): readonly TemplateFault[] {
+  const opened = openTemplates(templates);
+  const faulty = new Set(opened.faults.map(({ template }) => template));
+  const faults = [...opened.faults];
+  for (const name of Object.keys(templates)) {
+    if (faulty.has(name)) continue;
     try {
-      compiled.render(name, EXAMPLE);
-      return [];
+      opened.render(name, EXAMPLE, timeLeft);
     } catch (error) {
-      if (error instanceof TemplateRenderError) return [error.fault];
-      throw error;
+      if (!(error instanceof TemplateRenderError)) throw error;
+      faults.push(error.fault);
+      // Nothing is known of the others.
+      if (timeLeft() <= 0) break;
     }
-  });
-  return [...compiled.faults, ...trials];
+  }
+  return faults;
 }
 
 /** The built-in templates, by type. */

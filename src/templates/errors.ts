@@ -26,7 +26,7 @@ export class TemplateError extends UserError {
   readonly column: number;
 
   constructor(fault: TemplateFault) {
-    super(sentence(fault));
+    super(sentenceOf(fault));
     this.template = fault.template;
     this.part = fault.part;
     this.line = fault.line;
@@ -40,7 +40,7 @@ export class TemplateRenderError extends Error {
   readonly fault: TemplateFault;
 
   constructor(fault: TemplateFault, options?: ErrorOptions) {
-    super(sentence(fault), options);
+    super(sentenceOf(fault), options);
     this.fault = fault;
   }
 }
@@ -60,7 +60,8 @@ function hint(words: string, around: string): string {
   return words.startsWith('expected "|" before filter') && around.includes('&&') ? ': write "and" for &&' : '';
 }
 
-function sentence({ template, part, line, column, message }: TemplateFault): string {
+/** The place and the words, in one line. */
+export function sentenceOf({ template, part, line, column, message }: TemplateFault): string {
   const where = template === '' ? 'expression' : `template ${JSON.stringify(template)}, ${part}`;
   return `${where}, line ${line}, column ${column}: ${message}`;
 }

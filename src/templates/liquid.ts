@@ -21,6 +21,9 @@ export interface Limits {
  */
 export const TENANT_LIMITS: Limits = { parse: 1 << 20, time: 1000, memory: 16 << 20 };
 
+/** Milliseconds that are left for everything that belongs together. */
+export type TimeLeft = () => number;
+
 export interface EngineOptions {
   readonly html: boolean;
   readonly zone: Zone;
@@ -32,8 +35,8 @@ export interface EngineOptions {
 export interface Engine {
   /** Throws a LiquidError. */
   parse(source: string): Template[];
-  /** Throws a LiquidError, or a RangeError on endless recursion. `scope` is not changed. */
-  render(template: Template[], scope: Readonly<Record<string, unknown>>): string;
+  /** Throws a LiquidError, a RangeError on endless recursion, or an Error where no time is left. `scope` is not changed. */
+  render(template: Template[], scope: Readonly<Record<string, unknown>>, timeLeft: TimeLeft): string;
   /** The partials that a template names and that are not there. */
   missingPartials(template: readonly Template[]): { name: string; template: Template }[];
 }
@@ -69,7 +72,12 @@ export function createEngine({ html, zone, limits, partials }: EngineOptions): E
 
   return {
     parse: (source) => liquid.parse(source),
-    render: (template, scope) => String(finish(liquid._render(template, nullPrototype(scope), { sync: true }))),
+    render(template, scope, timeLeft) {
+      const left = timeLeft();
+      if (left <= 0) throw new Error('the templates take too long together');
+      const renderLimit = Math.min(limits.time, left);
+      return String(finish(liquid._render(template, nullPrototype(scope), { sync: true, renderLimit })));
+    },
     missingPartials,
   };
 }

@@ -12,7 +12,10 @@ const BREAKS: ReadonlyMap<string, number> = new Map([
     (name) => [name, 1] as const,
   ),
 ]);
-const UNSEEN: ReadonlySet<string> = new Set(['style', 'script', 'title']);
+/** What is not shown, and where it ends. */
+const UNSEEN: ReadonlyMap<string, RegExp> = new Map(
+  ['style', 'script', 'title'].map((name) => [name, new RegExp(`</${name}`, 'i')]),
+);
 const ENTITIES: ReadonlyMap<string, string> = new Map([
   ...Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', copy: '©', reg: '®', trade: '™' }),
   ...Object.entries({ hellip: '…', mdash: '—', ndash: '–', middot: '·', bull: '•', euro: '€', times: '×' }),
@@ -46,10 +49,10 @@ function skipMarkup(html: string, open: number, page: Page): number {
   const end = tagEnd(html, open);
   if (slash === '/') page.close(name);
   else page.open(name, html.slice(open, end));
-  if (slash === '/' || !UNSEEN.has(name)) return end;
-  const closing = new RegExp(`</${name}`, 'gi');
-  closing.lastIndex = end;
-  return closing.exec(html)?.index ?? html.length;
+  const closing = slash === '/' ? undefined : UNSEEN.get(name);
+  if (closing === undefined) return end;
+  const length = html.slice(end).search(closing);
+  return length === -1 ? html.length : end + length;
 }
 
 function after(html: string, end: string, from: number): number {
@@ -97,10 +100,10 @@ class Page {
     this.#break(name);
     if (name === 'li') this.#add('- ');
     if (name === 'td' || name === 'th') this.#blank = true;
-    if (name === 'img') this.text(attribute(tag, 'alt'));
+    if (name === 'img') this.text(attribute(tag, ALT));
     if (name === 'pre') this.#preformatted++;
     if (name === 'a') {
-      this.#link = attribute(tag, 'href');
+      this.#link = attribute(tag, HREF);
       this.#linkText = '';
     }
   }
@@ -138,8 +141,11 @@ class Page {
   }
 }
 
-function attribute(tag: string, name: string): string {
-  const match = new RegExp(`\\s${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)'|([^\\s"'>]+))`, 'i').exec(tag);
+const ALT = /\salt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i;
+const HREF = /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i;
+
+function attribute(tag: string, pattern: RegExp): string {
+  const match = pattern.exec(tag);
   return decode(match?.[1] ?? match?.[2] ?? match?.[3] ?? '').trim();
 }
 

@@ -1,9 +1,9 @@
 /**
- * Mail that programs ask for. `plan` checks all that can be wrong with it and renders it, so that whatever is accepted can
+ * Mail that programs ask for. `planAll` checks all that can be wrong with it and renders it, so that whatever is accepted can
  * be sent; what it answers is committed by the caller in one unit, and then nothing of it is lost.
  */
 import type { KeyObject } from 'node:crypto';
-import { mayTouch, readableTenants, type Principal } from '../access/principal.ts';
+import { accountIdOf, mayTouch, readableTenants, type Principal } from '../access/principal.ts';
 import { baseUrlOf } from '../config/http-address.ts';
 import type { Project, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
@@ -18,7 +18,8 @@ import { fault, faultAt, type Fault } from './fault.ts';
 import { headersFault } from './headers.ts';
 import { mediaTypeOf } from './media-types.ts';
 import { createSenders, type Sender } from './sender.ts';
-import { createTemplates, projectOf, type Content } from './template.ts';
+import type { Renderer } from '../templates/render.ts';
+import { createContents, projectOf, type Content, type Wording } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
 
 export interface Planned {
@@ -42,14 +43,15 @@ export interface Asker {
 }
 
 export interface Transactional {
-  /** What sending this mail would commit, or why it cannot be sent. Nothing has happened yet. */
-  plan(email: NewEmail, asker: Asker): Promise<Planned | Fault>;
+  /** What sending each of these mails would commit, or why it cannot be sent. Nothing has happened yet. */
+  planAll(emails: readonly NewEmail[], asker: Asker): Promise<(Planned | Fault)[]>;
 }
 
 export interface TransactionalOptions {
   readonly store: Store;
   /** Signs the links to unsubscribe. */
   readonly unsubscribeKey: KeyObject;
+  readonly renderer: Renderer;
 }
 
 const FARTHEST = 30 * 86_400_000;
@@ -58,26 +60,38 @@ const ENCODED = 78 / 57;
 /** Headers of a message and of its parts. */
 const HEADERS = 16 * 1024;
 
-export function createTransactional({ store, unsubscribeKey }: TransactionalOptions): Transactional {
-  const templates = createTemplates();
+export function createTransactional({ store, unsubscribeKey, renderer }: TransactionalOptions): Transactional {
+  const contentsOf = createContents(renderer);
   const senderOf = createSenders(store);
 
   return {
-    async plan(email, asker) {
-      const { principal, snapshot, now } = asker;
-      const wrong = recipientsFault(email, asker) ?? headersFault(email.headers) ?? sendAtFault(email, now);
-      if (wrong !== undefined) return wrong;
-      const project = projectOf(email, readableProjects(principal, snapshot));
-      if (project !== undefined && 'kind' in project) return project;
-      const sender = await senderOf({ from: email.from, project, principal, now });
-      if ('kind' in sender) return sender;
-      const content = templates.contentOf(email, project, { now, domain: sender.domain });
-      if ('kind' in content) return content;
-      const tooBig = sizeFault(email, content, snapshot);
-      if (tooBig !== undefined) return tooBig;
-      return planned({ email, sender, content, headers: headersOf(email, asker) }, asker);
+    async planAll(emails, asker) {
+      const checked: (Checked | Fault)[] = [];
+      for (const email of emails) checked.push(await check(email, asker));
+      const good = checked.filter((one): one is Checked => !isFault(one));
+      const contents = await contentsOf(good, { tenant: accountIdOf(asker.principal), now: asker.now });
+      const contentOf = new Map(good.map((one, i) => [one, contents[i]]));
+      return checked.map((one) => {
+        if (isFault(one)) return one;
+        const content = contentOf.get(one);
+        if (content === undefined) throw new Error('a mail has no content');
+        if (isFault(content)) return content;
+        const tooBig = sizeFault(one.email, content, asker.snapshot);
+        return tooBig ?? planned({ ...one, content, headers: headersOf(one.email, asker) }, asker);
+      });
     },
   };
+
+  /** What can be wrong beside what it says. */
+  async function check(email: NewEmail, { principal, snapshot, now }: Asker): Promise<Checked | Fault> {
+    const wrong =
+      recipientsFault(email, { principal, snapshot, now }) ?? headersFault(email.headers) ?? sendAtFault(email, now);
+    if (wrong !== undefined) return wrong;
+    const project = projectOf(email, readableProjects(principal, snapshot));
+    if (project !== undefined && 'kind' in project) return project;
+    const sender = await senderOf({ from: email.from, project, principal, now });
+    return 'kind' in sender ? sender : { email, project, domain: sender.domain, sender };
+  }
 
   function headersOf({ to, headers, unsubscribe }: NewEmail, { principal, snapshot }: Asker): [string, string][] {
     const own = Object.entries(headers);
@@ -86,6 +100,14 @@ export function createTransactional({ store, unsubscribeKey }: TransactionalOpti
     const token = unsubscribeToken({ tenant: principal.tenant.id, address: recipient.address }, unsubscribeKey);
     return [...own, ...unsubscribeHeaders(token, baseUrlOf(snapshot.server))];
   }
+}
+
+interface Checked extends Wording {
+  readonly sender: Sender;
+}
+
+function isFault(value: Checked | Content | Fault): value is Fault {
+  return 'kind' in value;
 }
 
 /** The projects whose templates the key may use; a test key's own go before live ones of the same slug. */

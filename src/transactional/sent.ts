@@ -1,6 +1,6 @@
 /** What became of mail that was asked for: its recipients one by one, and all of it in a word. */
 import { attemptsOfMessage } from '../store/attempts.ts';
-import { deliveriesOfMessages } from '../store/deliveries.ts';
+import { deliveriesOfMessages, HELD } from '../store/deliveries.ts';
 import { complaintsOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptRow, DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';
@@ -61,5 +61,5 @@ function statusOf(deliveries: readonly DeliveryRow[], now: number): Status {
 }
 
 function isScheduled({ state, attempts, next_attempt_at: due }: DeliveryRow, now: number): boolean {
-  return state === 'queued' && attempts === 0 && due !== null && due > now;
+  return state === 'queued' && attempts === 0 && due !== null && due > now && due < HELD;
 }

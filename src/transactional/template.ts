@@ -1,8 +1,7 @@
 /** What a mail says: a template of one of the tenant's projects with the data that was given, or the words as they came. */
-import { Recent } from '../access/recent.ts';
 import type { Project } from '../config/snapshot.ts';
-import { compileTemplates, TemplateRenderError, type TemplateSet } from '../templates/engine.ts';
-import { htmlToText } from '../templates/plain-text.ts';
+import { sentenceOf, type Rendered } from '../templates/engine.ts';
+import type { Renderer, RenderPart } from '../templates/render.ts';
 import type { NewEmail } from './email.ts';
 import { fault, faultAt, type Fault } from './fault.ts';
 
@@ -12,61 +11,75 @@ export interface Content {
   readonly html?: string | undefined;
 }
 
-/** When, and as which domain. */
-export interface Sent {
-  readonly now: number;
+/** A mail, and the project that it belongs to. */
+export interface Wording {
+  readonly email: NewEmail;
+  readonly project: Project | undefined;
+  /** The domain that it is sent as. */
   readonly domain: string;
 }
 
-export interface Templates {
-  /** The words of the mail, or why there are none. */
-  contentOf(email: NewEmail, project: Project | undefined, sent: Sent): Content | Fault;
+/** Says what mails say. */
+export type ContentsOf = (
+  wordings: readonly Wording[],
+  asked: { readonly tenant: string; readonly now: number },
+) => Promise<(Content | Fault)[]>;
+
+/** Renders what belongs to one request within one budget; where a mail cannot be rendered, the fault says why. */
+export function createContents(renderer: Renderer): ContentsOf {
+  return async (wordings, { tenant, now }) => {
+    const plans = wordings.map((wording) => planOf(wording, now));
+    const parts = plans.flatMap((plan) => ('part' in plan ? [plan.part] : []));
+    const rendered = parts.length === 0 ? [] : await renderer.render(tenant, parts);
+    let next = 0;
+    return plans.map((plan) => {
+      if (!('part' in plan)) return plan;
+      const result = rendered[next++];
+      if (result === undefined) throw new Error('a part was not rendered');
+      return 'ok' in result
+        ? plan.toContent(result.ok)
+        : faultAt(
+            plan.path,
+            `cannot be rendered: ${plan.part.kind === 'template' ? sentenceOf(result.fault) : result.fault.message}`,
+          );
+    });
+  };
 }
 
-const REVISIONS = 100;
+/** What has to be rendered of a mail, and what it says then; or what it says without. */
+type Plan =
+  | Content
+  | Fault
+  | { readonly part: RenderPart; readonly path: string; readonly toContent: (rendered: Rendered) => Content | Fault };
 
-/** Templates as the projects have them now, compiled once while they are in use. */
-export function createTemplates(): Templates {
-  const compiled = new Recent<TemplateSet>(REVISIONS);
-
-  function templatesOf({ revision, config }: Project): TemplateSet {
-    const known = compiled.get(revision);
-    if (known !== undefined) return known;
-    const templates = compileTemplates(config.templates, { timezone: config.settings.timezone });
-    compiled.set(revision, templates);
-    return templates;
+function planOf({ email, project, domain }: Wording, now: number): Plan {
+  const { template, subject, text, html, data } = email;
+  if (template !== undefined) {
+    if (text !== undefined || html !== undefined) return faultAt('template', 'cannot stand beside text or html');
+    if (project === undefined) return notFound(template);
+    const { revision, config } = project;
+    const { templates, settings } = config;
+    return {
+      path: 'template',
+      part: {
+        kind: 'template',
+        project: { revision, templates, timezone: settings.timezone },
+        name: nameOf(template),
+        // `ip` as in a form's mail; no visitor caused this.
+        variables: { timestamp: now, domain, ip: '', ...data, data },
+      },
+      toContent: (rendered) => withSubject(subject ?? rendered.subject, { text: rendered.text, html: rendered.html }),
+    };
   }
-
-  function render(email: NewEmail, project: Project, { now, domain }: Sent): Content | Fault {
-    const name = nameOf(email.template ?? '');
-    try {
-      const { subject, text, html } = templatesOf(project).render(name, {
-        timestamp: now,
-        domain,
-        // As in a form's mail; no visitor caused this.
-        ip: '',
-        ...email.data,
-        data: email.data,
-      });
-      return withSubject(email.subject ?? subject, { text, html });
-    } catch (error) {
-      if (error instanceof TemplateRenderError) return faultAt('template', `cannot be rendered: ${error.message}`);
-      throw error;
-    }
+  if (html !== undefined && text === undefined) {
+    return {
+      path: 'html',
+      part: { kind: 'html', html },
+      toContent: (rendered) => withSubject(subject, { text: rendered.text, html }),
+    };
   }
-
-  return {
-    contentOf(email, project, sent) {
-      const { template, subject, text, html } = email;
-      if (template !== undefined) {
-        if (text !== undefined || html !== undefined) return faultAt('template', 'cannot stand beside text or html');
-        return project === undefined ? notFound(template) : render(email, project, sent);
-      }
-      if (html !== undefined) return withSubject(subject, { text: text ?? htmlToText(html), html });
-      if (text !== undefined) return withSubject(subject, { text });
-      return faultAt('template', 'is missing: a mail needs a template, text or html');
-    },
-  };
+  if (text !== undefined) return withSubject(subject, html === undefined ? { text } : { text, html });
+  return faultAt('template', 'is missing: a mail needs a template, text or html');
 }
 
 function withSubject(subject: string | undefined, content: Omit<Content, 'subject'>): Content | Fault {

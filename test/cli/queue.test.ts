@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
-import { queueCancel, queueHold, queueList, queueRelease, queueRetry, queueShow } from '../../src/cli/queue.ts';
+import { queueAct, queueList, queueShow, type Verb, type Wanted } from '../../src/cli/queue.ts';
 import type { CommandOptions } from '../../src/cli/run.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { insertAttempt } from '../../src/store/attempts.ts';
@@ -20,6 +20,11 @@ async function say(socket: string, command: (options: CommandOptions) => Promise
   const terminal = testTerminal({ width: 200 });
   const code = await command({ client: createClient({ address: `unix:${socket}` }), terminal, json });
   return { code, out: terminal.out(), err: terminal.err() };
+}
+
+/** Does it to one thing. */
+function act(options: CommandOptions, verb: Verb, what: string): Promise<number> {
+  return queueAct(options, verb, { what, dryRun: false, yes: false });
 }
 
 async function queued(
@@ -98,10 +103,10 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
   const http = await startHttp({ clock });
   const { message, deliveries } = await queued(http, clock.now(), ['a@one.example']);
   const done = [
-    await say(http.socket, (options) => queueHold(options, 'one.example')),
-    await say(http.socket, (options) => queueRelease(options, 'one.example')),
-    await say(http.socket, (options) => queueRetry(options, message)),
-    await say(http.socket, (options) => queueCancel(options, message)),
+    await say(http.socket, (options) => act(options, 'hold', 'one.example')),
+    await say(http.socket, (options) => act(options, 'release', 'one.example')),
+    await say(http.socket, (options) => act(options, 'retry', message)),
+    await say(http.socket, (options) => act(options, 'cancel', message)),
   ];
   expect(done.map(({ code, out }) => [code, out])).toEqual([
     [0, 'mail to one.example is held\n'],
@@ -110,9 +115,9 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
     [0, `${deliveries[0]} cancelled\n`],
   ]);
   const refused = [
-    await say(http.socket, (options) => queueRetry(options, message)),
+    await say(http.socket, (options) => act(options, 'retry', message)),
     await say(http.socket, (options) => queueShow(options, '../../x')),
-    await say(http.socket, (options) => queueHold(options, 'no domain')),
+    await say(http.socket, (options) => act(options, 'hold', 'no domain')),
   ];
   expect(refused.map(({ code, err }) => [code, err])).toEqual([
     [1, 'Nothing of it waits: cancelled.\n'],
@@ -125,19 +130,19 @@ test('what is held is told: in the list, with the delivery, and where it is to b
   const clock = testClock();
   const http = await startHttp({ clock });
   const { message, deliveries } = await queued(http, clock.now(), ['a@one.example']);
-  await say(http.socket, (options) => queueHold(options, 'one.example'));
+  await say(http.socket, (options) => act(options, 'hold', 'one.example'));
   const list = await say(http.socket, (options) => queueList(options, {}));
   expect(list.out).toContain(`${deliveries[0]}  queued  0      held      a@one.example`);
   const shown = await say(http.socket, (options) => queueShow(options, message));
   expect(shown.out).toContain('queued, held: postern queue release one.example lets it go on\n');
-  expect(await say(http.socket, (options) => queueRetry(options, message))).toEqual({
+  expect(await say(http.socket, (options) => act(options, 'retry', message))).toEqual({
     code: 0,
     out: `${deliveries[0]} is due now\n`,
     err: 'Mail to one.example is held: postern queue release one.example lets it go on.\n',
   });
-  const json = await say(http.socket, (options) => queueRetry(options, message), true);
+  const json = await say(http.socket, (options) => act(options, 'retry', message), true);
   expect(JSON.parse(json.out)).toEqual({ deliveries, held: ['one.example'] });
-  const gone = await say(http.socket, (options) => queueCancel(options, message));
+  const gone = await say(http.socket, (options) => act(options, 'cancel', message));
   expect(gone).toEqual({ code: 0, out: `${deliveries[0]} cancelled\n`, err: '' });
   const after = await say(http.socket, (options) => queueList(options, {}));
   expect(after.out).toMatch(/cancelled +0 +- +a@one\.example/);
@@ -153,4 +158,26 @@ test('without a daemon the exit code is 3, with a question that helps', async ()
   });
   await http.close();
   expect((await say(http.socket, (options) => queueList(options, {}))).code).toBe(3);
+});
+
+test('cancel, retry, hold and release do it to all that matches, after a question', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  await queued(http, clock.now(), ['a@one.example', 'b@one.example', 'c@two.example']);
+  const many = (verb: Verb, wanted: Partial<Wanted>) =>
+    say(http.socket, (options) => queueAct(options, verb, { dryRun: false, yes: false, ...wanted }));
+  const domain = 'one.example';
+  expect(await many('hold', { domain, dryRun: true })).toMatchObject({ code: 0, out: '2 deliveries would be held\n' });
+  await expect(many('hold', { domain })).rejects.toThrow('hold 2 deliveries? Nobody is there to answer: add --yes.');
+  expect(await many('hold', { domain, yes: true })).toMatchObject({ code: 0, out: '2 deliveries held\n' });
+  const list = await say(http.socket, (options) => queueList(options, { tenant: OPERATOR, olderThan: '1s' }));
+  expect(list.out).toBe('Nothing is in the queue that matches.\n');
+  const held = await say(http.socket, (options) => queueList(options, { sender: 'example.com', domain }));
+  expect(held.out.match(/ held /g)).toHaveLength(2);
+  expect(await many('release', { domain, yes: true })).toMatchObject({ out: '2 deliveries released\n' });
+  // One needs no question.
+  expect(await many('cancel', { domain: 'two.example' })).toMatchObject({ code: 0, out: '1 delivery cancelled\n' });
+  expect(await many('retry', { domain: 'nowhere.example' })).toMatchObject({ out: '0 deliveries due now\n' });
+  for (const wanted of [{}, { what: 'msg_x', domain }, { what: 'msg_x', dryRun: true }])
+    await expect(async () => many('cancel', wanted)).rejects.toThrow('Name one thing to cancel, or what is to match');
 });

@@ -6,6 +6,7 @@ import { createWebhooks } from '../../src/events/webhooks.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { insertFile } from '../../src/store/files.ts';
 import { disableWebhook, enableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
+import { changeTenant } from '../../src/store/tenants.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 
 const names = (seen: { json: { type: string } }[]) => seen.map(({ json }) => json.type);
@@ -88,6 +89,19 @@ describe('what happens is posted', () => {
     const to = (host: string) => names(world.seen.filter(({ url }) => url.includes(host))).sort();
     expect(to('hooks.example')).toEqual(['domain.verified']);
     expect(to('all.example')).toEqual(['domain.degraded', 'domain.verified']);
+  });
+
+  test('nothing while its tenant is suspended, and all of it afterwards', async () => {
+    const world = await eventWorld();
+    const hook = await world.hook();
+    await world.record({ type: 'email.delivered' });
+    await world.store.write(changeTenant(hook.tenant, { suspended: true }));
+    await world.turn();
+    expect(world.seen).toEqual([]);
+    await world.store.write(changeTenant(hook.tenant, { suspended: false }));
+    await world.turn();
+    expect(names(world.seen)).toEqual(['email.delivered']);
+    expect(await world.deliveries()).toMatchObject([{ state: 'delivered', attempts: 1 }]);
   });
 
   test('also what was committed late, by a clock that is behind, or while no daemon ran', async () => {

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
-import { queueHold, queueList, queueRelease, queueShow } from '../../src/cli/queue.ts';
+import { queueAct, queueList, queueShow } from '../../src/cli/queue.ts';
 import { SITE, startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testTerminal } from '../harness/terminal.ts';
 
@@ -22,7 +22,7 @@ function operator(world: TestWorld) {
 test('the operator holds a destination, sees what waits, releases it, and sees how it left', async () => {
   const world = await startTestWorld();
   const say = operator(world);
-  expect(await say((options) => queueHold(options, 'inbox.test'))).toEqual({
+  expect(await say((options) => queueAct(options, 'hold', { what: 'inbox.test', dryRun: false, yes: false }))).toEqual({
     code: 0,
     out: 'mail to inbox.test is held\n',
   });
@@ -31,7 +31,7 @@ test('the operator holds a destination, sees what waits, releases it, and sees h
   expect(waiting.out).toMatch(/\n(dlv_\w+) +queued +0 .*owner@inbox\.test\n1 of 1\n$/);
   const delivery = /dlv_\w+/.exec(waiting.out)?.[0] ?? '';
   expect(world.mx.mails.list()).toEqual([]);
-  await say((options) => queueRelease(options, 'inbox.test'));
+  await say((options) => queueAct(options, 'release', { what: 'inbox.test', dryRun: false, yes: false }));
   await world.caught(1);
   await expect
     .poll(async () => (await say((options) => queueShow(options, delivery))).out)

@@ -5,6 +5,7 @@ import type { Form } from '../../src/config/snapshot.ts';
 import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/judge.ts';
+import { createMatching } from '../../src/forms/check-field.ts';
 import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { filesOf, readFile } from '../../src/store/files.ts';
@@ -27,7 +28,7 @@ async function openWorld() {
   const accept = createAccept({ store, clock, limits, config: () => serverOf(), wake });
 
   function admitted(form: Form, body: Partial<SubmittedBody>, more: Partial<Admitted> = {}): Admitted {
-    const submission = checkSubmission(form, { entries: [], files: [], ...body });
+    const submission = checkSubmission(form, { entries: [], files: [], ...body }, createMatching());
     expect(submission.errors).toEqual([]);
     const ip = more.ip ?? '192.0.2.7';
     const judgement = judge(form, { ...submission, ip });

@@ -2,13 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Field } from '../../src/forms/fields.ts';
 import { judge } from '../../src/forms/judge.ts';
+import { createMatching } from '../../src/forms/check-field.ts';
 import { checkSubmission } from '../../src/forms/receive.ts';
 import { formOf } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
 function verdictOf(values: Readonly<Record<string, string>>, spam_protection: object = {}, ip = '192.0.2.7') {
   const form = formOf({ form: { spam_protection } });
-  const { fields, control } = checkSubmission(form, { entries: Object.entries(values), files: [] });
+  const { fields, control } = checkSubmission(form, { entries: Object.entries(values), files: [] }, createMatching());
   return judge(form, { fields, control, ip });
 }
 

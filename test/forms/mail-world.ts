@@ -10,6 +10,7 @@ import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/judge.ts';
 import type { FormMail } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/access/keyring.ts';
+import { createMatching } from '../../src/forms/check-field.ts';
 import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
 import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -17,7 +18,8 @@ import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import type { MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
-import { compileTemplates } from '../../src/templates/engine.ts';
+import { builtinTemplates } from '../../src/templates/engine.ts';
+import { rendererHere } from '../../src/templates/render.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 import { DOMAIN, formOf, serverOf, type WorldConfig } from './world.ts';
@@ -64,9 +66,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const warn = vi.fn<(event: string) => void>();
   const accept = createAccept({ store, clock, limits, config: () => server, wake: () => undefined });
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
-    const { config } = projectOf(form);
-    const templates = compileTemplates(config.templates, { timezone: config.settings.timezone });
-    return Promise.resolve(revision ? { config, templates } : undefined);
+    return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
   });
   const log = { ...silentLog, error, warn };
   const desk = {
@@ -75,7 +75,14 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     hostname: () => server.server.hostname,
     now: () => clock.now(),
   };
-  const source = createFormSource({ store, log, config: () => server, revisionOf: keepRecent(revisionOf), desk });
+  const source = createFormSource({
+    store,
+    log,
+    config: () => server,
+    revisionOf: keepRecent(revisionOf),
+    renderer: rendererHere(),
+    desk,
+  });
 
   async function post(entries: Entries, contents: readonly FileContent[] = []): Promise<string> {
     const files = createFileStore({ store, clock });
@@ -85,7 +92,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
       await writer.write(content);
       uploads.push(writer.end());
     }
-    const submission = checkSubmission(form, { entries, files: uploads });
+    const submission = checkSubmission(form, { entries, files: uploads }, createMatching());
     const ip = '192.0.2.7';
     const judgement = { ...judge(form, { ...submission, ip }), verdict: 'accept' as const };
     const referer = 'https://example.com/contact';
@@ -125,7 +132,7 @@ function projectOf({ project }: Form): Project {
 /** What a mail is made from, without a store. */
 export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
   const form = formOf(config);
-  const { fields, control } = checkSubmission(form, { entries, files: [] });
+  const { fields, control } = checkSubmission(form, { entries, files: [] }, createMatching());
   const { templates, settings } = projectOf(form).config;
   return {
     message: MESSAGE,
@@ -135,7 +142,9 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
     files: [],
     form: { key: form.key, name: form.name, config: form.config },
     relay: undefined,
-    templates: compileTemplates(templates, { timezone: settings.timezone }),
+    project: { revision: 'rev_1', templates, timezone: settings.timezone },
+    renderer: rendererHere(),
+    builtins: (timezone) => builtinTemplates({ timezone }),
     log: silentLog,
   };
 }

@@ -76,8 +76,8 @@ describe('who a notification comes from and what it is about', () => {
       [['email', 'jürgen@example.org']],
       { replyTo: undefined },
     ],
-  ])('%s', (_, config, entries, expected) => {
-    const { from, replyTo, subject } = notification(
+  ])('%s', async (_, config, entries, expected) => {
+    const { from, replyTo, subject } = await notification(
       formMailOf(config, [['name', 'Ana'], ...entries]),
       ['a@example.org'],
       [],
@@ -90,14 +90,15 @@ describe('who a notification comes from and what it is about', () => {
     expect(shown).toMatchObject(expected);
   });
 
-  test('a _replyto that no header can hold is shown: the visitor can be reached', () => {
+  test('a _replyto that no header can hold is shown: the visitor can be reached', async () => {
     const entries: Entries = [
       ['name', 'Ana'],
       ['_replyto', 'ana@example.org'],
     ];
-    const text = (form: object) => notification(formMailOf({ form }, entries), ['a@example.org'], []).text;
-    expect(text({ replies: false })).toContain('ana@example.org');
-    expect(text({})).not.toContain('ana@example.org');
+    const text = async (form: object) =>
+      (await notification(formMailOf({ form }, entries), ['a@example.org'], [])).text;
+    expect(await text({ replies: false })).toContain('ana@example.org');
+    expect(await text({})).not.toContain('ana@example.org');
   });
 });
 

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import type { Field } from '../../src/forms/fields.ts';
 import { createJudge, judge } from '../../src/forms/judge.ts';
+import { createMatching } from '../../src/forms/check-field.ts';
 import { checkSubmission } from '../../src/forms/receive.ts';
 import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/reasons.ts';
 import { HONEST } from './corpus-honest.ts';
@@ -15,7 +16,7 @@ const IP = '192.0.2.7';
 const named = formOf({ form: { name: 'Contact us' } });
 
 function submissionOf(values: Sent, form = named) {
-  const { fields, control } = checkSubmission(form, { entries: Object.entries(values), files: [] });
+  const { fields, control } = checkSubmission(form, { entries: Object.entries(values), files: [] }, createMatching());
   return { fields, control, ip: IP };
 }
 

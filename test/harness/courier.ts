@@ -30,12 +30,14 @@ export interface CarrierOptions {
   readonly timeouts?: Partial<Timeouts>;
   readonly ca?: string;
   readonly mayLeave?: () => boolean;
+  readonly isPressed?: () => boolean;
   /** The address of `localhost`, for smarthosts; none unless told. */
   readonly localhost?: string;
 }
 
 export function startCarrier(options: CarrierOptions): Carrier {
-  const { port, hosts = [['127.0.0.1']], delivery = {}, timeouts, ca, mayLeave = () => true } = options;
+  const { mayLeave = () => true, isPressed = () => false } = options;
+  const { port, hosts = [['127.0.0.1']], delivery = {}, timeouts, ca } = options;
   const config = configOf({ port, delivery });
   const courier = createCourier({
     resolver: tableResolver(hosts, options.localhost),
@@ -57,6 +59,9 @@ export function startCarrier(options: CarrierOptions): Carrier {
       const parcel = {
         destination,
         recipients: list.map((address) => ({ id: `dlv_${number++}`, address, attempt: 1 })),
+        isProven: false,
+        begin: () => Promise.resolve(true),
+        isPressed,
         open: () => Promise.resolve(opened ?? bodyOf(`Subject: ${number}\r\n\r\nHello\r\n`, body)),
         mayLeave,
         done: (result: Result) => {

@@ -30,6 +30,8 @@ import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
 import { openBackups } from '../../src/store/backup.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
+import { checkTemplates } from '../../src/templates/engine.ts';
+import { rendererHere } from '../../src/templates/render.ts';
 import { createTransactional } from '../../src/transactional/send.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
 
@@ -142,6 +144,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
+  const reader = readHere(checkTemplates);
   const http = createHttpServer({
     metrics,
     store,
@@ -176,10 +179,10 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,
-    transactional: createTransactional({ store, unsubscribeKey }),
+    transactional: createTransactional({ store, unsubscribeKey, renderer: rendererHere() }),
     version: '0.0.0',
     queueProblem: () => undefined,
-    revisionOf: createRevisions({ store, secrets: NO_SECRETS }),
+    revisionOf: createRevisions({ store, secrets: NO_SECRETS, reader }),
     wake: () => wakes++,
     webhooks: {
       test: () => Promise.reject(new Error('nothing is posted here')),
@@ -187,7 +190,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       wake: () => undefined,
     },
     takeOver: () => Promise.resolve(),
-    reader: readHere(undefined),
+    reader,
     ...given.options,
   });
   const { tcp } = await http.listen();

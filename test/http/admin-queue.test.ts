@@ -1,17 +1,28 @@
 import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
+import { HELD, walkWaiting } from '../../src/store/deliveries.ts';
+import { nextDueAt } from '../../src/store/destinations.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
 import { testClock } from '../harness/clock.ts';
+import { testKey } from '../harness/keys.ts';
 
 const HOUR = 3_600_000;
 
 /** A message to each recipient list; answers the messages' ids. */
-async function fill(http: TestHttp, now: number, ...lists: string[][]): Promise<string[]> {
+function fill(http: TestHttp, now: number, ...lists: string[][]): Promise<string[]> {
+  return fillFor(OPERATOR, http, { now, lists });
+}
+
+async function fillFor(
+  tenant: string,
+  http: TestHttp,
+  { now, lists }: { now: number; lists: string[][] },
+): Promise<string[]> {
   const ids: string[] = [];
   for (const [i, recipients] of lists.entries()) {
     const { id, unit } = enqueue(
-      { tenant: OPERATOR, kind: 'system', submission: null, domain: 'example.com', source: {}, recipients, ttl: HOUR },
+      { tenant, kind: 'system', submission: null, domain: 'example.com', source: {}, recipients, ttl: HOUR },
       now + i,
     );
     await http.store.write(unit);
@@ -149,4 +160,97 @@ test('a destination is held and released by its domain', async () => {
     [400, 'BODY_MALFORMED'],
     [415, 'UNSUPPORTED_MEDIA_TYPE'],
   ]);
+});
+
+describe('POST /admin/queue/actions', () => {
+  const act = async (http: TestHttp, body: object) =>
+    (await local(http, '/admin/queue/actions', { body })).json() as Record<string, unknown>;
+  const count = async (http: TestHttp, body: object) => (await act(http, body))['count'];
+
+  test('cancels all that waits of a tenant, however much, and of nobody else', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock });
+    const { tenant } = await testKey(http.store);
+    const many = Array.from({ length: 1200 }, (_, i) => [`u${i}@d${i % 7}.example`]);
+    await fillFor(tenant, http, { now: clock.now(), lists: many });
+    await fill(http, clock.now(), ['a@d1.example']);
+    const filter = { tenant };
+    expect(await act(http, { action: 'cancel', filter, dry_run: true })).toEqual({
+      action: 'cancel',
+      count: 1200,
+      in_progress: 0,
+      dry_run: true,
+    });
+    expect(await count(http, { action: 'cancel', filter })).toBe(1200);
+    expect(http.wakes()).toBe(1);
+    expect(await count(http, { action: 'cancel', filter })).toBe(0);
+    expect((await local(http, `/admin/queue?tenant=${tenant}&state=cancelled`)).json()).toMatchObject({ count: 1200 });
+    expect((await local(http, '/admin/queue?state=queued')).json()).toMatchObject({
+      count: 1,
+      deliveries: [{ recipient: 'a@d1.example' }],
+    });
+    // Nothing is left to look for there.
+    const due = await http.store.read.selectFrom('destinations').select(['name', 'next_due_at']).execute();
+    expect(due.flatMap(({ name, next_due_at: at }) => (at === null ? [] : [name]))).toEqual(['d1.example']);
+  });
+
+  test('matches by domain, sender, age and state together', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock });
+    await fill(http, clock.now(), ['a@one.example'], ['b@two.example']);
+    clock.advance(HOUR / 2);
+    await fill(http, clock.now(), ['c@one.example']);
+    const matching = (filter: object) => count(http, { action: 'retry', filter, dry_run: true });
+    expect(await matching({ domain: 'one.example' })).toBe(2);
+    expect(await matching({ domain: 'one.example', older_than: '20m' })).toBe(1);
+    expect(await matching({ sender: 'example.com' })).toBe(3);
+    expect(await matching({ sender: 'other.example' })).toBe(0);
+    expect(await matching({ state: 'deferred' })).toBe(0);
+    expect((await local(http, '/admin/queue?older_than=20m&sender=example.com')).json()).toMatchObject({ count: 2 });
+    for (const body of [
+      { action: 'cancel', filter: {} },
+      { action: 'drop', filter: { tenant: 'ten_a' } },
+      { action: 'cancel', filter: { state: 'delivered' } },
+      { action: 'cancel', filter: { older_than: 'long' } },
+    ])
+      expect((await local(http, '/admin/queue/actions', { body })).status).toBe(400);
+  });
+
+  test('what is held neither leaves nor expires until it is released; retry leaves it alone', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock });
+    await fill(http, clock.now(), ['a@one.example'], ['b@one.example']);
+    const filter = { domain: 'one.example' };
+    expect(await count(http, { action: 'hold', filter })).toBe(2);
+    expect((await local(http, '/admin/queue')).json()['deliveries']).toMatchObject([
+      { held: true, state: 'queued', next_attempt_at: null },
+      { held: true, state: 'queued', next_attempt_at: null },
+    ]);
+    expect(await count(http, { action: 'retry', filter })).toBe(0);
+    expect(await nextDueAt(http.store)).toBe(HELD);
+    clock.advance(2 * HOUR);
+    const { overdue } = await walkWaiting(http.store, 'queued', { after: '', limit: 10, now: clock.now() });
+    expect(overdue).toEqual([]);
+    expect(await count(http, { action: 'release', filter })).toBe(2);
+    expect(await nextDueAt(http.store)).toBe(clock.now());
+  });
+});
+
+test('mail of a suspended tenant is shown as such', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const { tenant } = await testKey(http.store);
+  await fillFor(tenant, http, { now: clock.now(), lists: [['a@one.example']] });
+  await fill(http, clock.now() + 1, ['b@one.example']);
+  const change = (suspended: boolean) =>
+    local(http, `/admin/tenants/${tenant}`, { method: 'PATCH', body: { suspended } });
+  const shown = async () => (await local(http, '/admin/queue')).json()['deliveries'];
+  expect(await shown()).toMatchObject([{ suspended: false }, { suspended: false }]);
+  await change(true);
+  // The queue is told at once, so that nothing more leaves.
+  expect(http.wakes()).toBe(1);
+  expect(await shown()).toMatchObject([{ suspended: false }, { suspended: true, recipient: 'a@one.example' }]);
+  await change(false);
+  expect(http.wakes()).toBeGreaterThan(1);
+  expect(await shown()).toMatchObject([{ suspended: false }, { suspended: false }]);
 });

@@ -5,6 +5,10 @@ import { expect, test } from 'vitest';
 import { silentLog } from '../../src/lib/log.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
+import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
+import { noteDue, pauseDestination, setHeld } from '../../src/store/destinations.ts';
+import { readFigures } from '../../src/store/figures.ts';
+import { testClock } from '../harness/clock.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { startHttp } from '../harness/http.ts';
 import { SmtpClient } from '../harness/smtp-door.ts';
@@ -92,4 +96,26 @@ test('security.txt says whom to tell (RFC 9116)', async () => {
   expect(answer.text).toMatch(/^Contact: mailto:ops@example\.net$/m);
   const [, expires = ''] = /^Expires: (.+)$/m.exec(answer.text) ?? [];
   expect(Date.parse(expires)).toBeGreaterThan(Date.now() + 80 * 86_400_000);
+});
+
+test('the age of the oldest due mail leaves out what is held and what is paused', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  const due = async () => (await readFigures(http.store, clock.now())).dueSince;
+  const at = clock.now();
+  const message = { tenant: 'ten_a', kind: 'system', submission: null, domain: 'example.com', source: {} } as const;
+  const sent = (name: string): NewMessage => ({ ...message, ttl: 1e9, recipients: [`a@${name}`] });
+  for (const name of ['held.test', 'paused.test', 'open.test']) await http.store.write(enqueue(sent(name), at).unit);
+  clock.advance(60_000);
+  expect(await due()).toBe(at);
+  await http.store.write([setHeld({ name: 'open.test', held: 1 }), setHeld({ name: 'held.test', held: 1 })]);
+  const failed = { name: 'paused.test', failures: 1, pauses: 1, last_error: 'refused', line: 'again:ten_a' };
+  await http.store.write([
+    pauseDestination({ ...failed, paused_until: clock.now() + 1000 }),
+    // New mail may probe before the pause is over.
+    noteDue({ name: 'paused.test', due: at }),
+  ]);
+  expect(await due()).toBe(null);
+  await http.store.write([setHeld({ name: 'open.test', held: 0 })]);
+  expect(await due()).toBe(at);
 });

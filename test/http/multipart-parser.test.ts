@@ -105,10 +105,19 @@ test.each([
   for (const sizes of [[body.length + 1], [1000]]) expect(parse('B', body, sizes).fault).toBe(fault);
 });
 
+test('more lines that begin like a boundary than an honest body has are a fault, soon', () => {
+  const near = '\r\n--Bx';
+  expect(parse('B', `${part(near.repeat(1000))}--B--`).fault).toBeUndefined();
+  const seconds = cpuSeconds(() => {
+    expect(parse('B', `${part(near.repeat(3_000_000))}--B--`, [65_536]).fault).toBe('malformed');
+  });
+  expect(seconds).toBeLessThan(0.1);
+});
+
 test('hostile bytes cost no more than others', () => {
   const boundary = '-'.repeat(70);
   const MiB = 1024 ** 2;
-  for (const bytes of ['\r', '\r\n', '\r\n-', '-', `\r\n--${'-'.repeat(69)}x`]) {
+  for (const bytes of ['\r', '\r\n', '\r\n-', '-', `\r\n-${'-'.repeat(69)}x`]) {
     const body = `--${boundary}\r\nContent-Disposition: form-data; name="a"\r\n\r\n${bytes.repeat((4 * MiB) / bytes.length)}x\r\n--${boundary}--`;
     expect(cpuSeconds(() => expect(parse(boundary, body, [65_536]).fault).toBeUndefined())).toBeLessThan(1);
   }

@@ -2,15 +2,16 @@
 import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Courier, Parcel, Source } from '../../src/queue/interfaces.ts';
-import { claimDeliveries, takeBackLeases } from '../../src/store/claims.ts';
+import { resume } from '../../src/queue/operate.ts';
+import { beginDeliveries, claimDeliveries, takeBackLeases } from '../../src/store/claims.ts';
 import { recomputeDue } from '../../src/store/destinations.ts';
 import { CHUNK_BYTES, findMessage } from '../../src/store/messages.ts';
 import { StoreError, type Store } from '../../src/store/store.ts';
 import { suppress } from '../../src/store/suppressions.ts';
 import { changeTenant } from '../../src/store/tenants.ts';
-import { testClock } from '../harness/clock.ts';
+import { testClock, type TestClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
-import { mailDomain, newMessage, plainSource, startQueue } from '../harness/queue.ts';
+import { mailDomain, newMessage, plainSource, startQueue, type TestQueue } from '../harness/queue.ts';
 import { HANG, startSmtpPeer } from '../harness/smtp-peer.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -27,8 +28,6 @@ function heldCourier(appetite = 10): { courier: Courier; parcels: Parcel[]; stop
     courier: {
       take: (_, more) => void parcels.push(...more),
       appetite: () => appetite,
-      isProven: () => true,
-      proven: () => [],
       connections: () => ({ open: 0, busy: 0 }),
       stop: () => Promise.resolve(resolve()),
     },
@@ -56,27 +55,48 @@ function aWhile(): Promise<void> {
   });
 }
 
-test('a try that a crash ended is taken back, counted, and made again when its claim said', async () => {
-  const peer = await startSmtpPeer();
-  const store = await openTestStore();
-  const clock = testClock();
+/** What a daemon left that died: mail to this address, claimed, begun or not; its next try was to be in ten minutes. */
+async function leftByACrash(store: Store, clock: TestClock, begun: boolean): Promise<string> {
   const now = clock.now();
   const { id, unit } = enqueue(newMessage('you@example.test'), now);
   await store.write(unit);
   const claim = { destination: 'example.test', now, owner: 'the one before', until: now + MINUTE, limit: 1 };
-  await store.write([
-    claimDeliveries({ ...claim, delays: `[${5 * MINUTE}]`, last_delay: 0 }),
+  const [{ rows }] = await store.write([
+    claimDeliveries({ ...claim, delays: `[${10 * MINUTE}]`, last_delay: 0 }),
     recomputeDue({ name: 'example.test' }),
   ]);
+  const ids = JSON.stringify(rows.map((row) => row.id));
+  if (begun) await store.write([beginDeliveries({ ids, owner: claim.owner })]);
+  return id;
+}
 
-  const queue = await startQueue({ store, clock, records: mailDomain('example.test'), port: peer.port });
-  // Of several daemons on one database this one cannot know that the lease is nobody's before it has run out.
+/** Starts where that daemon was; on PostgreSQL others cannot know that its leases are nobody's before they have run out. */
+async function startAfterACrash(store: Store, clock: TestClock, port: number): Promise<TestQueue> {
+  const now = clock.now();
+  const queue = await startQueue({ store, clock, records: mailDomain('example.test'), port });
   if (store.dialect === 'postgres') {
     await expect.poll(() => queue.worker.progress().lookedAt).toBe(now);
     await aWhile();
     queue.pass(2 * MINUTE);
   }
-  expect(await queue.reaches(id, 'deferred')).toMatchObject({ attempts: 1, next_attempt_at: now + 5 * MINUTE });
+  return queue;
+}
+
+test('what a crash left claimed is sent at once, and its try does not count', async () => {
+  const peer = await startSmtpPeer();
+  const [store, clock] = [await openTestStore(), testClock()];
+  const id = await leftByACrash(store, clock, false);
+  const queue = await startAfterACrash(store, clock, peer.port);
+  const { tries } = await queue.reaches(id, 'delivered');
+  expect(tries.map(({ number, outcome }) => [number, outcome])).toEqual([[1, 'delivered']]);
+});
+
+test('a try in the middle of which the daemon died counts, and is made again some seconds later', async () => {
+  const peer = await startSmtpPeer();
+  const [store, clock] = [await openTestStore(), testClock()];
+  const id = await leftByACrash(store, clock, true);
+  const queue = await startAfterACrash(store, clock, peer.port);
+  expect(await queue.reaches(id, 'deferred')).toMatchObject({ attempts: 1, next_attempt_at: clock.now() + 5000 });
   expect(peer.connections().total).toBe(0);
   await queue.whenDue(id);
   const { tries } = await queue.reaches(id, 'delivered');
@@ -85,6 +105,14 @@ test('a try that a crash ended is taken back, counted, and made again when its c
     [2, 'delivered'],
   ]);
   expect(peer.messages.length).toBe(1);
+});
+
+test('that a try begins is on the disk before anybody is dialled', async () => {
+  const peer = await startSmtpPeer({ script: { greeting: HANG } });
+  const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+  const id = await queue.send('you@example.test');
+  await expect.poll(() => peer.connections().total).toBe(1);
+  expect((await queue.deliveries(id))['you@example.test']).toMatchObject({ state: 'sending', begun: 1 });
 });
 
 describe('a stop', () => {
@@ -196,6 +224,7 @@ test('a lease that somebody else took over decides nothing any more', async () =
   const queue = await startQueue({ courier: held.courier });
   const message = await queue.send('you@example.test');
   await expect.poll(() => held.parcels.length).toBe(1);
+  expect(await held.parcels[0]?.begin()).toBe(true);
   await queue.store.write([recomputeDue({ name: 'example.test' })]);
   await takeBackLeases(queue.store, Number.MAX_SAFE_INTEGER, queue.clock.now());
   await delivered(held.parcels[0]);
@@ -344,23 +373,57 @@ test('a suppressed address gets nothing, the others do', async () => {
   expect(await queue.events(message)).toEqual(['email.delivered', 'email.queued', 'email.suppressed']);
 });
 
-test('mail of a suspended tenant waits, whatever it is, and leaves when the tenant is served again', async () => {
-  const peer = await startSmtpPeer();
-  const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
-  const { tenant } = await testKey(queue.store, { account: { suspended: 1 } });
-  const message = await queue.send('you@example.test', { tenant });
-  const other = await queue.send('me@example.test');
-  await queue.reaches(other, 'delivered');
-  const waiting = await queue.reaches(message, 'deferred');
-  expect(waiting).toMatchObject({
-    last_reply: '451 4.7.1 the account is suspended: its mail waits',
-    tries: [{ outcome: 'deferred', host: null }],
+describe('mail of a suspended tenant', () => {
+  test('waits without a try, whatever it is, and leaves when the tenant is served again', async () => {
+    const peer = await startSmtpPeer();
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+    const { tenant } = await testKey(queue.store, { account: { suspended: 1 } });
+    const message = await queue.send('you@example.test', { tenant });
+    const other = await queue.send('me@example.test');
+    await queue.reaches(other, 'delivered');
+    const waiting = await queue.reaches(message, 'deferred');
+    expect(waiting).toMatchObject({
+      last_reply: '451 4.7.1 the account is suspended: its mail waits',
+      attempts: 0,
+      tries: [],
+    });
+    expect(peer.messages.map(({ to }) => to)).toEqual([['me@example.test']]);
+    await queue.store.write(changeTenant(tenant, { suspended: false }));
+    await resume(queue.store, tenant, queue.clock.now());
+    queue.worker.wake();
+    expect(await queue.reaches(message, 'delivered')).toMatchObject({ attempts: 1 });
+    expect(peer.messages).toHaveLength(2);
   });
-  expect(peer.messages.map(({ to }) => to)).toEqual([['me@example.test']]);
-  await queue.store.write(changeTenant(tenant, { suspended: false }));
-  queue.pass(6 * 60_000);
-  await queue.reaches(message, 'delivered');
-  expect(peer.messages).toHaveLength(2);
+
+  test('that is claimed and waits for a connection is not sent, and one that is being made carries nothing', async () => {
+    const peer = await startSmtpPeer({ script: { rcpt: { reply: '250 2.1.5 ok', afterMs: 3000 } } });
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+    const { tenant } = await testKey(queue.store);
+    const messages = [];
+    for (let i = 0; i < 4; i++) messages.push(await queue.send(`u${i}@example.test`, { tenant }));
+    await expect.poll(() => peer.lines.filter((line) => line.startsWith('RCPT')).length).toBe(2);
+    await queue.store.write(changeTenant(tenant, { suspended: true }));
+    queue.worker.wake();
+    for (const message of messages) {
+      expect(await queue.reaches(message, 'deferred')).toMatchObject({ attempts: 0, tries: [] });
+    }
+    expect(peer.messages).toEqual([]);
+  });
+
+  test('expires as any other', async () => {
+    const peer = await startSmtpPeer();
+    const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+    const { tenant } = await testKey(queue.store, { account: { suspended: 1 } });
+    const message = await queue.send('you@example.test', { tenant, ttl: 2 * 3_600_000 });
+    await queue.reaches(message, 'deferred');
+    const state = async () => {
+      queue.pass(10 * MINUTE);
+      return (await queue.deliveries(message))['you@example.test']?.state;
+    };
+    await expect.poll(state, { interval: 20 }).toBe('expired');
+    expect(await queue.reaches(message, 'expired')).toMatchObject({ attempts: 0 });
+    expect(peer.messages).toEqual([]);
+  });
 });
 
 test('from a long queue tenants are served in turn', async () => {
@@ -385,20 +448,96 @@ test('from a long queue tenants are served in turn', async () => {
   expect(served).toContain('ten_c@example.test');
 });
 
-test('what is claimed is bounded, and what does not answer holds half of it at most', async () => {
-  const held = heldCourier(100);
-  const { courier } = held;
-  const hungry: Courier = {
-    ...courier,
-    isProven: (name) => name === 'healthy.test',
-    proven: () => ['healthy.test'],
-  };
+/** A store with mail for so many destinations that nobody has tried. */
+async function openWithFirstContacts(store: Store, count: number, tenant = 'ten_a', at = 0): Promise<void> {
+  const units = Array.from(
+    { length: count },
+    (_, i) => enqueue(newMessage(`u@${tenant.slice(4)}${i}.test`, { tenant }), at).unit,
+  );
+  await Promise.all(units.map((unit) => store.write(unit)));
+}
+
+describe('destinations that do not answer', () => {
+  // `delivery.concurrency` 4: at most 80 of them at a time.
+  const delivery = { concurrency: 4 };
+  const names = (parcels: readonly Parcel[]) => parcels.map(({ destination }) => destination);
+
+  test('leave half of the room to another tenant, whose first contact begins at once', async () => {
+    const held = heldCourier();
+    const store = await openTestStore();
+    const clock = testClock();
+    await openWithFirstContacts(store, 200, 'ten_a', clock.now() - 1);
+    const queue = await startQueue({ store, clock, courier: held.courier, delivery });
+    await expect.poll(() => held.parcels.length).toBe(40);
+    await expect.poll(() => held.parcels.every((parcel) => parcel.isPressed())).toBe(true);
+    await queue.send('you@new.test', { tenant: 'ten_b' });
+    await expect.poll(() => names(held.parcels)).toContain('new.test');
+    // Only who has all that he may have is to hurry.
+    expect(held.parcels.find(({ destination }) => destination === 'new.test')?.isPressed()).toBe(false);
+    expect(held.parcels.length).toBe(41);
+  });
+
+  test('are not hurried while nobody waits', async () => {
+    const held = heldCourier();
+    const store = await openTestStore();
+    const clock = testClock();
+    await openWithFirstContacts(store, 30, 'ten_a', clock.now());
+    await startQueue({ store, clock, courier: held.courier, delivery });
+    await expect.poll(() => held.parcels.length).toBe(30);
+    expect(held.parcels.some((parcel) => parcel.isPressed())).toBe(false);
+  });
+
+  test('leave room to the first contacts of the same tenant when they are tried again', async () => {
+    const held = heldCourier();
+    const store = await openTestStore();
+    const clock = testClock();
+    await openWithFirstContacts(store, 60, 'ten_a', clock.now());
+    const queue = await startQueue({ store, clock, courier: held.courier, delivery });
+    const nobody = { host: null, address: null, tls: null };
+    for (let i = 0; i < 60; i++) {
+      await expect.poll(() => held.parcels.length).toBeGreaterThan(0);
+      await held.parcels.shift()?.done({ kind: 'unreachable', reply: '421 4.4.2 silent', began: 0, ...nobody });
+    }
+    await expect.poll(() => queue.worker.progress().claimed).toBe(0);
+    queue.pass(2 * MINUTE);
+    await expect.poll(() => held.parcels.length).toBe(40);
+    await queue.send('you@new.test');
+    await expect.poll(() => names(held.parcels)).toContain('new.test');
+  });
+
+  test('have no part in what those get that do, also after a restart', async () => {
+    const first = heldCourier();
+    const store = await openTestStore();
+    const clock = testClock();
+    const before = await startQueue({ store, clock, courier: first.courier, delivery });
+    await before.send('you@healthy.test');
+    await expect.poll(() => first.parcels.length).toBe(1);
+    expect(first.parcels[0]?.isProven).toBe(false);
+    await delivered(first.parcels[0]);
+    await before.worker.stop(0);
+
+    const held = heldCourier(20);
+    for (const tenant of ['ten_a', 'ten_b', 'ten_c', 'ten_d', 'ten_e'])
+      await openWithFirstContacts(store, 50, tenant, clock.now() - 1);
+    const queue = await startQueue({ store, clock, courier: held.courier, delivery, owner: 'second' });
+    await expect.poll(() => held.parcels.length).toBeGreaterThan(60);
+    for (let i = 0; i < 4; i++) await queue.send('you@healthy.test');
+    const healthy = () => held.parcels.filter(({ destination }) => destination === 'healthy.test');
+    await expect.poll(() => healthy().length).toBe(4);
+    expect(healthy().every(({ isProven }) => isProven)).toBe(true);
+  });
+});
+
+test('what is claimed is bounded', async () => {
+  const held = heldCourier(3000);
   const store = await openTestStore();
   const clock = testClock();
-  const units = Array.from({ length: 3000 }, (_, i) => enqueue(newMessage(`u${i}@h${i % 30}.test`), clock.now()).unit);
-  await Promise.all(units.map((unit) => store.write(unit)));
-  const queue = await startQueue({ store, clock, courier: hungry });
-  await expect.poll(() => queue.worker.progress().claimed).toBe(1000);
+  const queue = await startQueue({ store, clock, courier: held.courier });
   await queue.send('you@healthy.test');
-  await expect.poll(() => held.parcels.some(({ destination }) => destination === 'healthy.test')).toBe(true);
+  await expect.poll(() => held.parcels.length).toBe(1);
+  await delivered(held.parcels[0]);
+  const units = Array.from({ length: 3000 }, (_, i) => enqueue(newMessage(`u${i}@healthy.test`), clock.now()).unit);
+  await Promise.all(units.map((unit) => store.write(unit)));
+  queue.worker.wake();
+  await expect.poll(() => queue.worker.progress().claimed).toBe(2000);
 });

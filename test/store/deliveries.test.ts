@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { attemptsOfMessage } from '../../src/store/attempts.ts';
 import {
+  beginDeliveries,
   claimDeliveries,
   claimDeliveriesOfTenant,
   leasedTo,
@@ -24,9 +25,10 @@ import {
 import {
   clearFailures,
   dueDestinations,
-  dueDestinationsAmong,
+  dueLines,
   findDestination,
   nextDueAt,
+  noteAnswered,
   noteDue,
   pauseDestination,
   recomputeDue,
@@ -38,6 +40,7 @@ import type { Statement } from '../../src/store/statement.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 import { suppress } from '../../src/store/suppressions.ts';
 import type { NewMessage } from '../../src/queue/enqueue.ts';
+import { testKey } from '../harness/keys.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -171,20 +174,59 @@ describe('the end of a try', () => {
 });
 
 describe('leases', () => {
-  test('that ran out are taken back: the try counts, its end is written down, the next is when the claim said', async () => {
+  const MINUTE = 60_000;
+  const SLOWLY = { delays: `[${10 * MINUTE}]`, last_delay: 0 };
+
+  test('that ran out are taken back: what had not begun is due at once, and its try does not count', async () => {
     const store = await openTestStore();
     const message = await add(store, 'a@example.test');
-    await claim(store);
+    await claim(store, SLOWLY);
     await store.write([recomputeDue({ name: 'example.test' })]);
-    expect(await takeBackLeases(store, NOW + 60_000, NOW + 60_000)).toBe(0);
-    expect(await takeBackLeases(store, NOW + 60_001, NOW + 60_001)).toBe(1);
+    expect(await takeBackLeases(store, NOW + MINUTE, NOW + MINUTE)).toBe(0);
+    expect(await takeBackLeases(store, NOW + MINUTE + 1, NOW + MINUTE + 1)).toBe(1);
     expect(await deliveriesOfMessage(store, message)).toMatchObject([
-      { state: 'deferred', attempts: 1, next_attempt_at: NOW + 100, lease_owner: null, lease_until: null },
+      { state: 'queued', attempts: 0, next_attempt_at: NOW + MINUTE + 1, lease_owner: null, lease_until: null },
     ]);
-    expect(await attemptsOfMessage(store, message)).toMatchObject([
-      { number: 1, outcome: 'interrupted', at: NOW + 60_001 },
+    expect(await attemptsOfMessage(store, message)).toEqual([]);
+    expect(await findDestination(store, 'example.test')).toMatchObject({ next_due_at: NOW + MINUTE + 1 });
+  });
+
+  test('of tries that had begun count, and wait for seconds; if that repeats, for as long as the claim said', async () => {
+    const store = await openTestStore();
+    const message = await add(store, 'a@example.test');
+    let now = NOW;
+    const crash = async () => {
+      const [row] = await claim(store, { ...SLOWLY, now });
+      await store.write([beginDeliveries({ ids: JSON.stringify([row?.id]), owner: 'me' })]);
+      await takeBackLeases(store, Number.MAX_SAFE_INTEGER, now + 1000);
+      const [{ attempts, next_attempt_at: due } = { attempts: 0, next_attempt_at: 0 }] = await deliveriesOfMessage(
+        store,
+        message,
+      );
+      const waits = (due ?? 0) - now;
+      now = due ?? 0;
+      return { attempts, waits };
+    };
+    expect(await crash()).toEqual({ attempts: 1, waits: 6000 });
+    expect(await crash()).toEqual({ attempts: 2, waits: 10 * MINUTE });
+    expect(await crash()).toEqual({ attempts: 3, waits: 10 * MINUTE });
+    expect((await attemptsOfMessage(store, message)).map(({ outcome }) => outcome)).toEqual([
+      'interrupted',
+      'interrupted',
+      'interrupted',
     ]);
-    expect(await findDestination(store, 'example.test')).toMatchObject({ next_due_at: NOW + 100 });
+  });
+
+  test('let nothing begin that another has, or whose tenant is suspended', async () => {
+    const store = await openTestStore();
+    const { tenant } = await testKey(store, { account: { suspended: 1 } });
+    await add(store, 'a@example.test');
+    await add(store, 'b@example.test', { tenant });
+    const rows = await claim(store);
+    const ids = JSON.stringify(rows.map(({ id }) => id));
+    const begin = async (owner: string) => (await store.write([beginDeliveries({ ids, owner })]))[0].rows;
+    expect(await begin('you')).toEqual([]);
+    expect(await begin('me')).toEqual([{ id: rows.find((row) => row.tenant === 'ten_a')?.id, attempts: 1 }]);
   });
 
   test('that are renewed are not', async () => {
@@ -223,7 +265,7 @@ describe('a destination', () => {
   test('in a pause is due at its end; until five failures new mail may probe before', async () => {
     const store = await openTestStore();
     await add(store, 'a@example.test');
-    const pause = { name, pauses: 1, paused_until: NOW + 1000, last_error: 'refused' };
+    const pause = { name, pauses: 1, paused_until: NOW + 1000, last_error: 'refused', line: 'again:ten_a' };
     await store.write([pauseDestination({ ...pause, failures: 4 })]);
     expect(await due(store)).toBe(NOW + 1000);
     await add(store, 'b@example.test', { at: NOW + 1 });
@@ -250,11 +292,20 @@ describe('a destination', () => {
     const store = await openTestStore();
     for (let i = 0; i < 20; i++) await add(store, `u${i}@example.test`);
     const before = await selectDeliveries(store, { limit: 100 });
-    const pause = { name, failures: 1, pauses: 1, paused_until: NOW + 1000, last_error: 'refused' };
+    const pause = {
+      name,
+      failures: 1,
+      pauses: 1,
+      paused_until: NOW + 1000,
+      last_error: 'refused',
+      line: 'again:ten_a',
+    };
     await store.write([pauseDestination(pause)]);
     expect(await selectDeliveries(store, { limit: 100 })).toEqual(before);
-    expect(await dueDestinations(store, NOW + 999, 10)).toEqual([]);
-    expect(await dueDestinations(store, NOW + 1000, 10)).toMatchObject([{ name, last_error: 'refused' }]);
+    expect(await dueDestinations(store, 'again:ten_a', { now: NOW + 999, limit: 10 })).toEqual([]);
+    expect(await dueDestinations(store, 'again:ten_a', { now: NOW + 1000, limit: 10 })).toMatchObject([
+      { name, last_error: 'refused' },
+    ]);
   });
 
   test('is found when it is due and not held, longest overdue first', async () => {
@@ -263,15 +314,29 @@ describe('a destination', () => {
       await add(store, `x@${domain}`, { at: NOW + i });
     }
     await store.write([setHeld({ name: 'a.test', held: 1 }), setHeld({ name: 'unknown.test', held: 1 })]);
-    const names = async (rows: Promise<{ name: string }[]>) => (await rows).map((row) => row.name);
-    expect(await names(dueDestinations(store, NOW + 2, 10))).toEqual(['c.test', 'b.test']);
-    expect(await names(dueDestinations(store, NOW + 2, 1))).toEqual(['c.test']);
-    expect(await names(dueDestinationsAmong(store, NOW + 9, ['later.test', 'a.test', 'none.test']))).toEqual([
-      'later.test',
-    ]);
+    const names = async (limit: number, line = 'ten_a') =>
+      (await dueDestinations(store, line, { now: NOW + 2, limit })).map((row) => row.name);
+    expect(await names(10)).toEqual(['c.test', 'b.test']);
+    expect(await names(1)).toEqual(['c.test']);
     expect(await nextDueAt(store)).toBe(NOW);
     await store.write([setHeld({ name: 'a.test', held: 0 })]);
-    expect(await names(dueDestinations(store, NOW + 2, 10))).toEqual(['c.test', 'a.test', 'b.test']);
+    expect(await names(10)).toEqual(['c.test', 'a.test', 'b.test']);
+    expect(await names(10, '')).toEqual([]);
+  });
+
+  test('waits in the line of its tenant until it answers, and in another after it could not be reached', async () => {
+    const store = await openTestStore();
+    await add(store, 'a@example.test');
+    await add(store, 'b@example.test', { tenant: 'ten_b' });
+    await add(store, 'x@other.test', { tenant: 'ten_b', at: NOW + 1 });
+    expect(await dueLines(store, NOW)).toEqual(['ten_a']);
+    expect(await dueLines(store, NOW + 1)).toEqual(['ten_a', 'ten_b']);
+    await store.write([noteAnswered({ name }), setHeld({ name: 'other.test', held: 1 })]);
+    expect(await dueLines(store, NOW + 1)).toEqual(['']);
+    const pause = { name, failures: 1, pauses: 1, paused_until: NOW + 9, last_error: 'refused', line: 'again:ten_a' };
+    await store.write([pauseDestination(pause)]);
+    expect(await dueLines(store, NOW + 8)).toEqual([]);
+    expect(await dueLines(store, NOW + 9)).toEqual(['again:ten_a']);
   });
 
   test('that was forgotten is found again', async () => {
@@ -296,7 +361,7 @@ describe('a destination', () => {
     const later = NOW + 3_600_000;
     const rows = await claim(store, { limit: 1 });
     await store.write([giveBack({ id: rows[0]?.id ?? '', owner: 'me', attempts: 1, due: later }, 1)]);
-    const pause = { name, failures: 1, pauses: 1, paused_until: later, last_error: 'refused' };
+    const pause = { name, failures: 1, pauses: 1, paused_until: later, last_error: 'refused', line: 'again:ten_a' };
     await store.write([pauseDestination(pause)]);
     expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 0 }]);
     expect(await due(store)).toBe(later);
@@ -317,7 +382,7 @@ describe('deliveries that waited too long', () => {
     await add(store, 'paused@paused.test', { ttl });
     await add(store, 'held@held.test', { ttl });
     await add(store, 'young@paused.test', { ttl: ttl + 1 });
-    const pause = { failures: 1, pauses: 1, paused_until: late + 1, last_error: 'refused' };
+    const pause = { failures: 1, pauses: 1, paused_until: late + 1, last_error: 'refused', line: 'again:ten_a' };
     await store.write([
       pauseDestination({ ...pause, name: 'paused.test' }),
       pauseDestination({ ...pause, name: 'held.test' }),
@@ -336,7 +401,14 @@ describe('deliveries that waited too long', () => {
   test('are found stretch by stretch', async () => {
     const store = await openTestStore();
     for (let i = 0; i < 5; i++) await add(store, `u${i}@example.test`, { at: NOW + i, ttl: 1000 - i });
-    const pause = { name: 'example.test', failures: 1, pauses: 1, paused_until: NOW + 9000, last_error: 'refused' };
+    const pause = {
+      name: 'example.test',
+      failures: 1,
+      pauses: 1,
+      paused_until: NOW + 9000,
+      last_error: 'refused',
+      line: 'again:ten_a',
+    };
     await store.write([pauseDestination(pause)]);
     const stretches: string[][] = [];
     let after = '';

@@ -5,8 +5,16 @@ import { Kysely, SqliteDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { expect, onTestFinished, test } from 'vitest';
 import { migrationsFor } from '../../src/store/migrations/index.ts';
-import type { Tables } from '../../src/store/tables.ts';
 import { temporaryFolder } from '../harness/store.ts';
+
+/** The tables as they were; later columns are unknown to them. */
+type Old = Record<'submissions' | 'messages' | 'deliveries' | 'events', Row>;
+
+interface Row {
+  readonly id: string;
+  readonly tenant: string;
+  readonly [column: string]: unknown;
+}
 
 const MESSAGE = { tenant: 'ten_1', kind: 'notification', domain: 'd.example', source: '{}', body: 'none' } as const;
 const SUBMISSION = {
@@ -27,7 +35,7 @@ const SUBMISSION = {
 
 test('submissions and mail that test keys caused go there, with what hangs on them; what is live stays', async () => {
   const database = new Database(join(await temporaryFolder(), 'old.db'));
-  const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
+  const db = new Kysely<Old>({ dialect: new SqliteDialect({ database }) });
   onTestFinished(() => db.destroy());
   const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrationsFor('sqlite')) } });
   expect((await migrator.migrateTo('0003-inbound')).error).toBeUndefined();

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  builtinTemplates,
   checkTemplates,
   compileTemplates,
   TemplateError,
@@ -98,7 +99,7 @@ describe('parts', () => {
 
   test('only a subject: the built-in bodies of its type', () => {
     const set = compileTemplates({ t: source({ type: 'acknowledgment', subject: 'Got it' }) });
-    const builtin = set.renderBuiltin('acknowledgment', { domain: 'example.com' });
+    const builtin = builtinTemplates().acknowledgment({ domain: 'example.com' });
     expect(set.render('t', { domain: 'example.com' })).toEqual({ ...builtin, subject: 'Got it' });
   });
 
@@ -116,7 +117,7 @@ describe('parts', () => {
   test("the project's default is its own; the built-in one is still there", () => {
     const set = compileTemplates({ default: source({ text: 'mine' }) });
     expect(set.render('default', {}).text).toBe('mine');
-    expect(set.renderBuiltin('form', { form_name: 'Contact' }).text).toContain('Contact: new submission');
+    expect(builtinTemplates().form({ form_name: 'Contact' }).text).toContain('Contact: new submission');
     expect(() => set.render('other', {})).toThrow(/template "other".*no such template/);
     expect([set.has('default'), set.has('acknowledgment'), set.has('other')]).toEqual([true, true, false]);
   });
@@ -244,10 +245,7 @@ describe('a template beyond its limits', () => {
       value: '<\n'.repeat(32_768),
     }));
     const variables = { fields: [{ name: 'x', label: 'Short', value: 'whole' }, ...fields], form_name: 'Contact' };
-    for (const rendered of [
-      compileTemplates({}).render('default', variables),
-      compileTemplates({}).renderBuiltin('form', variables),
-    ]) {
+    for (const rendered of [compileTemplates({}).render('default', variables), builtinTemplates().form(variables)]) {
       expect(rendered.text).toContain('Short\n  whole\n');
       for (const { label } of fields) expect(rendered.text).toContain(`\n${label}\n  <\n`);
       expect(rendered.text).toContain('… [64232 more characters]');

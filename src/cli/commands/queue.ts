@@ -1,15 +1,16 @@
 /** `queue …` and `inbound …`: mail that goes out, and mail that came in. */
-import { Option } from 'commander';
+import { Option, type Command } from 'commander';
 import type { CliCommand } from '../command.ts';
 import type { InboundFilter } from '../inbound.ts';
-import type { ListFilter } from '../queue.ts';
-import { operating, operatingOptions, paged, spanned, type AskingFlags, type Cli } from './asking.ts';
+import type { ListFilter, Wanted } from '../queue.ts';
+import { operating, operatingOptions, paged, spanned, YES, type AskingFlags, type Cli } from './asking.ts';
 
 const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expired', 'cancelled', 'suppressed'];
+const WAITING = ['queued', 'deferred'];
 const OUTCOMES = ['accepted', 'rejected', 'deferred'];
 
 const MESSAGE = ['<id>', 'of a message (msg_…) or delivery (dlv_…)'] as const;
-const DESTINATION = ['<domain>', 'that mail goes to'] as const;
+const DESTINATION = 'that mail goes to';
 
 /** Adds `queue …`. */
 export function addQueueCommands(program: CliCommand, cli: Cli): void {
@@ -18,27 +19,53 @@ export function addQueueCommands(program: CliCommand, cli: Cli): void {
     .command('list')
     .description('deliveries, newest first')
     .addOption(new Option('--state <state>', 'only those').choices(STATES))
-    .option('--domain <domain>', 'to this destination')
     .example('queue list --state deferred', 'what waits for its next try, and why');
-  operating(paged(list)).action(async ({ url, config, json, ...filter }: ListFilter & AskingFlags) => {
+  operating(paged(filtered(list))).action(async ({ url, config, json, ...filter }: ListFilter & AskingFlags) => {
     const { queueList } = await import('../queue.ts');
     cli.exit(await queueList(await operatingOptions(cli, { url, config, json }), filter));
   });
-  for (const [name, [argument, means], description, command] of [
-    ['show', MESSAGE, 'a message with every recipient and attempt', 'queueShow'],
-    ['retry', MESSAGE, 'try what waits of a message or delivery now', 'queueRetry'],
-    ['cancel', MESSAGE, 'end what waits of a message or delivery', 'queueCancel'],
-    ['hold', DESTINATION, 'let no mail to a domain leave', 'queueHold'],
-    ['release', DESTINATION, 'end a hold', 'queueRelease'],
+  operating(queue.command('show'))
+    .argument(...MESSAGE)
+    .description('a message with every recipient and attempt')
+    .action(async (id: string, flags: AskingFlags) => {
+      const { queueShow } = await import('../queue.ts');
+      cli.exit(await queueShow(await operatingOptions(cli, flags), id));
+    });
+  for (const [verb, argument, means, description] of [
+    ['retry', '[id]', MESSAGE[1], 'try what waits of a message or delivery now, or all that match'],
+    ['cancel', '[id]', MESSAGE[1], 'end what waits of a message or delivery, or all that match'],
+    ['hold', '[domain]', DESTINATION, 'let no mail to a domain leave, or none of what waits and matches'],
+    ['release', '[domain]', DESTINATION, 'end a hold'],
   ] as const) {
-    operating(queue.command(name))
+    const command = queue
+      .command(verb)
       .argument(argument, means)
       .description(description)
-      .action(async (what: string, flags: AskingFlags) => {
-        const commands = await import('../queue.ts');
-        cli.exit(await commands[command](await operatingOptions(cli, flags), what));
+      .addOption(new Option('--state <state>', 'only those').choices(WAITING));
+    operating(filtered(command))
+      .option('--dry-run', 'only count', false)
+      .option(...YES)
+      .example(`queue ${verb} --tenant ten_… --older-than 2h`, EXAMPLES[verb])
+      .action(async (what: string | undefined, { url, config, json, ...wanted }: Wanted & AskingFlags) => {
+        const { queueAct } = await import('../queue.ts');
+        cli.exit(await queueAct(await operatingOptions(cli, { url, config, json }), verb, { ...wanted, what }));
       });
   }
+}
+
+const EXAMPLES = {
+  retry: 'all that waits of a tenant for two hours',
+  cancel: 'all that waits of a tenant for two hours',
+  hold: 'all that waits of a tenant for two hours; what comes later goes',
+  release: 'what is held of it',
+} as const;
+
+function filtered<Filtering extends Command>(command: Filtering): Filtering {
+  return command
+    .option('--tenant <id>', 'of this tenant')
+    .option('--domain <domain>', 'to this destination')
+    .option('--sender <domain>', 'whose mail is from this domain')
+    .option('--older-than <duration>', 'enqueued longer ago, such as 2h or 3d');
 }
 
 /** Adds `inbound …`. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import {
+  actOnMany,
   cancel,
   heldAmong,
   hold,
@@ -12,9 +13,11 @@ import {
   showMessage,
   type Operated,
 } from '../../queue/operate.ts';
-import { countDeliveries } from '../../store/deliveries.ts';
+import { duration } from '../../config/scalars.ts';
+import { countDeliveries, HELD, type DeliveryFilter } from '../../store/deliveries.ts';
 import type { Store } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
+import { suspendedTenants } from '../../store/tenants.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { listing, listOf } from './listing.ts';
@@ -50,7 +53,8 @@ const delivery = z.object({
   tenant: z.string(),
   recipient: z.string(),
   destination: z.string(),
-  held: z.boolean().describe('Whether the operator holds its destination: nothing goes there until that ends.'),
+  held: z.boolean().describe('Whether the operator holds it or its destination: it waits until that ends.'),
+  suspended: z.boolean().describe('Whether its tenant is suspended: it waits until that ends, or it expires.'),
   state: z.enum(STATES),
   attempts: z.int(),
   next_attempt_at: time,
@@ -85,6 +89,17 @@ const operated = z.object({
 const steered = z.object({ destination: z.string(), held: z.boolean() });
 const destination = z.strictObject({ domain: domainName.describe('Domain of the recipients, such as example.com.') });
 
+const ACTIONS = ['retry', 'cancel', 'hold', 'release'] as const;
+const WAITING = ['queued', 'deferred'] as const;
+
+/** Which deliveries, beside their state. */
+const FILTER = {
+  domain: domainName.optional().describe('Only those to this domain.'),
+  tenant: z.string().max(60).optional().describe('Only those of this tenant.'),
+  sender: domainName.optional().describe('Only those whose mail is from this domain.'),
+  older_than: duration.optional().describe('Only those enqueued longer ago, such as 2h or 3d.'),
+};
+
 const OPERATOR = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/queue…` */
@@ -101,6 +116,11 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
     return json({ destination: name, held: operation === hold });
   }
 
+  async function shown(rows: readonly DeliveryRow[]): Promise<object[]> {
+    const [held, suspended] = await Promise.all([heldAmong(store, rows), suspendedTenants(store)]);
+    return rows.map((row) => shownDelivery(row, { held, suspended }));
+  }
+
   return [
     defineRoute({
       ...OPERATOR,
@@ -110,16 +130,39 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
       query: z.strictObject({
         ...listing('dlv'),
         state: z.enum(STATES).optional().describe('Only those in this state.'),
-        domain: domainName.optional().describe('Only those to this domain.'),
+        ...FILTER,
       }),
       answer: listOf('deliveries', delivery),
-      async handle({ query: { limit, cursor, state, domain } }) {
-        const filter = { ...(state && { state }), ...(domain && { destination: domain }) };
-        const page = await listDeliveries(store, { ...filter, ...(cursor && { before: cursor }), limit });
+      async handle({ query: { limit, cursor, ...asked } }) {
+        const filter = filterOf(asked, clock.now());
+        const page = await listDeliveries(store, { ...filter, before: cursor, limit });
         const count = await countDeliveries(store, filter);
-        const held = await heldAmong(store, page.deliveries);
-        const deliveries = page.deliveries.map((row) => shownDelivery(row, held));
+        const deliveries = await shown(page.deliveries);
         return json({ deliveries, count, next_cursor: page.next });
+      },
+    }),
+    defineRoute({
+      ...OPERATOR,
+      method: 'POST',
+      path: '/admin/queue/actions',
+      summary: 'Does something to all deliveries that wait and match.',
+      description:
+        'They are made due now (`retry`), ended for good (`cancel`), kept back until they are released, without expiring (`hold`), or due again (`release`). It concerns what waits now, not what comes later. What is being tried just then is left to its try and counted in `in_progress`.',
+      body: z.strictObject({
+        action: z.enum(ACTIONS),
+        filter: z
+          .strictObject({ ...FILTER, state: z.enum(WAITING).optional().describe('Only those in this state.') })
+          .refine((filter) => Object.keys(filter).length > 0, 'must name what is to match'),
+        dry_run: z.boolean().default(false).describe('Only counts.'),
+      }),
+      answer: z.object({ action: z.enum(ACTIONS), count: z.int(), in_progress: z.int(), dry_run: z.boolean() }),
+      async handle({ body: { action, filter: asked, dry_run: dryRun } }) {
+        const now = clock.now();
+        const filter = filterOf(asked, now);
+        const count = await actOnMany(store, action, { filter, now, dryRun });
+        const inProgress = await countDeliveries(store, { ...filter, state: 'sending' });
+        if (!dryRun) wake();
+        return json({ action, count, in_progress: inProgress, dry_run: dryRun });
       },
     }),
     defineRoute({
@@ -147,14 +190,11 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
       summary: 'Shows a message with its deliveries and every attempt.',
       answer: z.object({ message, deliveries: z.array(delivery.extend({ tries: z.array(attempt) })) }),
       async handle({ params: { id } }) {
-        const shown = await showMessage(store, id);
-        if (shown === undefined) return unknown(id);
-        const held = await heldAmong(store, shown.deliveries);
-        const deliveries = shown.deliveries.map((row) => ({
-          ...shownDelivery(row, held),
-          tries: row.tries.map(shownAttempt),
-        }));
-        return json({ message: shownMessage(shown.message), deliveries });
+        const found = await showMessage(store, id);
+        if (found === undefined) return unknown(id);
+        const rows = await shown(found.deliveries);
+        const deliveries = rows.map((row, i) => ({ ...row, tries: found.deliveries[i]?.tries.map(shownAttempt) }));
+        return json({ message: shownMessage(found.message), deliveries });
       },
     }),
     defineRoute({
@@ -191,7 +231,22 @@ function unknown(id: string): Outcome {
   return refuse('NOT_FOUND', { message: `There is no message or delivery ${id.slice(0, 60)}.` });
 }
 
-function shownDelivery(row: DeliveryRow, held: readonly string[]): object {
+interface Asked {
+  readonly state?: DeliveryRow['state'] | undefined;
+  readonly domain?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly sender?: string | undefined;
+  readonly older_than?: number | undefined;
+}
+
+function filterOf({ state, domain, tenant, sender, older_than: age }: Asked, now: number): DeliveryFilter {
+  return { state, destination: domain, tenant, sender, createdBefore: age === undefined ? undefined : now - age };
+}
+
+function shownDelivery(
+  row: DeliveryRow,
+  { held, suspended }: { held: readonly string[]; suspended: readonly string[] },
+): object {
   const { id, message, tenant, recipient, destination, state, attempts, last_reply } = row;
   const { next_attempt_at, created_at, expires_at, settled_at } = row;
   return {
@@ -200,10 +255,11 @@ function shownDelivery(row: DeliveryRow, held: readonly string[]): object {
     tenant,
     recipient,
     destination,
-    held: held.includes(destination),
+    held: next_attempt_at === HELD || held.includes(destination),
+    suspended: suspended.includes(tenant),
     state,
     attempts,
-    next_attempt_at: timeOf(next_attempt_at),
+    next_attempt_at: next_attempt_at === HELD ? null : timeOf(next_attempt_at),
     last_reply,
     created_at: timeOf(created_at),
     expires_at: timeOf(expires_at),

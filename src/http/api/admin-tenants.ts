@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
 import { alterTenant, makeAccount } from '../../access/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { resume } from '../../queue/operate.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
 import { countTenants, findTenant, listTenants } from '../../store/tenants.ts';
@@ -17,6 +18,8 @@ import { defineRoute, type Outcome, type Route } from './route.ts';
 export interface AdminTenantsParts {
   readonly store: Store;
   readonly clock: Clock;
+  /** Tells the queue, here and in other daemons, that there may be something to do or to stop. */
+  readonly wake: () => void;
 }
 
 /** The operator's tenant has an id of its own form. */
@@ -29,7 +32,7 @@ const cursor = z
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/tenants…` */
-export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[] {
+export function adminTenantsRoutes({ store, clock, wake }: AdminTenantsParts): Route[] {
   return [
     defineRoute({
       ...ADMIN,
@@ -85,7 +88,7 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
       path: '/admin/tenants/:id',
       summary: 'Changes the plan of a tenant, its limit, or whether it is served.',
       description:
-        'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail leaves. What is not named stays as it is.',
+        'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail and posts to webhooks leave; what it has in the queue waits until it expires. `POST /admin/queue/actions` cancels it as a whole. What is not named stays as it is.',
       body: z.strictObject({
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
         requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
@@ -99,6 +102,11 @@ export function adminTenantsRoutes({ store, clock }: AdminTenantsParts): Route[]
           return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
         }
         const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
+        if (body.suspended !== undefined) wake();
+        if (row !== undefined && body.suspended === false) {
+          await resume(store, id, clock.now());
+          wake();
+        }
         return row === undefined ? unknown(id) : json(shownTenant(row));
       },
     }),

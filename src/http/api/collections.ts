@@ -4,6 +4,7 @@ import { collectionSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Collection } from '../../config/snapshot.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
+import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
@@ -15,13 +16,14 @@ import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { environment, label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
-import { formSettings, refuseForm } from './form-shapes.ts';
+import { formSettings, refuseForms } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Route } from './route.ts';
 
 export interface CollectionsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly reader: BundleReader;
 }
 
 const MOST_FORMS = 100;
@@ -61,7 +63,7 @@ const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collecti
 const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
-export function collectionsRoutes({ store, clock }: CollectionsParts): Route[] {
+export function collectionsRoutes({ store, clock, reader }: CollectionsParts): Route[] {
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
@@ -134,10 +136,12 @@ export function collectionsRoutes({ store, clock }: CollectionsParts): Route[] {
       async handle({ principal, exchange, body }) {
         const { name, title, settings, allowed_origins } = body;
         const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
-        for (const [key, { email: _, ...one }] of Object.entries(collectionSchema.parse(config).forms)) {
-          const refusal = refuseForm(one, ['forms', key]);
-          if (refusal !== undefined) return refusal;
-        }
+        const places = Object.entries(collectionSchema.parse(config).forms).map(([key, form]) => ({
+          path: ['forms', key],
+          form,
+        }));
+        const refusal = await refuseForms(places, principal.tenant.id, reader);
+        if (refusal !== undefined) return refusal;
         const { snapshot } = exchange;
         if (snapshot.collections.has(name) || snapshot.unavailable.has(`c/${name}`)) return taken(name);
         const now = clock.now();

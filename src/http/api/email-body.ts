@@ -8,6 +8,9 @@ const ADDRESSES = `${ADDRESS}, or a list of such`;
 const MOST_EMAILS = 100;
 const MOST_ATTACHMENTS = 100;
 const MOST_TAGS = 50;
+/** Characters, of JSON. */
+const MAX_DATA = 1 << 20;
+const MAX_BODY_PART = 2 << 20;
 
 const mailbox = z.string().transform((text, context): Mailbox => {
   const parsed = parseMailbox(text);
@@ -19,15 +22,26 @@ const someone = z.union([mailbox, z.array(mailbox).min(1)], { error: ADDRESSES }
 const anyone = z.union([mailbox, z.array(mailbox)], { error: ADDRESSES }).transform((one) => [one].flat());
 
 const content = z.string().transform((text, context): Buffer => {
-  if (/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(text)) return Buffer.from(text, 'base64');
+  const bytes = Buffer.from(text, 'base64');
+  // Nothing was passed over; else white space may stand in it.
+  const isWhole = text.length % 4 === 0 && bytes.length === Buffer.byteLength(text, 'base64');
+  if (isWhole || isBase64(text)) return bytes;
   context.addIssue({ code: 'custom', message: 'must be base64' });
   return z.NEVER;
 });
+
+/** Each step is linear in the text. */
+function isBase64(text: string): boolean {
+  const padding = text.indexOf('=');
+  if (/[^A-Za-z0-9+/=\s]/.test(text)) return false;
+  return padding === -1 || /^={1,2}$/.test(text.slice(padding).replaceAll(/\s/g, ''));
+}
 const attachment = z.strictObject({
   filename: z.string().max(1000).optional().describe('Name that the recipient sees.'),
   content: content.describe('The file, in base64.'),
   content_type: z.string().max(200).optional().describe('type/subtype; by the end of the name unless told.'),
 });
+const bodyPart = z.string().max(MAX_BODY_PART, 'must have 2,097,152 characters at most');
 const word = z.string().regex(/^[A-Za-z0-9_-]{1,256}$/, 'must be 1 to 256 letters, digits, _ and -');
 const time = z.iso
   .datetime({ offset: true, error: 'must be a time such as 2026-01-31T09:00:00Z' })
@@ -38,8 +52,8 @@ const shared = {
   cc: anyone.optional().describe('Recipients whom all others see.'),
   bcc: anyone.optional().describe('Recipients whom nobody sees.'),
   reply_to: anyone.optional().describe('Where answers go.'),
-  text: z.string().optional().describe('The text part; made from html where that stands alone.'),
-  html: z.string().optional().describe('The HTML part.'),
+  text: bodyPart.optional().describe('The text part; made from html where that stands alone. 2 Mi characters at most.'),
+  html: bodyPart.optional().describe('The HTML part, 2 Mi characters at most.'),
   attachments: z.array(attachment).max(MOST_ATTACHMENTS).optional().describe('Files.'),
   headers: z
     .record(z.string(), z.string())
@@ -57,7 +71,8 @@ const template = z
   .min(1)
   .max(200)
   .describe('Name of a template of the project, or project/name where several have one of this name.');
-const data = z.record(z.string(), z.json());
+/** It came as JSON: what is in it needs no look. */
+const data = z.looseObject({}).refine((members) => JSON.stringify(members).length <= MAX_DATA, 'must be 1 MiB at most');
 
 /** `POST /email/send` */
 export const emailBody = z.strictObject({
@@ -69,7 +84,9 @@ export const emailBody = z.strictObject({
     ),
   subject: line.optional(),
   template: template.optional(),
-  data: data.optional().describe('Variables of the template, which has all of them as data, too.'),
+  data: data
+    .optional()
+    .describe('Variables of the template, which has all of them as data, too; 1 MiB of JSON at most.'),
   project: z.string().min(1).max(100).optional().describe('Slug of the project that has the template.'),
   send_at: time.optional().describe('When to send it, within 30 days; at once unless told.'),
   unsubscribe: z
@@ -93,7 +110,10 @@ export const resendBody = z.strictObject({
   subject: line.optional(),
   scheduled_at: time.optional().describe('When to send it, within 30 days; at once unless told.'),
   template: z
-    .strictObject({ id: template, variables: data.optional().describe('Variables of the template.') })
+    .strictObject({
+      id: template,
+      variables: data.optional().describe('Variables of the template, 1 MiB of JSON at most.'),
+    })
     .optional()
     .describe('A template of a project.'),
 });

@@ -27,7 +27,7 @@ export interface EmailParts {
 
 type Asked = Pick<Call, 'exchange' | 'principal' | 'stored'>;
 
-/** Plans all of them, each by itself; refused as a whole where nothing is accepted now. */
+/** Plans all of them; refused as a whole where nothing is accepted now. */
 export async function planAll(
   emails: readonly NewEmail[],
   { exchange, principal }: Asked,
@@ -35,9 +35,7 @@ export async function planAll(
 ): Promise<(Planned | Fault)[] | Refusal> {
   const { snapshot, at: now, id: request } = exchange;
   if (freeSpace.below(snapshot.server.limits.free_disk)) return unavailable();
-  const plans: (Planned | Fault)[] = [];
-  for (const email of emails) plans.push(await transactional.plan(email, { principal, snapshot, now, request }));
-  return plans;
+  return transactional.planAll(emails, { principal, snapshot, now, request });
 }
 
 /** Commits what was planned, together with the answer. */

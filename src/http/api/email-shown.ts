@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { formatMailbox } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { HELD } from '../../store/deliveries.ts';
 import type { AttemptRow, DeliveryRow } from '../../store/tables.ts';
 import { messageIdOf } from '../../transactional/email.ts';
 import { STATUSES, type SentInFull, type SentMessage, type Status } from '../../transactional/sent.ts';
@@ -90,7 +91,7 @@ function shownRecipient(
   return {
     address: recipient,
     state,
-    next_attempt_at: due === null ? null : isoTime(due),
+    next_attempt_at: due === null || due === HELD ? null : isoTime(due),
     reply: last_reply,
     attempts: tries.map(({ at, host, address, tls, outcome, reply }) => {
       return { at: isoTime(at), host, address, tls, outcome, reply };

@@ -1,13 +1,12 @@
 /** Forms in bodies and answers: what the routes of forms, instant forms and collections have in common. */
 import { z } from 'zod';
-import { fieldErrors } from '../../config/checks.ts';
+import type { BundleReader } from '../../config/bundle.ts';
+import type { FormPlace } from '../../config/checks.ts';
 import { formSchema } from '../../config/schema-project.ts';
-import type { FormConfig } from '../../config/schema.ts';
 import type { Form } from '../../config/snapshot.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
-import { checkTemplates } from '../../templates/engine.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
@@ -106,22 +105,13 @@ export function shownInstantForm({ form, exchange, counter }: Shown): z.output<t
   };
 }
 
-/** The refusal of what no schema can know of a form: patterns, expressions; `path` is where it stands in the body. */
-export function refuseForm(form: Omit<FormConfig, 'to' | 'from'>, path: readonly string[] = []): Refusal | undefined {
-  const { subject, from_name, acknowledgment } = form;
-  const lines = { subject, from_name, 'acknowledgment.subject': acknowledgment?.subject };
-  const sources = Object.entries(lines).flatMap(([name, source]) =>
-    source === undefined ? [] : [[name, { type: 'form', subject: source, text: '', variables: {} }] as const],
-  );
-  const errors = [
-    ...fieldErrors({ path: [...path], form }).map(({ path: at, message }) => fault(at.join('.'), message)),
-    ...checkTemplates(Object.fromEntries(sources)).map(({ template, message }) =>
-      fault([...path, template].join('.'), message),
-    ),
-  ];
+/** The refusal of what no schema can know of forms: patterns, expressions; paths are where they stand in the body. */
+export async function refuseForms(
+  forms: readonly FormPlace[],
+  tenant: string,
+  reader: BundleReader,
+): Promise<Refusal | undefined> {
+  const findings = await reader.checkForms(forms, { tenant });
+  const errors = findings.map(({ path, message }) => ({ field: path.join('.'), code: 'TYPE_TEXT', message }));
   return errors.length === 0 ? undefined : refuse('VALIDATION_FAILED', { errors });
-}
-
-function fault(field: string, message: string) {
-  return { field, code: 'TYPE_TEXT', message };
 }

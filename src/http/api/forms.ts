@@ -5,6 +5,7 @@ import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import { claimKey, type Form, type Snapshot } from '../../config/snapshot.ts';
 import { formOfRow } from '../../forms/find.ts';
+import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -16,7 +17,7 @@ import { parseFormId } from '../../forms/form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
-import { formSettings, formShape, refuseForm, shownForm } from './form-shapes.ts';
+import { formSettings, formShape, refuseForms, shownForm } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 import { mayTouchForm } from './submission-shapes.ts';
@@ -24,6 +25,7 @@ import { mayTouchForm } from './submission-shapes.ts';
 export interface FormsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly reader: BundleReader;
 }
 
 const name = label.describe('Display name; notifications come from it.');
@@ -47,7 +49,7 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
 
 /** `/forms…` */
-export function formsRoutes({ store, clock }: FormsParts): Route[] {
+export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
   function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
     return { principal, snapshot: exchange.snapshot, store };
   }
@@ -128,7 +130,8 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
         const place = refusePlace(principal, exchange.snapshot, domain);
         if (place !== undefined) return place;
         const config = z.encode(storedForm, rest);
-        const refusal = refuseForm(formSchema.parse(config));
+        const form = formSchema.parse(config);
+        const refusal = await refuseForms([{ path: [], form }], principal.tenant.id, reader);
         if (refusal !== undefined) return refusal;
         const now = clock.now();
         const row = {
@@ -179,7 +182,8 @@ export function formsRoutes({ store, clock }: FormsParts): Route[] {
         const config = Object.fromEntries(
           Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
         );
-        const refusal = refuseForm(formSchema.parse(config));
+        const form = formSchema.parse(config);
+        const refusal = await refuseForms([{ path: [], form }], row.tenant, reader);
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);

@@ -1,8 +1,16 @@
 /** The configuration of a project as it is pushed: shown, replaced, rolled back. */
+import { normalize } from 'node:path/posix';
 import { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal } from '../../access/principal.ts';
-import { livesOnDisk, onDisk, push, type Push, type PushOutcome, type PushParts } from '../../access/pushes.ts';
-import { glanceAtProject } from '../../config/parse.ts';
+import {
+  livesOnDisk,
+  onDisk,
+  placesIn,
+  push,
+  type Push,
+  type PushOutcome,
+  type PushParts,
+} from '../../access/pushes.ts';
 import type { Problem } from '../../config/problem.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { findProject } from '../../store/projects.ts';
@@ -25,6 +33,10 @@ const files = z
   .record(
     z.string().refine(isWithin, 'must be a path below the folder of the YAML, such as templates/contact.html'),
     z.string(),
+  )
+  .refine(
+    (all) => new Set(Object.keys(all).map(normalize)).size === Object.keys(all).length,
+    'must name each file once: ./a.html and a.html are one',
   )
   .refine((all) => Object.keys(all).length <= MOST_FILES, `must be ${MOST_FILES} files at most`)
   .refine((all) => bytesOf(all) <= MOST_BYTES, 'must be 5 MiB together at most');
@@ -118,9 +130,8 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
         const wanted = await revisionToShow({ tenant, slug, inForce: row.revision }, asked);
         if (asked !== undefined) {
           if (wanted === undefined) return unknownRevision(asked);
-          const { domains, collections, hasWebhooks } = glanceAtProject(wanted.yaml);
-          const wider = collections.length > 0 || hasWebhooks || domains.length === 0;
-          const places = wider ? [...domains, undefined] : domains;
+          const { result, named } = await parts.reader.read(wanted, { tenant, accepted: true });
+          const places = 'ok' in result ? placesIn(result.ok) : [...named.domains, undefined];
           if (!places.every((domain) => mayTouch(principal, domain))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
         }
         const revisions = await revisionsOf(store, { tenant, slug });

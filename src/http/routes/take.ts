@@ -5,6 +5,7 @@ import type { Accept, Accepted } from '../../forms/accept.ts';
 import { hashOfBody } from '../../forms/fields.ts';
 import type { FileStore } from '../../forms/files.ts';
 import type { Judge } from '../../forms/judge.ts';
+import { createMatching } from '../../forms/check-field.ts';
 import { checkSubmission, type CheckedSubmission, type SubmittedBody } from '../../forms/receive.ts';
 import { errorFields } from '../../lib/errors.ts';
 import { environmentOf } from '../../lib/ids.ts';
@@ -46,6 +47,8 @@ const LONGEST_KEY = 256;
 
 /** The function that takes bodies. It rejects with StoreError where nothing could be written; nothing happened then. */
 export function createTake({ files, idempotency, judge, accept, log }: TakeParts): (posted: Posted) => Promise<Taken> {
+  const startMatching = createMatching();
+
   async function take(posted: Posted): Promise<Taken> {
     const key = header(posted.exchange.request, 'idempotency-key');
     if (key === undefined) return settle(posted, undefined);
@@ -82,7 +85,7 @@ export function createTake({ files, idempotency, judge, accept, log }: TakeParts
 
   async function settle(posted: Posted, claim: Claim | undefined): Promise<Taken> {
     const { exchange, form, ip, body } = posted;
-    const submission = checkSubmission(form, body);
+    const submission = checkSubmission(form, body, startMatching);
     if (submission.errors.length > 0) {
       const taken = await refused(posted, refuse('VALIDATION_FAILED', { errors: submission.errors }));
       if (claim !== undefined) await idempotency.finish(claim, stored(taken.answer));

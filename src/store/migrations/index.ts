@@ -5,6 +5,7 @@ import { initial } from './0001-initial.ts';
 import { accounts } from './0002-accounts.ts';
 import { inbound } from './0003-inbound.ts';
 import { environments } from './0006-environments.ts';
+import { destinations } from './0009-destinations.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -13,5 +14,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0002-accounts': accounts(dialect),
     '0003-inbound': inbound(dialect),
     '0006-environments': environments(),
+    '0009-destinations': destinations(dialect),
   };
 }

@@ -108,6 +108,18 @@ describe('projects', () => {
 });
 
 describe('a push', () => {
+  test('names its files by their paths, however they are written', async () => {
+    const world = await startTestWorld();
+    const ana = await apiClient(world);
+    const [[name, html] = ['', '']] = Object.entries(FILES);
+    const push = (files: object) => ana.ask('PUT', '/projects/shop/config?dry_run=true', { config: YAML, files });
+    expect(await push({ [`./${name}`]: html })).toMatchObject({ status: 200, body: { warnings: [] } });
+    expect(await push({ [`./${name}`]: html, [name]: html })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: 'files', message: expect.stringContaining('each file once') }] },
+    });
+  });
+
   test('is dry at first, then in force, and the same again changes nothing', async () => {
     const world = await startTestWorld();
     const ana = await apiClient(world);
