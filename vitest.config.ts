@@ -37,7 +37,7 @@ export default defineConfig({
           name: 'peers-postgres',
           include: [
             'test/{store,access,queue,events,forms}/**/*.test.ts',
-            'test/flows/{delivery,schedule,submission}.test.ts',
+            'test/flows/{consent,delivery,schedule,submission}.test.ts',
           ],
           exclude: ['test/store/sqlite*.test.ts'],
           globalSetup: ['test/harness/postgres-server.ts'],

@@ -1,5 +1,6 @@
 /** The SMTP door, composed: what the daemon starts beside HTTP where its roles say so. */
 import { createSecretKey, randomBytes } from 'node:crypto';
+import type { Consent } from './access/consent.ts';
 import type { Domains } from './access/domains.ts';
 import type { Limits } from './access/limits.ts';
 import type { RevisionOf } from './access/revisions.ts';
@@ -18,7 +19,7 @@ import { createMemory } from './mail/checks.ts';
 import { receivedLine } from './mail/received.ts';
 import { openReplyAddress } from './mail/relay.ts';
 import { openSrs } from './mail/srs.ts';
-import { dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
+import { authorRefusal, dmarcRefusal, writeVerdicts } from './mail/verdicts.ts';
 import type { DoorPlace } from './queue/route.ts';
 import { createBounceReading } from './smtp/bounce-reading.ts';
 import { createBounces } from './smtp/bounces.ts';
@@ -45,6 +46,7 @@ export interface InboundParts {
   readonly log: Log;
   readonly resolver: Resolver;
   readonly domains: Pick<Domains, 'status'>;
+  readonly consent: Pick<Consent, 'ask'>;
   readonly freeSpace: FreeSpace;
   readonly limits: Pick<Limits, 'take'>;
   readonly revisionOf: RevisionOf;
@@ -130,7 +132,7 @@ export async function openDirectory(
 }
 
 function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
-  const { snapshot, store, clock, resolver } = parts;
+  const { snapshot, clock, resolver } = parts;
 
   function hostname(): string {
     return snapshot().server.server.hostname;
@@ -146,12 +148,13 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
 
   return createSmtpDoor({
     ...parts,
-    ...createBounces({ store, directory, ttl }),
+    ...createBounces({ ...parts, directory, ttl }),
     directory,
     takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
     judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
     received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
     ttl,
+    ask: parts.consent.ask,
   });
 }
 
@@ -168,7 +171,7 @@ function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
   return async (mail) => {
     const { ip, helo, sender, isOwn } = mail;
     const { server, inbound } = config();
-    const { verdicts, headers } = await authenticate(mail.pieces(), {
+    const { verdicts, headers, author } = await authenticate(mail.pieces(), {
       ip,
       helo,
       sender,
@@ -180,7 +183,10 @@ function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
       timeoutMs: JUDGING_MS,
       memory,
     });
-    const refusal = isOwn ? undefined : dmarcRefusal(verdicts, inbound.dmarc);
+    const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
+    const refusal = isOwn
+      ? undefined
+      : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
     return { headers, verdicts: writeVerdicts(verdicts), refusal };
   };
 }

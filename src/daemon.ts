@@ -6,6 +6,7 @@ import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthFailures } from './access/auth-failures.ts';
 import { createAuthenticator } from './access/authenticate.ts';
+import { createConsent, releaseInTime } from './access/consent.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
@@ -34,25 +35,29 @@ import { createEventCounts } from './events/counts.ts';
 import { forgetOldEvents } from './events/forget.ts';
 import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { adoptForms } from './forms/adopt.ts';
-import { formConfirmation } from './forms/confirm.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
 import { openBackups } from './store/backup.ts';
 import { watchFreeSpace } from './store/free-space.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
-import { startJobs } from './jobs.ts';
+import { startJobs, watchClock } from './jobs.ts';
 import { systemClock, type Clock } from './lib/clock.ts';
 import { errorFields } from './lib/errors.ts';
 import { inheritedSockets } from './lib/inherited.ts';
 import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
+import { isClockBehind, pullBackDueTimes } from './store/clock-step.ts';
 import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
 import { createProcessPool } from './process-pool.ts';
-import { systemMail } from './queue/system-mail.ts';
+import { LEASE } from './queue/claimer.ts';
+import { longestWaits } from './queue/retry.ts';
+import { systemMail, type SystemMail } from './queue/system-mail.ts';
 import { retentionJobs } from './retention.ts';
+import { BOUNCE_LEASE } from './smtp/bounce-reading.ts';
 import { createSmtpTallies } from './smtp/tallies.ts';
 import { saveOperator } from './store/revisions.ts';
+import type { Statement } from './store/statement.ts';
 import type { Store, Topic } from './store/store.ts';
 import { checkTemplates } from './templates/engine.ts';
 import { version } from './version.ts';
@@ -130,17 +135,23 @@ async function compose(
   const sockets = inheritedSockets(env, process.pid);
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
+  function letter(mail: SystemMail): Statement[] {
+    return systemMail(mail, snapshot().server.server.hostname, clock.now());
+  }
   const domains = createDomains({
     store,
     resolver,
     clock,
     log,
     snapshot,
-    letter: (letter) => systemMail(letter, snapshot().server.server.hostname, clock.now()),
+    letter,
     fetchPolicy: createPolicyFetch({ resolver, userAgent: `Postern/${version()}` }),
     async onTransition() {
       wake();
-      await takeOver().catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
+      // Addresses at a domain that is verified now need not agree any more.
+      await Promise.all([consent.release(), takeOver()]).catch((error: unknown) =>
+        log.error('config.refresh_failed', errorFields(error)),
+      );
     },
   });
   await domains.adopt();
@@ -149,6 +160,7 @@ async function compose(
   await adoptForms({ store, clock }, snapshot());
   const limits = await createLimits({ store, clock, log });
   ending.push(() => limits.close());
+  const consent = createConsent({ store, clock, log, limits, config: () => snapshot().server, letter, wake });
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
@@ -213,9 +225,10 @@ async function compose(
     files,
     idempotency,
     confirmations: {
-      signup: signupConfirmation({ store, clock }),
-      form: formConfirmation({ store, clock, config: () => snapshot().server, wake }),
+      signup: signupConfirmation({ store, clock, release: consent.release }),
+      recipient: consent.confirmation,
     },
+    consent,
     freeSpace,
     authenticator,
     accounts,
@@ -226,7 +239,7 @@ async function compose(
     clock,
     log,
     judge: createJudge((domain) => refusesMail(domain, resolver)),
-    accept: createAccept({ store, clock, limits, config: () => snapshot().server, wake }),
+    accept: createAccept({ store, clock, limits, consent, config: () => snapshot().server, wake }),
     ...(await openTransactional({ store, clock, renderer })),
     version: version(),
     queueProblem: delivery.problem,
@@ -246,7 +259,7 @@ async function compose(
     await Promise.all(doors.map((door) => door.close(GRACE_MS)));
   });
   const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
-  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, wake });
+  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
   doors.push(inbound);
   delivery.openDoor(inbound.door);
   const account = { authenticator, takeAccount: accounts.take, used: usage.used };
@@ -278,8 +291,24 @@ async function compose(
   ending.push(startWatching({ file, clock, config }));
   ending.push(
     startJobs({
+      clock,
       log,
       jobs: {
+        clock: watchClock({
+          clock,
+          log,
+          isBehind: () => isClockBehind(store, clock.now()),
+          async onStepBack() {
+            const { retry } = snapshot().server.delivery;
+            await pullBackDueTimes(store, {
+              now: clock.now(),
+              deliveries: longestWaits(retry),
+              lease: LEASE,
+              bounce: BOUNCE_LEASE,
+            });
+            delivery.wake();
+          },
+        }),
         domains: domains.checkDue,
         host_keys: hostKeys.checkDue,
         ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),
@@ -289,6 +318,7 @@ async function compose(
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
+        consent: releaseInTime({ clock, consent }),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...retentionJobs({ store, clock, snapshot }),
         ...inbound.jobs,

@@ -1,30 +1,64 @@
-/** What the daemon does by the clock. */
-import cron from 'node-cron';
+/**
+ * What the daemon does from time to time, by the monotonic clock: a wall clock that is stepped, in whichever direction,
+ * neither stops a job nor runs one twice. What the database holds of the future is put right where the clock went back.
+ */
+import type { Clock } from './lib/clock.ts';
 import { errorFields } from './lib/errors.ts';
 import type { Log } from './lib/log.ts';
 
-/** A busy machine comes late to its work: a tick is not left out before the next one is there, ms. */
-const LATE = 10_000;
+/** Between two runs of a job, ms. */
+const EVERY_MS = 10_000;
+/** What the wall clock moves beside the monotonic one by more is a step; less is what NTP corrects as it goes, ms. */
+const MIN_STEP_MS = 5000;
 
-/** Every ten seconds each job asks what is due; one that still runs is not started again. Answers what ends them. */
-export function startJobs({
-  log,
-  jobs,
-}: {
-  log: Log;
-  jobs: Readonly<Record<string, () => Promise<void>>>;
-}): () => Promise<void> {
-  const logger = {
-    info: () => undefined,
-    debug: () => undefined,
-    warn: (message: string) => log.warn('job.warning', { message }),
-    error: (message: string | Error, error?: Error) => log.error('job.failed', errorFields(error ?? message)),
+export interface JobsOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
+}
+
+/** Runs each job at once, and again ten seconds after it ended. Answers what ends them; what is running goes on to its end. */
+export function startJobs({ clock, log, jobs }: JobsOptions): () => Promise<void> {
+  const stop = new AbortController();
+
+  async function repeat(name: string, job: () => Promise<void>): Promise<void> {
+    while (!stop.signal.aborted) {
+      await job().catch((error: unknown) => log.error('job.failed', { job: name, ...errorFields(error) }));
+      await clock.sleep(EVERY_MS, stop.signal);
+    }
+  }
+
+  for (const [name, job] of Object.entries(jobs)) void repeat(name, job);
+  return () => {
+    stop.abort();
+    return Promise.resolve();
   };
-  const tasks = Object.entries(jobs).map(([name, job]) =>
-    cron.schedule('*/10 * * * * *', () => job(), { name, noOverlap: true, missedExecutionTolerance: LATE, logger }),
-  );
-  for (const task of tasks) task.execute().catch((error: unknown) => log.error('job.failed', errorFields(error)));
+}
+
+export interface ClockWatch {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Whether records are from the future: the clock went back while no daemon ran. */
+  readonly isBehind: () => Promise<boolean>;
+  /** Called once for each step back; until it succeeds. */
+  readonly onStepBack: () => Promise<void>;
+}
+
+/** A job that notices steps of the wall clock. A machine that was suspended shows as a step forward. */
+export function watchClock({ clock, log, isBehind, onStepBack }: ClockWatch): () => Promise<void> {
+  let offset = clock.now() - clock.monotonic();
+  let wentBack: boolean | undefined;
   return async () => {
-    for (const task of tasks) await task.destroy();
+    const now = clock.now() - clock.monotonic();
+    const by_ms = Math.round(now - offset);
+    offset = now;
+    if (Math.abs(by_ms) >= MIN_STEP_MS) {
+      log.warn('clock.stepped', { by_ms });
+      wentBack ||= by_ms < 0;
+    }
+    wentBack ??= await isBehind();
+    if (!wentBack) return;
+    await onStepBack();
+    wentBack = false;
   };
 }

@@ -21,6 +21,8 @@ export interface PeersOptions {
   readonly hear: (topic: Topic) => void;
 }
 
+/** Any of them may have been told while nobody listened. */
+const TOPICS: readonly Topic[] = ['config', 'queue'];
 /** So often at most is the same thing told, ms. */
 const PAUSE = 50;
 
@@ -29,7 +31,14 @@ export function joinPeers({ store, clock, log, hear }: PeersOptions): Peers {
   if (store.dialect === 'sqlite') return { configChanged() {}, mailQueued() {}, close: () => Promise.resolve() };
   const stop = new AbortController();
   const telling = new Map<Topic, { again: boolean }>();
-  const leave = store.listen(hear);
+  const leave = store.listen({
+    hear,
+    onLost: (error) => log.warn('peers.lost', errorFields(error)),
+    onConnected() {
+      log.info('peers.connected');
+      for (const topic of TOPICS) hear(topic);
+    },
+  });
 
   /** At once; what is to be told while that is under way is told once, after it. */
   async function tell(topic: Topic): Promise<void> {

@@ -70,7 +70,7 @@ function open({ revision, templates, timezone }: ProjectTemplates): OpenedTempla
 /** The daemon goes first, for the processor and for memory. */
 function yieldToOthers(): void {
   try {
-    setPriority(10);
+    setPriority(5);
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {
     // The kernel forbids it, or is none of Linux: then they share.

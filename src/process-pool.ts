@@ -44,6 +44,13 @@ const BUDGETS = {
 
 type Budget = (typeof BUDGETS)[keyof typeof BUDGETS];
 
+/** What is used of Tinypool, with the types of what these processes take and answer. */
+interface Processes {
+  run(order: Order, options: { readonly signal: AbortSignal }): Promise<Reply>;
+  on(event: 'error', listener: (error: unknown) => void): unknown;
+  destroy(): Promise<void>;
+}
+
 export interface ProcessPoolOptions {
   readonly log: Log;
   /** Where Node keeps compiled code. */
@@ -56,7 +63,7 @@ export interface ProcessPoolOptions {
 export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   const { log, cacheFolder, maxWaiting = Number.POSITIVE_INFINITY } = options;
   const turns = new Turns(PROCESSES);
-  const pool = new Tinypool({
+  const pool: Processes = new Tinypool({
     filename: new URL('./pool-process.ts', import.meta.url).href,
     name: 'work',
     runtime: 'child_process',
@@ -104,7 +111,7 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
     const done = new AbortController();
     void systemClock.sleep(ms, done.signal).then(() => over.abort());
     try {
-      return (await pool.run(order, { signal: over.signal })) as Reply;
+      return await pool.run(order, { signal: over.signal });
     } finally {
       done.abort();
     }

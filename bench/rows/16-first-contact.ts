@@ -23,7 +23,9 @@ export const row: Row = {
     const hosts = open.adopt(await startMailHosts(), (it) => it.close());
     const daemon = open.adopt(await startPostern({ mailHosts: hosts }), (it) => it.close());
     const headers = { ...(await daemon.authorization()), 'content-type': 'application/json' };
-    const send = (to: string) => sendMail(daemon, headers, to);
+    function send(to: string): Promise<number> {
+      return sendMail(daemon, headers, to);
+    }
     const hanging = [
       ...Array.from({ length: SILENT }, (_, i) => `a@h${i}.silent.test`),
       ...Array.from({ length: DARK }, (_, i) => `a@h${i}.dark.test`),

@@ -4,6 +4,7 @@
  */
 import { normalize } from 'node:path/posix';
 import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
+import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Path, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
@@ -18,12 +19,14 @@ import { findProject, putInForce, revisionWith } from '../store/projects.ts';
 import { findRevision, OPERATOR } from '../store/revisions.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { ProjectRow } from '../store/tables.ts';
+import type { Consent } from './consent.ts';
 
 export interface PushParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
   readonly reader: BundleReader;
+  readonly consent: Consent;
   /** Puts in force what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
@@ -36,6 +39,8 @@ export interface Push {
   readonly base?: string | null | undefined;
   /** Only tell what would happen. */
   readonly dryRun: boolean;
+  /** Whether recipients that have to agree are mailed a link. */
+  readonly asks: boolean;
   /** Whether whoever pushes may touch what belongs to this domain, or (undefined) to none. */
   readonly may: (domain: string | undefined) => boolean;
 }
@@ -74,7 +79,9 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   if (livesOnDisk(parts.snapshot(), tenant, slug)) return conflict(ON_DISK);
   const read = await readPush(given, parts);
   if ('kind' in read) return read;
-  const { next, bundle, warnings } = read;
+  const { next, bundle } = read;
+  const named = namedRecipientsOf(next);
+  const warnings = [...read.warnings, ...(await unconfirmed({ tenant, named, yaml: bundle.yaml }, parts))];
   for (let tries = 1; ; tries++) {
     const row = await findProject(parts.store, tenant, slug);
     const current = await currentOf(row, parts);
@@ -92,6 +99,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     try {
       const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
       await parts.takeOver();
+      if (given.asks) await parts.consent.ask({ tenant, addresses: named.map(({ address }) => address) });
       return { kind: 'done', changes, warnings, revision };
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
@@ -178,6 +186,31 @@ async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise
   const kept = await findRevision(parts.store, revision);
   const result = kept && (await parts.reader.read(kept, { tenant, accepted: true })).result;
   return result !== undefined && 'ok' in result ? result.ok : undefined;
+}
+
+interface Recipients {
+  readonly tenant: string;
+  readonly named: readonly NamedRecipient[];
+  readonly yaml: string;
+}
+
+/** Which recipients get no mail of the project yet, or never will. */
+async function unconfirmed(
+  { tenant, named, yaml }: Recipients,
+  { consent, reader }: PushParts,
+): Promise<readonly Problem[]> {
+  const statuses = await consent.statuses({ tenant, addresses: named.map(({ address }) => address) });
+  const found = named.flatMap(({ path, address }): Finding[] => {
+    switch (statuses.get(address)) {
+      case 'pending':
+        return [{ path, message: `mail for ${address} waits until it agrees to get it: a link is mailed there` }];
+      case 'refused':
+        return [{ path, message: `${address} wants no mail from this server and gets none of this` }];
+      default:
+        return [];
+    }
+  });
+  return found.length === 0 ? [] : reader.locate(yaml, found.slice(0, MOST_TOLD), { tenant });
 }
 
 interface Claims {

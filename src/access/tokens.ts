@@ -26,6 +26,11 @@ export interface Confirmable {
   readonly isDone: boolean;
   /** Does it; harmless where it is done. */
   confirm(): Promise<void>;
+  /** The mailbox wants no mail of this server any more. */
+  readonly isRefused: boolean;
+  readonly refused: Words;
+  /** Notes that, for good; harmless where it is known. */
+  refuse(): Promise<void>;
 }
 
 /** The thing behind a token of one kind; undefined where it is gone. */
@@ -39,7 +44,8 @@ const DAYS = 7;
 /** How long a link works, in words. */
 export const LINK_LIFE = `${DAYS} days`;
 
-const LIFE_MS = DAYS * 86_400_000;
+/** The same, ms. */
+export const LINK_LIFE_MS = DAYS * 86_400_000;
 
 /** A new token, the statement that keeps it, and the link for the mail. */
 export function newToken(
@@ -48,7 +54,7 @@ export function newToken(
   now: number,
 ): { readonly link: string; readonly statement: Statement } {
   const token = randomBytes(24).toString('base64url');
-  const row = { hash: hashOf(token), kind, tenant, subject, expires_at: now + LIFE_MS, created_at: now };
+  const row = { hash: hashOf(token), kind, tenant, subject, expires_at: now + LINK_LIFE_MS, created_at: now };
   return { link: `${baseUrlOf(config)}/confirm/${token}`, statement: insertToken(row) };
 }
 
@@ -64,7 +70,7 @@ export async function findToken(
 /** Forgets tokens that have ended, and accounts that nobody confirmed while they could. */
 export async function sweepTokens({ store, clock }: { store: Store; clock: Clock }): Promise<void> {
   const now = clock.now();
-  await store.write([forgetTokens({ before: now }), ...forgetUnconfirmed(now - LIFE_MS)]);
+  await store.write([forgetTokens({ before: now }), ...forgetUnconfirmed(now - LINK_LIFE_MS)]);
 }
 
 function hashOf(token: string): string {

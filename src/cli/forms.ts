@@ -6,6 +6,7 @@ import type { FormConfig } from '../config/schema.ts';
 import { RequestRefused, type Client } from './client.ts';
 import type { PageFlags } from './commands/asking.ts';
 import { writePage } from './list.ts';
+import { recipientText } from './recipients.ts';
 import { queryOf, run, writeJson, type CommandOptions } from './run.ts';
 import { snippetOf, type SnippetField, type Style } from './snippet.ts';
 
@@ -13,7 +14,7 @@ const form = z.object({
   id: z.string(),
   name: z.string(),
   submissions: z.number(),
-  to: z.union([z.string(), z.array(z.string())]),
+  recipients: z.array(z.object({ address: z.string(), status: z.string() })),
   endpoint: z.string(),
 });
 const listing = z.object({ forms: z.array(form), count: z.number(), next_cursor: z.string().nullable() });
@@ -38,10 +39,10 @@ export function formsList(options: CommandOptions, filter: FormsFilter): Promise
     const data = await client.get(`/forms${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
     const { forms, ...page } = listing.parse(data);
-    const rows = forms.map(({ id, name, to, submissions, endpoint }) => [
+    const rows = forms.map(({ id, name, recipients, submissions, endpoint }) => [
       id,
       name,
-      typeof to === 'string' ? to : to.join(', '),
+      recipients.map(recipientText).join(', '),
       String(submissions),
       endpoint,
     ]);

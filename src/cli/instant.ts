@@ -11,9 +11,11 @@ const form = z.object({
   email: z.string(),
   endpoint: z.string(),
   submissions: z.number(),
-  confirmed: z.boolean(),
+  recipient_status: z.enum(['confirmed', 'pending', 'refused']),
 });
 const listing = z.object({ forms: z.array(form), count: z.number(), next_cursor: z.string().nullable() });
+
+const STATES = { confirmed: 'confirmed', pending: 'waits for its recipient', refused: 'refused' } as const;
 
 /** Lists what was sent to instant forms, newest first. Answers the exit code, as all of these do. */
 export function instantList(options: CommandOptions, conditions: SubmissionConditions): Promise<number> {
@@ -30,11 +32,11 @@ export function instantForms(options: CommandOptions, page: PageFlags): Promise<
     const data = await client.get(`/instant/forms${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
     const { forms, ...where } = listing.parse(data);
-    const rows = forms.map(({ id, name, email, endpoint, submissions, confirmed }) => [
+    const rows = forms.map(({ id, name, email, endpoint, submissions, recipient_status }) => [
       id,
       name,
       email,
-      confirmed ? 'confirmed' : 'waits for its recipient',
+      STATES[recipient_status],
       String(submissions),
       endpoint,
     ]);
@@ -48,13 +50,17 @@ export function instantCreate(options: CommandOptions, wanted: { name: string; e
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/instant/forms', wanted);
     if (json) return writeJson(terminal, data);
-    const { id, endpoint, email, confirmed } = form.parse(data);
+    const { id, endpoint, email, recipient_status: status } = form.parse(data);
     writeFacts(terminal, [
       ['form', id],
       ['address', endpoint],
       ['mail to', email],
     ]);
-    if (!confirmed) terminal.complain(`It mails nobody until ${email} has opened the link that was sent there.\n`);
+    if (status === 'pending')
+      terminal.complain(
+        `Its mail waits until ${email} has confirmed the link that was sent there. To send another: postern recipients ask ${email}\n`,
+      );
+    if (status === 'refused') terminal.complain(`${email} wants no mail from this server: choose another recipient.\n`);
     if (terminal.width !== undefined) terminal.write(`\nIts HTML: postern forms snippet ${id}\n`);
   });
 }

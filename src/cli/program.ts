@@ -11,8 +11,13 @@ import { addCompletionCommand } from './commands/completion.ts';
 import { addConfigCommands } from './commands/config.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addDomainsCommands } from './commands/domains.ts';
-import { addFormsCommands, addInstantCommands, addSubmissionsCommands } from './commands/forms.ts';
-import { addSuppressionsCommands, addWebhooksCommands } from './commands/mail.ts';
+import {
+  addFormsCommands,
+  addInstantCommands,
+  addRecipientsCommands,
+  addSubmissionsCommands,
+} from './commands/forms.ts';
+import { addEventsCommands, addSuppressionsCommands, addWebhooksCommands } from './commands/mail.ts';
 import { addProjectsCommands, addPushCommands } from './commands/projects.ts';
 import { addInsightCommands } from './commands/insight.ts';
 import { addInboundCommands, addQueueCommands } from './commands/queue.ts';
@@ -61,8 +66,10 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
   program.commandsGroup('Forms and mail:');
   addInstantCommands(program, cli);
   addFormsCommands(program, cli);
+  addRecipientsCommands(program, cli);
   addSubmissionsCommands(program, cli);
   addSuppressionsCommands(program, cli);
+  addEventsCommands(program, cli);
   addWebhooksCommands(program, cli);
   addAnalyticsCommands(program, cli);
   program.commandsGroup('The server:');

@@ -11,6 +11,7 @@ const tenant = z.object({
   plan: z.string(),
   requests_per_hour: z.number().nullable(),
   suspended: z.boolean(),
+  trusted: z.boolean(),
   confirmed_at: z.string().nullable(),
   created_at: z.string(),
 });
@@ -39,8 +40,16 @@ export function tenantsList(options: CommandOptions, page: PageFlags): Promise<n
     const data = await client.get(`/admin/tenants${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
     const { tenants, ...where } = listing.parse(data);
-    const rows = tenants.map((row) => [row.id, stateOf(row), row.plan, shortTime(row.created_at), row.email, row.name]);
-    const headings = ['TENANT', 'STATE', 'PLAN', 'SINCE', 'ADDRESS', 'NAME'];
+    const rows = tenants.map((row) => [
+      row.id,
+      stateOf(row),
+      row.trusted ? 'yes' : 'no',
+      row.plan,
+      shortTime(row.created_at),
+      row.email,
+      row.name,
+    ]);
+    const headings = ['TENANT', 'STATE', 'TRUSTED', 'PLAN', 'SINCE', 'ADDRESS', 'NAME'];
     writePage(terminal, { headings, rows }, { ...where, nothing: 'There are no tenants.' });
   });
 }
@@ -51,13 +60,14 @@ function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
 }
 
 function factsOf(row: z.output<typeof tenant>): [string, string][] {
-  const { id, name, email, plan, requests_per_hour: most } = row;
+  const { id, name, email, plan, requests_per_hour: most, trusted } = row;
   return [
     ['tenant', id],
     ['name', name],
     ['address', email],
     ['plan', most === null ? plan : `${plan}, with ${most} requests an hour`],
     ['state', stateOf(row)],
+    ['trusted', trusted ? 'yes' : 'no: its recipients have to agree to its mail'],
   ];
 }
 
@@ -83,9 +93,10 @@ export interface TenantChange {
   /** null: the plan's again. */
   readonly requests_per_hour?: number | null | undefined;
   readonly suspended?: boolean | undefined;
+  readonly trusted?: boolean | undefined;
 }
 
-/** Changes its plan, its limit, or whether it is served. */
+/** Changes its plan, its limit, whether it is served, or whether it is trusted. */
 export function tenantsChange(options: CommandOptions, id: string, change: TenantChange): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);

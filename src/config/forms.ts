@@ -2,6 +2,7 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { routeOf } from './forwarding.ts';
 import { freeze, freezeMap } from './freeze.ts';
+import type { Path } from './problem.ts';
 import type { CollectionConfig, DomainConfig, FormConfig, ProjectConfig, ServerConfig } from './schema.ts';
 
 /** Accepted submissions per hour and address of a form for which nothing else is said. */
@@ -38,8 +39,6 @@ export interface Form {
   readonly rateLimit: number;
   readonly requireApiKey: boolean;
   readonly audience: Audience;
-  /** False: what is sent is kept, and mails nobody until the recipient has agreed. */
-  readonly confirmed: boolean;
 }
 
 /** Whose pages may use a form. */
@@ -85,7 +84,6 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
       to: recipients(key, form, place),
       requireApiKey: false,
       audience: { domain, origins: form.allowed_origins, anyone: false },
-      confirmed: true,
     }),
   );
   return freezeMap(forms.map((form) => [form.key, form]));
@@ -127,6 +125,29 @@ export function responsible(
   return { address: server.operator, by: 'operator' };
 }
 
+/** An address that a project names as a recipient, and where. */
+export interface NamedRecipient {
+  readonly path: Path;
+  readonly address: string;
+}
+
+/** The addresses that the project names as recipients, each where it stands first. */
+export function namedRecipientsOf({ project, domains, collections }: ProjectConfig): readonly NamedRecipient[] {
+  const found = new Map<string, NamedRecipient>();
+  function add(path: Path, addresses: readonly string[]): void {
+    for (const address of addresses) if (!found.has(address)) found.set(address, { path, address });
+  }
+  for (const [name, { forms, forwarding }] of Object.entries(domains)) {
+    for (const [key, { to = [] }] of Object.entries(forms)) add(['domains', name, 'forms', key, 'to'], to);
+    for (const [key, route] of Object.entries(forwarding))
+      if (typeof route === 'object') add(['domains', name, 'forwarding', key], route);
+  }
+  for (const [name, { forms }] of Object.entries(collections))
+    for (const [key, { email = [] }] of Object.entries(forms)) add(['collections', name, 'forms', key, 'email'], email);
+  if (project.owner !== undefined) add(['project', 'owner'], [project.owner]);
+  return [...found.values()];
+}
+
 /** Where the mail of an address goes within one map of forwarding; loops in it were refused when it was read. */
 function followed(address: string, forwarding: DomainConfig['forwarding']): readonly string[] {
   const { local = '', domain = '' } = parseAddress(address) ?? {};
@@ -154,7 +175,6 @@ export function collectionOf({ name, tenant, project, config, server }: NewColle
       to: email ?? [responsible(project, server).address],
       requireApiKey: config.settings.requireApiKey,
       audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins]),
-      confirmed: true,
     }),
   );
   const title = config.name ?? name;
@@ -168,7 +188,7 @@ export function collectionOf({ name, tenant, project, config, server }: NewColle
   });
 }
 
-export interface OwnForm extends Pick<Form, 'id' | 'name' | 'tenant' | 'config' | 'confirmed'> {
+export interface OwnForm extends Pick<Form, 'id' | 'name' | 'tenant' | 'config'> {
   readonly kind: 'api' | 'instant';
   /** The account's domain that it is on, if any. */
   readonly on: string | null;

@@ -138,8 +138,19 @@ export const smarthost = z.url({
 
 export const databaseUrl = (() => {
   const error = 'expected sqlite:/path/to/file.db or postgres://…';
-  return z.string({ error }).regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, { error });
+  const notEncoded = `${error} (percent-encode what is special in user name and password)`;
+  return z
+    .string({ error })
+    .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, { error })
+    .refine((text) => text.startsWith('sqlite:') || isPostgresUrl(text), { error: notEncoded });
 })();
+
+/** A password with `/`, `?` or `#` in it would end up in the path or behind it, and be shown. */
+function isPostgresUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { pathname, search, hash } = new URL(text);
+  return !pathname.includes('@') && !/^\?[^=]*@/.test(search) && hash === '';
+}
 
 /** The key of a form or a template. */
 export const identifier = word(

@@ -211,7 +211,9 @@ const limits = z.strictObject({
     .strictObject({
       connections: is.count.default(500).describe('Connections at a time.'),
       per_address: is.count.default(50).describe('Connections of one client at a time, an IPv6 /64 being one.'),
-      errors: is.count.default(20).describe('Errors of one client in a minute; then it has to come back later.'),
+      errors: is.count
+        .default(20)
+        .describe('Errors in one connection, and in a minute of a client that has sent no accepted mail for an hour.'),
       recipients: is.count.default(100).describe('Recipients of one message.'),
       hops: is.count.default(50).describe('Received lines of one message; with more it goes round in a loop.'),
     })

@@ -87,7 +87,7 @@ export function resolveSecrets(
 /** Passwords within a URL, and secrets of webhooks, masked: `smtp://user:***@host`. References stay. */
 export function maskPasswords(text: string): string {
   return text
-    .replace(/(:\/\/[^\s/:@]*:)(?!\$\{[A-Z0-9_]+\}@)\S*@/, '$1***@')
+    .replace(/(\/\/[^\s/:@]*:|^[^\s/:@]+:(?!\/\/))(?!\$\{[A-Z0-9_]+\}@)\S*@/, '$1***@')
     .replaceAll(/([?&](?:ssl)?password=)(?!\$\{)[^\s&]*/g, '$1***')
     .replaceAll(/\bwhsec_[\w+/=]+/g, 'whsec_***');
 }

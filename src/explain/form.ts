@@ -79,10 +79,7 @@ function spamStep({ config }: Form): Step {
 }
 
 function recipientsStep(form: Form, { snapshot }: ExplainParts): Step {
-  const { to, confirmed } = form;
-  if (!confirmed) {
-    return stops('recipients', to.join(', '), 'has not agreed yet: what is sent is kept, and mails nobody until then');
-  }
+  const { to } = form;
   const { named, by } = whoAndWhy(form, snapshot().server);
   const followed = named.some((address) => !to.includes(address))
     ? `, followed from ${named.join(', ')} through forwarding`

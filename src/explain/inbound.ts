@@ -104,7 +104,7 @@ async function forwardSteps({ domain, tenant, targets }: Forwarded, parts: Expla
         ),
     passes(
       'srs',
-      `the envelope sender becomes SRS0=…@${host}; the null sender stays null`,
+      `the envelope sender becomes SRS0=…@${host} where SPF or DKIM vouched for it, else b+…@${host}; the null sender stays null`,
       'SPF passes at the next server, and bounces come back here',
     ),
     await arcStep(host, parts),

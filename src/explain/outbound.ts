@@ -2,8 +2,9 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
 import { findRoute, routeRule, tlsPolicy, type Route, type Way } from '../queue/route.ts';
-import { HEEDS_SUPPRESSION } from '../queue/worker.ts';
+import { HEEDS_SUPPRESSION, NEEDS_CONSENT } from '../queue/worker.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/attempts.ts';
+import { recipientStatuses } from '../store/consents.ts';
 import { findDestination } from '../store/destinations.ts';
 import { findSuppression, suppressionsOf } from '../store/suppressions.ts';
 import type { MessageKind, SuppressionRow } from '../store/tables.ts';
@@ -32,6 +33,7 @@ export async function outboundSteps({ address, mail }: Recipient, parts: Explain
     door: parts.door,
   });
   const steps = [
+    ...(mail === undefined || !NEEDS_CONSENT[mail.kind] ? [] : [await consentStep(address, mail, parts)]),
     mail === undefined ? await anybodysSuppression(address, parts) : await suppressionStep(address, mail, parts),
     await destinationStep(destination, parts),
     routeStep(destination, route, parts),
@@ -39,6 +41,17 @@ export async function outboundSteps({ address, mail }: Recipient, parts: Explain
     attemptsStep(address, attempts),
   ];
   return steps.map((step) => ({ ...step, about: address }));
+}
+
+async function consentStep(address: string, { tenant }: { tenant: string }, { store }: ExplainParts): Promise<Step> {
+  switch ((await recipientStatuses(store, tenant, [address])).get(address)) {
+    case 'refused':
+      return stops('consent', 'refused', 'the recipient wants no mail from this server');
+    case 'pending':
+      return stops('consent', 'pending', 'the recipient has not agreed yet to get mail of this account: it waits');
+    default:
+      return passes('consent', 'may be sent', 'the account is trusted, has this domain, or the recipient agreed');
+  }
 }
 
 async function suppressionStep(

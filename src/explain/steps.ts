@@ -9,6 +9,7 @@ export interface Step {
     | 'decision'
     | 'form'
     | 'access'
+    | 'consent'
     | 'rate_limit'
     | 'spam'
     | 'recipients'

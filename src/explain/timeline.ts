@@ -128,12 +128,23 @@ function attemptEntry(row: AttemptRow, recipient: string | undefined): Entry | u
 }
 
 /** How a delivery ended, or what it waits for. */
-function endEntry({ id, recipient, state, settled_at, next_attempt_at, last_reply }: DeliveryRow): Entry | undefined {
+function endEntry({
+  id,
+  recipient,
+  state,
+  settled_at,
+  next_attempt_at,
+  expires_at,
+  last_reply,
+}: DeliveryRow): Entry | undefined {
   if (settled_at !== null) {
     const words = state === 'delivered' || last_reply === null ? '' : `: ${last_reply}`;
     return { at: settled_at, step: 'end', id, text: `${recipient} ${state}${words}` };
   }
-  if (next_attempt_at === null) return undefined;
+  if (next_attempt_at === null) {
+    const words = last_reply === null ? '' : `: ${last_reply}`;
+    return { at: expires_at, step: 'waits', id, text: `${recipient} is ${state} until then at most${words}` };
+  }
   const waits = { at: next_attempt_at, step: 'waits', id } as const;
   if (next_attempt_at === HELD) return { ...waits, text: `${recipient} is ${state}, held by the operator` };
   const reason = last_reply === SUSPENDED ? `: ${last_reply}` : '';

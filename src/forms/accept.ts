@@ -1,11 +1,14 @@
 /**
  * Accepting: everything that must survive is one durable unit, the submission, its files, the mail that it causes, and the
- * answer under an idempotency key. Before `accept` resolves it is on the disk; where it rejects nothing happened. A
- * submission that was judged spam is kept the same way and mails nobody.
+ * answer under an idempotency key. Before `accept` resolves it is on the disk; where it rejects nothing happened, unless
+ * the error says that this is not known. A submission that was judged spam is kept the same way and mails nobody. Mail for
+ * recipients that have not agreed to get it waits in the queue; until one of them has, the visitor gets none either.
  */
+import type { Consent } from '../access/consent.ts';
 import type { Limits } from '../access/limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
+import { canonicalMailbox } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { cleanText } from '../mail/header-text.ts';
@@ -13,11 +16,10 @@ import { enqueue } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
 import { recordEvent } from '../store/events.ts';
 import { counterOf } from '../store/form-counters.ts';
-import { stillUnconfirmed } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
-import { acknowledgedName, acknowledgeeOf, type Acknowledgee } from './acknowledgeable.ts';
+import { acknowledgeeOf, type Acknowledgee } from './acknowledgeable.ts';
 import type { Control, Field } from './fields.ts';
 import { fileStatements, type Upload } from './files.ts';
 import type { Judgement } from './judge.ts';
@@ -49,6 +51,7 @@ export interface AcceptOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly limits: Pick<Limits, 'take'>;
+  readonly consent: Pick<Consent, 'statuses' | 'ask'>;
   readonly config: () => ServerConfig;
   /** Tells the queue that there is something to do. */
   readonly wake: () => void;
@@ -65,17 +68,21 @@ const LONGEST_HEADER = 1000;
 
 /** The function that accepts submissions. */
 export function createAccept(options: AcceptOptions): Accept {
-  const { store, clock, config, wake } = options;
+  const { store, clock, config, consent, wake } = options;
   return async (submission) => {
     const now = clock.now();
     const spam = submission.judgement.verdict === 'spam';
     const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted' };
-    const mails = !spam && submission.form.confirmed;
-    const visitor = mails ? await acknowledgeeOf(submission.form, submission, options) : OFF;
+    const { form } = submission;
+    const question = { tenant: form.tenant, addresses: form.to };
+    const statuses = spam ? undefined : [...(await consent.statuses(question)).values()];
+    const isAwaited = statuses?.includes('confirmed') === true;
+    const visitor = isAwaited ? await acknowledgeeOf(form, submission, options) : OFF;
     const { expire } = config().delivery;
     const entry = { submission, accepted, expire, now };
     await commit(store, entry, visitor);
     if (!spam) wake();
+    if (statuses?.includes('pending') === true && submission.environment !== 'test') void consent.ask(question);
     return accepted;
   };
 }
@@ -96,15 +103,12 @@ const OFF: Acknowledgee = { kind: 'off' };
 
 async function commit(store: Store, entry: Entry, visitor: Acknowledgee): Promise<void> {
   try {
-    await store.write(unitOf(entry, visitor));
+    await writeNamed(store, entry.accepted.id, unitOf(entry, visitor));
   } catch (error) {
-    const { form } = entry.submission;
-    if (!(error instanceof UnmetError) || (visitor.kind !== 'to' && form.confirmed)) throw error;
-    // The address had its acknowledgment today: the submission counts all the same. Or the form's recipient has agreed just now.
-    const submission = form.confirmed ? entry.submission : { ...entry.submission, form: { ...form, confirmed: true } };
-    const without: Acknowledgee =
-      visitor.kind === 'to' ? { kind: 'withheld', reason: 'the address had one within 24 hours' } : visitor;
-    await store.write(unitOf({ ...entry, submission }, without));
+    if (!(error instanceof UnmetError) || visitor.kind !== 'to') throw error;
+    // The mailbox had its acknowledgment today: the submission counts all the same.
+    const without = { kind: 'withheld', reason: 'the address had one within 24 hours' } as const;
+    await writeNamed(store, entry.accepted.id, unitOf(entry, without));
   }
 }
 
@@ -126,8 +130,7 @@ function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowled
     );
   unit.push(eventOf(submission, accepted, { now, visitor }));
   if (accepted.status === 'spam') return unit;
-  if (form.confirmed) unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
-  else unit.push(stillUnconfirmed({ id: form.id }, 1));
+  unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
   unit.push(countSubmission({ form: counterOf(form), at: now }));
   return unit;
 }
@@ -211,7 +214,7 @@ interface Acknowledgment extends Notification {
 function acknowledgment({ form, id, visitor, ttl, environment, now }: Acknowledgment): Statement[] {
   const source: AcknowledgmentSource = { form: form.key, to: visitor, replyTo: form.config.replyTo ?? form.to[0] };
   const { tenant } = form;
-  const name = { tenant, address: acknowledgedName(visitor), at: now, since: now - DAY };
+  const name = { tenant, address: canonicalMailbox(visitor), at: now, since: now - DAY };
   const message = {
     tenant,
     kind: 'acknowledgment',

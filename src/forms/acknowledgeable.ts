@@ -1,12 +1,13 @@
 /**
  * Who may be sent an acknowledgment. It goes to an address that a stranger typed, so it must be no use for annoying
- * anybody: one per address in 24 hours (held by the database in the unit that accepts), few per client and form, none to
- * addresses that people share or programs read (RFC 3834 §2), none into a loop.
+ * anybody: one per mailbox in 24 hours (held by the database in the unit that accepts), few per client and form, none to
+ * addresses that people share or programs read (RFC 3834 §2), none to who refused mail of this server, none into a loop.
  */
 import { clientBucket, type Limits } from '../access/limits.ts';
 import { routeOf } from '../config/forwarding.ts';
 import type { Form } from '../config/snapshot.ts';
-import { parseAddress } from '../lib/addresses.ts';
+import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
+import { isRefused } from '../store/consents.ts';
 import { counterOf } from '../store/form-counters.ts';
 import { isSuppressed } from '../store/suppressions.ts';
 import type { Store } from '../store/store.ts';
@@ -59,6 +60,7 @@ export async function acknowledgeeOf(
   if (isOurs(address, form)) return withheld('the address is one of the form or its domain');
   const { tenant } = form;
   if (await isSuppressed(store, tenant, address)) return withheld('the address is on the suppression list');
+  if (await isRefused(store, address)) return withheld('the address wants no mail of this server');
   const client = await limits.take(`acknowledged:${tenant}:${clientBucket(ip)}`, PER_CLIENT);
   if (!client.allowed) return withheld(`the visitor has caused ${PER_CLIENT.count} within an hour`);
   const { allowed } = await limits.take(`acknowledged:${counterOf(form)}`, PER_FORM);
@@ -69,14 +71,8 @@ function withheld(reason: string): Acknowledgee {
   return { kind: 'withheld', reason };
 }
 
-/** The name under which an address counts: without case and without a tag, so that `ana+1@` is not another person. */
-export function acknowledgedName(address: string): string {
-  const { local, domain } = parseAddress(address) ?? { local: address, domain: '' };
-  return `${local.toLowerCase().replace(/(?<=.)\+.*$/, '')}@${domain}`;
-}
-
 function isRole(address: string): boolean {
-  const [local = ''] = acknowledgedName(address).split('@');
+  const [local = ''] = canonicalMailbox(address).split('@');
   return ROLES.has(local) || local.startsWith('owner-') || local.endsWith('-request') || local.endsWith('-bounces');
 }
 

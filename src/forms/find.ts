@@ -108,10 +108,7 @@ export function collectionOfRow({ name, tenant, config }: CollectionRow, server:
 }
 
 /** The form that the row says. */
-export function formOfRow(
-  { id, tenant, kind, name, domain: on, config, confirmed_at }: FormRow,
-  server: ServerConfig,
-): Form {
+export function formOfRow({ id, tenant, kind, name, domain: on, config }: FormRow, server: ServerConfig): Form {
   const form = formSchema.parse(JSON.parse(config));
-  return ownForm({ id, tenant, kind, name, on, config: form, confirmed: confirmed_at !== null }, server);
+  return ownForm({ id, tenant, kind, name, on, config: form }, server);
 }

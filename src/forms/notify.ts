@@ -5,14 +5,14 @@ import type { FileRow } from '../store/tables.ts';
 import { emailOf, replyToOf, type Field } from './fields.ts';
 import { firstLine, messageIdOf, renderMail, senderOf, variablesOf, type FormMail } from './form-mail.ts';
 
-/** The notification, to `to`, with these attachments. */
+/** The notification, to `to`, with these attachments; `smtpUtf8`: for servers that take addresses beyond ASCII in it. */
 export async function notification(
   mail: FormMail,
-  to: readonly string[],
+  { to, smtpUtf8 }: { readonly to: readonly string[]; readonly smtpUtf8: boolean },
   attachments: readonly Attachment[],
 ): Promise<Mail> {
   const { message, control, form } = mail;
-  const replyTo = answersGoTo(mail);
+  const replyTo = answersGoTo(mail, smtpUtf8);
   const variables = variablesOf(mail, unseenReplyTo(mail, replyTo));
   const { subject, from_name } = form.config;
   const rendered = await renderMail(mail, variables, { type: 'form', lines: [subject, from_name] });
@@ -33,13 +33,25 @@ export async function notification(
 }
 
 /**
- * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address that would need SMTPUTF8 is left out: many
- * servers would refuse the whole mail.
+ * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address
+ * that needs SMTPUTF8 stands in the text alone where the server does not take it: it would refuse the whole mail.
  */
-function answersGoTo({ form, fields, control, relay }: FormMail): string | undefined {
-  const { replies, replyTo } = form.config;
-  const visitor = replies ? (replyToOf(control) ?? emailOf(fields, form.config)) : undefined;
-  return visitor === undefined || needsSmtpUtf8(visitor) ? replyTo : (relay ?? visitor);
+function answersGoTo(mail: FormMail, smtpUtf8: boolean): string | undefined {
+  const { form, relay } = mail;
+  const visitor = visitorOf(mail);
+  if (visitor === undefined) return form.config.replyTo;
+  if (needsSmtpUtf8(visitor)) return smtpUtf8 ? visitor : form.config.replyTo;
+  return relay ?? visitor;
+}
+
+/** The visitor's address, where answers go to him. */
+function visitorOf({ form, fields, control }: FormMail): string | undefined {
+  return form.config.replies ? (replyToOf(control) ?? emailOf(fields, form.config)) : undefined;
+}
+
+/** Whether answers go to an address beyond ASCII, which not all servers take. */
+export function hasInternationalVisitor(mail: FormMail): boolean {
+  return needsSmtpUtf8(visitorOf(mail) ?? '');
 }
 
 /** `_replyto` is no data, but where it is all that is known of the visitor and no header has it, it must be seen. */

@@ -2,6 +2,7 @@
  * What the owner of a form says of a submission after the judge: that it is no spam, that it is, that its mail shall come
  * once more. Each is one unit, so that status, count, event and mail never contradict each other.
  */
+import type { Consent } from '../access/consent.ts';
 import type { RevisionOf } from '../access/revisions.ts';
 import { collectionOf, formsOfDomain } from '../config/forms.ts';
 import type { Form, Project, Snapshot } from '../config/snapshot.ts';
@@ -10,16 +11,9 @@ import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDue } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
 import { counterOf } from '../store/form-counters.ts';
-import { stillUnconfirmed } from '../store/forms.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
-import {
-  countSubmission,
-  findSubmission,
-  keepSubmission,
-  markSubmission,
-  uncountSubmission,
-} from '../store/submissions.ts';
+import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
 import { notification } from './accept.ts';
 import { findFormOf } from './find.ts';
@@ -30,6 +24,7 @@ export interface ReleaseParts {
   /** Tells the queue that there is something to do. */
   readonly wake: () => void;
   readonly revisionOf: RevisionOf;
+  readonly consent: Consent;
 }
 
 /** Who decides, under which configuration. */
@@ -46,7 +41,7 @@ export type Decided =
   | { readonly kind: 'form-gone' }
   /** It was removed just now. */
   | { readonly kind: 'submission-gone' }
-  /** The form's recipient has not agreed to get mail. */
+  /** No recipient of the form has agreed to get mail. */
   | { readonly kind: 'unconfirmed' }
   /** It is spam as long as nobody releases it. */
   | { readonly kind: 'spam' };
@@ -59,26 +54,23 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
   if (row.status === 'accepted') return { kind: 'done', changed: false };
   const form = await formOf(row, decision.snapshot, parts);
   if (form === undefined) return { kind: 'form-gone' };
-  const { store, clock, wake } = parts;
+  const { store, clock, wake, consent } = parts;
   const now = clock.now();
   const told = (await deliveriesOfSubmission(store, row.id)).some(
     ({ kind, state }) => kind === 'notification' && state !== 'cancelled',
   );
-  const mail = form.confirmed ? notify(row, form, { ...decision, now }) : [stillUnconfirmed({ id: form.id }, 1)];
   const unit = [
     markSubmission({ id: row.id, status: 'accepted' }, 1),
     eventOf(row, 'submission.accepted', { now, data: { form: row.form, released: true } }),
-    ...(told ? [] : mail),
+    ...(told ? [] : notify(row, form, { ...decision, now })),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
-  if (await done(store.write(unit))) {
+  const changed = await done(store.write(unit));
+  if (changed) {
     wake();
-    return { kind: 'done', changed: true };
+    if (row.environment !== 'test') void consent.ask({ tenant: form.tenant, addresses: form.to });
   }
-  const current = await findSubmission(store, row.id);
-  if (current?.status !== 'spam') return { kind: 'done', changed: false };
-  // The form's recipient has agreed in between.
-  return releaseSubmission(current, decision, parts);
+  return { kind: 'done', changed };
 }
 
 /** Calls it spam: it counts no more, and what is still to be sent about it is cancelled. */
@@ -113,7 +105,8 @@ export async function resendSubmission(row: SubmissionRow, decision: Decision, p
   if (row.status === 'spam') return { kind: 'spam' };
   const form = await formOf(row, decision.snapshot, parts);
   if (form === undefined) return { kind: 'form-gone' };
-  if (!form.confirmed) return { kind: 'unconfirmed' };
+  const question = { tenant: form.tenant, addresses: form.to };
+  if (![...(await parts.consent.statuses(question)).values()].includes('confirmed')) return { kind: 'unconfirmed' };
   const mail = notify(row, form, { ...decision, now: parts.clock.now() });
   if (!(await done(parts.store.write([keepSubmission({ id: row.id }, 1), ...mail]))))
     return { kind: 'submission-gone' };

@@ -20,7 +20,7 @@ import type { Renderer } from '../templates/render.ts';
 import { acknowledgment } from './acknowledge.ts';
 import type { FormMail } from './form-mail.ts';
 import { findMadeCollection, findOwnForm } from './find.ts';
-import { notification, shortened, withoutAttachments } from './notify.ts';
+import { hasInternationalVisitor, notification, shortened, withoutAttachments } from './notify.ts';
 import { readAcknowledgmentSource, readControl, readFields, readNotificationSource } from './stored.ts';
 
 export interface FormSourceOptions {
@@ -34,6 +34,11 @@ export interface FormSourceOptions {
 
 /** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
 const KEPT_ZONES = 100;
+
+interface Composed {
+  readonly mail: Mail;
+  readonly bytes: Buffer;
+}
 
 /** Base64 in lines makes 78 bytes of 57. */
 const ENCODED = 78 / 57;
@@ -82,25 +87,29 @@ export function createFormSource(options: FormSourceOptions): Source {
     };
   }
 
-  async function compose(message: MessageRow, submission: SubmissionToMail): Promise<{ mail: Mail; bytes: Buffer }> {
+  /** The mail, and before it the one for servers with SMTPUTF8 where that is another. */
+  async function compose(message: MessageRow, submission: SubmissionToMail): Promise<Composed[]> {
     if (message.kind === 'acknowledgment') {
       const source = readAcknowledgmentSource(message.source);
       const mail = await acknowledgment(await load(message, submission, source.form), source);
-      return { mail, bytes: await composeMail(mail) };
+      return [{ mail, bytes: await composeMail(mail) }];
     }
-    const source = readNotificationSource(message.source);
-    const parts = await load(message, submission, source.form);
-    return composeWithin(config().limits.message, parts, source.to);
+    const { form, to } = readNotificationSource(message.source);
+    const parts = await load(message, submission, form);
+    const { message: largest } = config().limits;
+    const plain = await composeWithin(largest, parts, { to, smtpUtf8: false });
+    if (!hasInternationalVisitor(parts)) return [plain];
+    return [await composeWithin(largest, parts, { to, smtpUtf8: true }), plain];
   }
 
   /** The first of these that fits: all of it, without its files, the beginning of its text. */
   async function composeWithin(
     largest: number,
     parts: FormMail,
-    to: readonly string[],
-  ): Promise<{ mail: Mail; bytes: Buffer }> {
+    way: { readonly to: readonly string[]; readonly smtpUtf8: boolean },
+  ): Promise<Composed> {
     const { files, submission } = parts;
-    const bare = await notification(parts, to, []);
+    const bare = await notification(parts, way, []);
     if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
       const mail = { ...bare, attachments: await readAttachments(files) };
       const bytes = await composeMail(mail);
@@ -131,7 +140,11 @@ export function createFormSource(options: FormSourceOptions): Source {
     if (submission.domain_status === 'failed') {
       throw new Error(`the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`);
     }
-    return finishMail({ id, domain, tenant, ...(await compose(message, submission)) }, desk);
+    const about = { id, domain, tenant };
+    const mails = await compose(message, submission);
+    const [first, plain] = await Promise.all(mails.map((composed) => finishMail({ ...about, ...composed }, desk)));
+    if (first === undefined) throw new Error('nothing was composed');
+    return { ...first, plain };
   }
 
   return { prepare };

@@ -5,7 +5,7 @@
  */
 import type { FieldError } from '../forms/fault.ts';
 import { BusyError } from '../lib/errors.ts';
-import { StoreError } from '../store/store.ts';
+import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
 interface Entry {
   readonly status: number;
@@ -33,6 +33,7 @@ const TABLE = {
   AUTH_IP_NOT_ALLOWED: { status: 403, message: 'The API key may not be used from this address.' },
   AUTH_DOMAIN_NOT_ALLOWED: { status: 403, message: 'The API key may not be used for this domain.' },
   SIGNUP_CLOSED: { status: 403, message: 'Accounts are made by the operator of this server.' },
+  RECIPIENT_NOT_CONFIRMED: { status: 403, message: 'The recipient has not agreed yet to get mail of this account.' },
   DOMAIN_NOT_VERIFIED: { status: 403, message: 'The domain of this form is not verified yet.' },
   ORIGIN_NOT_ALLOWED: { status: 403, message: 'This form may not be used from this page.' },
   NOT_FOUND: { status: 404, message: 'There is nothing at this address.' },
@@ -54,6 +55,11 @@ const TABLE = {
   RATE_LIMITED: { status: 429, message: 'Too many requests. Please wait a little.' },
   HEADERS_TOO_LARGE: { status: 431, message: 'The headers of the request are too large.' },
   INTERNAL: { status: 500, message: 'Something went wrong on the server.' },
+  OUTCOME_UNKNOWN: {
+    status: 503,
+    message:
+      'The database did not confirm this, and whether it was accepted is not known. Look it up before you try again.',
+  },
   UNAVAILABLE: { status: 503, message: 'The server cannot accept this just now. Nothing was sent.' },
 } as const satisfies Readonly<Record<string, Entry>>;
 
@@ -87,9 +93,12 @@ export function lacksPermission(permission: string): Refusal {
   return refuse('AUTH_FORBIDDEN', { message: `The API key may not do this: it lacks the permission ${permission}.` });
 }
 
-/** What a fault is to the client: a store that cannot write, or too much at a time, is 503 and worth another try, all else is 500. */
+/** What a fault is to the client: a store that cannot write, or too much at a time, is 503, all else is 500. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof BusyError) return unavailable(error.message);
+  if (error instanceof UnknownOutcomeError) {
+    return refuse('OUTCOME_UNKNOWN', { members: { id: error.id }, headers: { 'Retry-After': '5' } });
+  }
   return error instanceof StoreError ? unavailable() : refuse('INTERNAL');
 }
 

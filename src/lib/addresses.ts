@@ -1,7 +1,8 @@
 /**
  * The one grammar of mail addresses: `local@domain` with a dot-atom (RFC 5322 §3.2.3, RFC 6531 for characters beyond
- * ASCII) and a domain name. No quoted locals, literals, comments, lists or control characters: whatever this accepts can
- * stand in an envelope or a header as it is.
+ * ASCII) and a domain name. Dots may also follow each other and end the local part: Japanese carriers gave out such
+ * addresses, and mail systems send them as they are, without quotes. No quoted locals, literals, comments, lists or control
+ * characters: whatever this accepts can stand in an envelope or a header as it is.
  */
 import { domainToASCII } from 'node:url';
 
@@ -15,9 +16,9 @@ export interface Address {
 }
 
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-\\u0080-\\u{10ffff}]+";
-const LOCAL = new RegExp(`^${ATOM}(?:\\.${ATOM})*$`, 'u');
+const LOCAL = new RegExp(`^${ATOM}(?:\\.+${ATOM})*\\.*$`, 'u');
 /** What nearly all are, and is told in a quarter of the time. */
-const PLAIN_LOCAL = /^[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*$/;
+const PLAIN_LOCAL = /^[A-Za-z0-9_+-][A-Za-z0-9_+.-]*$/;
 const INVISIBLE = /[\u0080-\u00a0\u2028\u2029\p{Cs}\p{Zs}]/u;
 /** The same of domains. Its last label is none of digits alone. */
 const PLAIN_DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$/;
@@ -74,8 +75,38 @@ export function parseDomain(text: string): string | undefined {
   return labels.every((label) => label.length <= 63 && LABEL.test(label)) ? domain : undefined;
 }
 
+/** Whether the local part is a dot-atom (RFC 5322 §3.2.3), which every mail system takes without quotes. */
+export function isDotAtom({ local }: Pick<Address, 'local'>): boolean {
+  return !local.includes('..') && !local.endsWith('.');
+}
+
+/** The address in ASCII for a line that programs read; one beyond ASCII as in reports (RFC 6533 §3, utf-8-addr-xtext). */
+export function asciiAddress(address: string): string {
+  if (!needsSmtpUtf8(address)) return address;
+  return address.replaceAll(
+    /[^!-~]|[+=\\]/gu,
+    (char) => `\\x{${(char.codePointAt(0) ?? 0).toString(16).toUpperCase()}}`,
+  );
+}
+
 /** Whether the address can be used only where SMTPUTF8 is offered (RFC 6531). */
 export function needsSmtpUtf8(address: string): boolean {
   // oxlint-disable-next-line no-control-regex -- ASCII or not is the question
   return !/^[\x00-\x7f]*$/.test(address);
+}
+
+/** Names of one mail service: a mailbox at one of them is the same at the other. */
+const SAME_DOMAIN: ReadonlyMap<string, string> = new Map([['googlemail.com', 'gmail.com']]);
+/** Domains that deliver mail to the same mailbox wherever the dots of the local part are. */
+const IGNORES_DOTS: ReadonlySet<string> = new Set(['gmail.com']);
+
+/**
+ * The mailbox that an address leads to, for caps and refusals that belong to a person: without case, without the tag after
+ * a plus sign, and without the dots that Gmail ignores. Never an address to mail to.
+ */
+export function canonicalMailbox(address: string): string {
+  const { local, domain: written } = parseAddress(address) ?? { local: address, domain: '' };
+  const domain = SAME_DOMAIN.get(written) ?? written;
+  const name = local.toLowerCase().replace(/(?<=.)\+.*$/u, '');
+  return `${IGNORES_DOTS.has(domain) ? name.replaceAll('.', '') : name}@${domain}`;
 }

@@ -5,8 +5,9 @@
  */
 import type { ARCResult } from 'mailauth';
 import { z } from 'zod';
-import { parseAddress, parseDomain } from '../lib/addresses.ts';
+import { parseDomain } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
+import { isSameAddress, MAX_FROM_BYTES, NOT_ONE_AUTHOR, readAuthor, type AuthorReading } from './author.ts';
 import { check, createMemory, type Checked, type Memory } from './checks.ts';
 import { fieldsOf, splitHeader, valueOf, type Field, type Pieces } from './header-block.ts';
 import { createLookups, type Ask, type Lookups } from './lookups.ts';
@@ -34,6 +35,7 @@ export interface Circumstances {
 
 export interface Authenticated {
   readonly verdicts: Verdicts;
+  readonly author: AuthorReading;
   /** `Received-SPF` and `Authentication-Results`, each line with its CRLF. */
   readonly headers: string;
 }
@@ -41,8 +43,6 @@ export interface Authenticated {
 /** Further signatures are left alone, and those of a length that no signer comes near. */
 const MOST_SIGNATURES = 10;
 const LONGEST_SIGNATURE = 8192;
-/** A list of authors that takes longer to read than it is worth. */
-const LONGEST_FROM = 16_384;
 
 /** Rejects only where the pieces cannot be read. */
 export async function authenticate(message: Pieces, circumstances: Circumstances): Promise<Authenticated> {
@@ -57,9 +57,12 @@ export async function authenticate(message: Pieces, circumstances: Circumstances
     const connection = { ip, helo, sender, mta, ask: lookups.ask, isOwn, memory };
     const checked = await check({ header: judgedHeader, rest }, connection);
     const verdicts = verdictsOf(checked, lookups, circumstances);
-    const dmarc = hasOneAuthor(all, checked) ? verdicts.dmarc : { ...verdicts.dmarc, result: 'permerror' };
+    const found = agreed(readAuthor(all), checked.authors);
+    const dmarc = found.kind === 'unclear' ? { ...verdicts.dmarc, result: 'permerror' } : verdicts.dmarc;
+    const from = found.kind === 'one' ? found.address : '';
     // Names that a client or a signature gave itself may be anything; a message of ASCII stays one.
-    return { verdicts: { ...verdicts, dmarc }, headers: checked.headers.replaceAll(/[^\r\n\t -~]/g, '?') };
+    const headers = checked.headers.replaceAll(/[^\r\n\t -~]/g, '?');
+    return { verdicts: { ...verdicts, dmarc, from }, headers, author: found };
   } finally {
     lookups.end();
   }
@@ -69,18 +72,19 @@ export async function authenticate(message: Pieces, circumstances: Circumstances
 function judged(fields: readonly Field[]): Field[] {
   let signatures = 0;
   return fields.filter(({ name, text }) => {
-    if (name === 'from') return text.length <= LONGEST_FROM;
+    if (name === 'from') return text.length <= MAX_FROM_BYTES;
     if (name === 'arc-message-signature' || name === 'arc-seal') return text.length <= LONGEST_SIGNATURE;
     if (name !== 'dkim-signature') return true;
     return text.length <= LONGEST_SIGNATURE && ++signatures <= MOST_SIGNATURES;
   });
 }
 
-/** Whether it is clear whose policy counts (RFC 9989 §5.3.1); a message without any author has none. */
-function hasOneAuthor(fields: readonly Field[], { dmarc, authors }: Checked): boolean {
-  const from = fields.filter(({ name }) => name === 'from');
-  if (from.length !== 1 || from.some(({ text }) => text.length > LONGEST_FROM)) return from.length === 0;
-  return dmarc !== false || authors.length < 2;
+/** Whose policy counts (RFC 9989 §5.3.1): the author that mailauth, which looks it up, reads as well. */
+function agreed(author: AuthorReading, authors: readonly string[]): AuthorReading {
+  const [theirs, ...others] = authors;
+  if (author.kind !== 'one') return author;
+  if (theirs !== undefined && others.length === 0 && isSameAddress(author.address, theirs)) return author;
+  return { kind: 'unclear', fault: NOT_ONE_AUTHOR };
 }
 
 /** The names of the signatures' keys. */
@@ -104,11 +108,10 @@ function keyName({ domain, selector }: { readonly domain: string; readonly selec
 }
 
 function verdictsOf(
-  { spf, dkim: signatures, dmarc, arc, authors }: Checked,
+  { spf, dkim: signatures, dmarc, arc }: Checked,
   lookups: Lookups,
   { sender, trusted, isOwn = false }: Circumstances,
-): Verdicts {
-  const author = parseAddress(authors[0] ?? '');
+): Omit<Verdicts, 'from'> {
   const domain = (dmarc === false ? undefined : parseDomain(dmarc.status.header?.from ?? '')) ?? '';
   const spfVerdict = { result: spf?.status.result ?? 'none', domain: spf?.domain ?? '' };
   return {
@@ -116,7 +119,6 @@ function verdictsOf(
     dkim: [...signatures],
     dmarc: { ...dmarcVerdict(dmarc, { spf: spfVerdict, signatures, lookups }), domain },
     arc: arcVerdict(arc, { lookups, trusted, domain }),
-    from: author?.address ?? '',
     vouched: isOwn || isVouched(sender, spfVerdict.result, signatures),
   };
 }

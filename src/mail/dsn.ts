@@ -4,7 +4,7 @@
  * the original and the servers' words hold. The same report gives the same bytes.
  */
 import { hash } from 'node:crypto';
-import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { asciiAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { cleanText, mailboxHeader, textHeader } from './header-text.ts';
 import { quotedPrintable } from './transfer-encoding.ts';
 
@@ -110,12 +110,7 @@ function originalHeaders(headers: string): Buffer {
 
 /** RFC 6533 §3: an address beyond ASCII in a report that is 7-bit. */
 function typedAddress(address: string): string {
-  if (!needsSmtpUtf8(address)) return `rfc822; ${address}`;
-  return `utf-8; ${address.replaceAll(/[^!-~]|[+=\\]/gu, (char) => `\\x{${hex(char)}}`)}`;
-}
-
-function hex(char: string): string {
-  return (char.codePointAt(0) ?? 0).toString(16).toUpperCase();
+  return needsSmtpUtf8(address) ? `utf-8; ${asciiAddress(address)}` : `rfc822; ${address}`;
 }
 
 /** One line of ASCII that a header shows as it is. */

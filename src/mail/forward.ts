@@ -3,12 +3,12 @@
  * verify. Two things alone are edited: results that somebody else claims in our name are taken out, and a From that
  * DMARC would refuse at the next server is rewritten. Text is Latin-1, one character is one byte.
  */
-import { parseAddress } from '../lib/addresses.ts';
+import { asciiAddress, parseAddress } from '../lib/addresses.ts';
 import { decodeWords } from './encoded-words.ts';
 import { fieldsOf, valueOf, type Field } from './header-block.ts';
 import { cleanText, mailboxHeader } from './header-text.ts';
 
-/** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. */
+/** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. In ASCII: they ask nothing of the next server. */
 export function forwardHeaders({
   original,
   targets,
@@ -17,8 +17,8 @@ export function forwardHeaders({
   readonly targets: readonly string[];
 }): string {
   const [target, ...others] = targets;
-  const forwarded = target === undefined || others.length > 0 ? '' : `X-Forwarded-To: ${target}\r\n`;
-  return Buffer.from(`${forwarded}Delivered-To: ${original}\r\n`).toString('latin1');
+  const forwarded = target === undefined || others.length > 0 ? '' : `X-Forwarded-To: ${asciiAddress(target)}\r\n`;
+  return `${forwarded}Delivered-To: ${asciiAddress(original)}\r\n`;
 }
 
 /** Without `Authentication-Results` that claim to be of `hostname` (RFC 8601 §5): whoever comes after us believes those. */

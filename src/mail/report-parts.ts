@@ -33,7 +33,10 @@ function collect(part: Part, depth: number, leaves: Part[]): void {
     if (leaves.length < MOST_PARTS) leaves.push(part);
     return;
   }
-  for (const text of divide(part.body, boundary)) {
+  const texts = divide(part.body, boundary);
+  // Gateways and lists take the boundaries out, and leave the type.
+  if (texts.length === 0) leaves.push({ ...part, type: 'text/plain' });
+  for (const text of texts) {
     if (leaves.length >= MOST_PARTS) return;
     collect(partOf(text), depth + 1, leaves);
   }
@@ -44,16 +47,25 @@ function partOf(text: string): Part {
   const end = text.startsWith('\n') ? 0 : text.indexOf('\n\n') + 1;
   const isAll = end === 0 && !text.startsWith('\n');
   const fields = readFields(isAll ? text : text.slice(0, end));
-  const [type = ''] = firstOf(fields, 'content-type').split(';', 1);
-  return { fields, type: type.trim().toLowerCase() || 'text/plain', body: isAll ? '' : text.slice(end + 1) };
+  const [type = 'text/plain'] = /^[\w.+-]+\/[\w.+-]+/.exec(firstOf(fields, 'content-type')) ?? [];
+  return { fields, type: type.toLowerCase(), body: isAll ? '' : text.slice(end + 1) };
 }
 
-function boundaryOf({ type, fields }: Part): string | undefined {
-  if (!type.startsWith('multipart/')) return undefined;
-  const [, quoted, plain] = /;\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))/i.exec(firstOf(fields, 'content-type')) ?? [];
-  const boundary = quoted ?? plain;
-  return boundary === undefined || boundary.length > LONGEST_BOUNDARY ? undefined : boundary;
+function boundaryOf(part: Part): string | undefined {
+  if (!part.type.startsWith('multipart/')) return undefined;
+  const boundary = parameterOf(part, 'boundary');
+  return boundary === '' || boundary.length > LONGEST_BOUNDARY ? undefined : boundary;
 }
+
+/** A parameter of the content type; empty where there is none. */
+function parameterOf({ fields }: Part, name: 'boundary' | 'charset'): string {
+  const pattern = name === 'boundary' ? BOUNDARY : CHARSET;
+  const [, quoted, plain] = pattern.exec(firstOf(fields, 'content-type')) ?? [];
+  return quoted ?? plain ?? '';
+}
+
+const BOUNDARY = /;\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))/i;
+const CHARSET = /;\s*charset\s*=\s*(?:"([^"]+)"|([^\s;"]+))/i;
 
 /** RFC 2046 §5.1: what stands between the lines of this boundary; the last part ends where the text does. */
 function divide(body: string, boundary: string): string[] {
@@ -116,6 +128,44 @@ export function decoded({ fields, body }: Part): string {
     default:
       return body;
   }
+}
+
+/** The text of a part as a reader sees it: decoded, in its character set, without tags. */
+export function textOf(part: Part): string {
+  const text = inCharset(decoded(part), parameterOf(part, 'charset'));
+  return part.type === 'text/html' ? withoutTags(text) : text;
+}
+
+/** Text that was Latin-1 here; what does not name its character set is UTF-8, or tells by its escapes (RFC 1468). */
+export function inCharset(text: string, charset = ''): string {
+  const bytes = Buffer.from(text, 'latin1');
+  const isUnnamed = charset === '' || /^us-ascii$/i.test(charset);
+  try {
+    return new TextDecoder(!isUnnamed ? charset : text.includes('\x1b$') ? 'iso-2022-jp' : 'utf-8').decode(bytes);
+  } catch {
+    // An unknown character set: what is ASCII in it can be read all the same.
+    return bytes.toString();
+  }
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  lt: '<',
+  gt: '>',
+  amp: '&',
+  quot: '"',
+  nbsp: ' ',
+  '#39': "'",
+  '#64': '@',
+};
+
+function withoutTags(html: string): string {
+  return html
+    .split(/<(?:style|script)\b/i)
+    .map((text, i) => (i === 0 ? text : (text.split(/<\/(?:style|script)/i, 2)[1] ?? '')))
+    .join(' ')
+    .replaceAll(/<(?:br|\/?p|\/?div|\/?t[rd]|\/?li|\/?h\d)\b[^<>]{0,500}>/gi, '\n')
+    .replaceAll(/<[^<>]{0,2000}>/g, ' ')
+    .replaceAll(/&(lt|gt|amp|quot|nbsp|#39|#64);/g, (_, name: string) => ENTITIES[name] ?? ' ');
 }
 
 /** Line ends as everything here has them. */

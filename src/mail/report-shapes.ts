@@ -1,4 +1,5 @@
 /** What a report tells, as far as it can be known from its bytes. */
+import type { BounceMeaning } from './bounce-class.ts';
 
 export interface ReportedRecipient {
   /** Where it failed in the end; empty where it was not told. */
@@ -13,7 +14,12 @@ export interface ReportedRecipient {
   readonly diagnostic: string;
   /** Name of the server that said them; empty where it was not told. */
   readonly remote: string;
+  /** What all of it means. */
+  readonly meaning: BounceMeaning;
 }
+
+/** Before it is known what it means. */
+export type ToldRecipient = Omit<ReportedRecipient, 'meaning'>;
 
 export type Report =
   | { readonly kind: 'bounce'; readonly recipients: readonly ReportedRecipient[] }

@@ -1,90 +1,167 @@
 /**
- * Bounces that are written for people alone: the usual servers name the address and the status code in one paragraph.
- * Only what comes from a mail system is read this way, so that no letter about a bounce is one.
+ * Bounces that are written for people alone. Their forms are many, and have one thing in common: an address, and near it
+ * the words of a server. Only what comes from a mail system is read this way, so that no letter about a bounce is one.
  */
 import { parseAddress } from '../lib/addresses.ts';
-import { decoded, firstOf, type Fields, type Part } from './report-parts.ts';
-import type { ReportedRecipient } from './report-shapes.ts';
+import { bounceMeaning, replyCodeIn, statusIn } from './bounce-class.ts';
+import { decodeWords } from './encoded-words.ts';
+import { firstOf, readFields, textOf, type Fields, type Part } from './report-parts.ts';
+import type { ToldRecipient } from './report-shapes.ts';
 
-const LONGEST_TEXT = 64 * 1024;
-const LONGEST_PARAGRAPH = 4000;
-const MOST_RECIPIENTS = 100;
+const MAX_TEXT = 64 * 1024;
+const MAX_LINES = 500;
+const MAX_LINE = 1000;
+const MAX_WORDS = 2000;
+const MAX_BLOCKS = 50;
+const MAX_RECIPIENTS = 100;
 
-/** Where the original message begins, in the words of qmail, Exim, sendmail and Exchange. */
+/** Where the original message begins, in the words of qmail, Exim, sendmail, Exchange, Notes, GMX, OpenSMTPD and others. */
 const ORIGINAL =
-  /^(?:-{2,} ?(?:Below this line is a copy|This is a copy of|The (?:body|header) of|Original message|Returned message)|Original (?:message|headers)|Received: )/i;
+  /^[\s|-]*(?:below this line is a copy|(?:this|included|below) is a copy of|the (?:body|headers?) of|(?:original|returned|unsent|undelivered|rejected) (?:e-?mail )?(?:message|mail|text|headers?)(?: source| text| headers?)? ?(?:follows|begins|header|attached|:|-)|message (?:text|header|contents) follows?|received: ?(?:from|by) |-+ ?(?:returned|original|unsent|undelivered) message)/i;
 
-const SYSTEM = /(?:^|[<\s"])(?:mailer-?daemon|postmaster|mdaemon|mail delivery (?:sub)?system)\b/i;
+const SYSTEM =
+  /mailer-?daemon|post_?master|\bmdaemon\b|mail ?(?:delivery|administrator|system|daemon)|delivery (?:subsystem|system)/i;
 
-const CODES = [
-  // `550 5.1.1 …`, `550-5.1.1 …`
-  /(?<![\d.])[45]\d\d[ -][ #(]{0,3}([45]\.[0-7]\.\d{1,3})(?!\.?\d)/,
-  // `(#5.1.1)`
-  /#([45]\.[0-7]\.\d{1,3})(?!\.?\d)/,
-  /(?<![\d.])([45]\.[0-7]\.\d{1,3})(?!\.?\d)/,
-];
-const REPLY = /(?<![\d.])([45])[0-5]\d[ -](?=\S)/;
+const SUBJECT =
+  /^(?!re:|fwd?:|aw:).*(?:undeliver|non-?deliver|not (?:be )?delivered|delivery (?:status|fail|problem|error|notif|report|incomplete)|returned (?:mail|to sender)|returning message|failure notice|mail (?:failed|failure|error|system error)|message (?:undeliver|not )|unzustellbar|could not (?:send|be delivered)|メールエラー|退信|未送達)/i;
 
-/** The status code (RFC 3463) in these words of a server; that of the class where it has a reply code alone, else empty. */
-export function statusIn(words: string): string {
-  for (const pattern of CODES) {
-    const [, code] = pattern.exec(words) ?? [];
-    if (code !== undefined) return code;
+const GIVEN_UP = /giv(?:en|ing) up|permanent (?:error|fail|fatal)|not going to try again|retry time-?out exceeded/i;
+const FAILED =
+  /(?:was|were|is|be|wasn.t|not) (?:not )?delivered|(?:unable to|could not|couldn.t|cannot|can.t|error) deliver|delivery.{0,60}(?:fail|abort)|did not (?:receive|reach)|failed permanently|giving up/i;
+const DELAYED =
+  /(?:has been|is|was|being|still) delayed|delayed mail|not yet been delivered|will (?:be retried|keep trying|continue)|still being (?:retried|attempted)|warning (?:message )?only|no action is required|still undelivered/i;
+
+/** Whether a mail system wrote it, as far as From and Subject tell. */
+export function isFromSystem(fields: Fields): boolean {
+  return (
+    SYSTEM.test(firstOf(fields, 'from')) ||
+    SUBJECT.test(decodeWords(firstOf(fields, 'subject'))) ||
+    /^multipart\/report/i.test(firstOf(fields, 'content-type')) ||
+    fields.has('x-failed-recipients')
+  );
+}
+
+/** What stands before the original message. */
+export function noticeOf(leaves: readonly Part[]): string {
+  const end = leaves.findIndex(({ type }) => type === 'message/rfc822' || type === 'text/rfc822-headers');
+  const parts = leaves.slice(0, end < 0 ? undefined : end);
+  const plain = parts.filter(({ type }) => type === 'text/plain');
+  const shown = plain.length > 0 ? plain : parts.filter(({ type }) => type.startsWith('text/'));
+  const lines: string[] = [];
+  const text = (shown.length > 0 ? shown : leaves.slice(0, 1)).map(textOf).join('\n\n');
+  for (const line of text.slice(0, MAX_TEXT).split('\n')) {
+    if (lines.length === MAX_LINES || ORIGINAL.test(line.slice(0, 200))) break;
+    lines.push(line.trim().slice(0, MAX_LINE));
   }
-  const [, digit] = REPLY.exec(words) ?? [];
-  return digit === undefined ? '' : `${digit}.0.0`;
+  return lines.join('\n');
 }
 
-/** Whom a bounce without fields for programs names; nobody where it is none. */
-export function recipientsInText(whole: Part, leaves: readonly Part[]): ReportedRecipient[] {
-  const named = (whole.fields.get('x-failed-recipients') ?? []).flatMap(addressesIn);
-  if (named.length === 0 && !isFromSystem(whole.fields)) return [];
-  const part = leaves.find(({ type }) => type === 'text/plain') ?? leaves[0];
-  const found = part === undefined ? [] : paragraphsOf(decoded(part)).flatMap(recipientsOf);
-  const known = new Map(found.map((recipient) => [recipient.address.toLowerCase(), recipient]));
-  if (named.length === 0) return [...known.values()].slice(0, MOST_RECIPIENTS);
-  const only = found.find(({ address }) => address === '');
-  return named.slice(0, MOST_RECIPIENTS).map((address) => {
-    const words = known.get(address.toLowerCase()) ?? only;
-    return { ...(words ?? NOTHING_SAID), address };
-  });
+interface Block {
+  readonly address: string;
+  readonly original: string;
+  readonly words: string;
 }
 
-const NOTHING_SAID = { address: '', original: '', action: 'failed', status: '5.0.0', diagnostic: '', remote: '' };
-
-function isFromSystem(fields: Fields): boolean {
-  return SYSTEM.test(firstOf(fields, 'from'));
-}
-
-function paragraphsOf(text: string): string[] {
-  const paragraphs: string[] = [];
-  let lines: string[] = [];
-  for (const line of text.slice(0, LONGEST_TEXT).split('\n')) {
-    if (ORIGINAL.test(line)) break;
-    if (line.trim() !== '') lines.push(line.trim());
-    else close();
+/** Whom the notice of a mail system names, and what it says of each; nobody where it tells of no failure. */
+export function recipientsInText(fields: Fields, notice: string): ToldRecipient[] {
+  const named = (fields.get('x-failed-recipients') ?? []).flatMap(addressesIn);
+  const own = new Set(['from', 'to'].flatMap((name) => addressesIn(firstOf(fields, name))).map(lower));
+  const blocks = blocksOf(
+    notice,
+    (address) => own.has(lower(address)) && !named.some((one) => lower(one) === lower(address)),
+  );
+  const told = blocks.filter(({ address, words }) => address !== '' && isTelling(words));
+  const all = notice.replaceAll('\n', ' ').slice(0, MAX_WORDS);
+  const subject = decodeWords(firstOf(fields, 'subject'));
+  const isOver = GIVEN_UP.test(all);
+  const isDelayed = !isOver && DELAYED.test(all);
+  const isFailed = isOver || FAILED.test(all) || SUBJECT.test(subject);
+  function report({ address, original, words }: Block): ToldRecipient {
+    const status = statusIn(words) || statusOfReply(words);
+    const action = isDelayed || (status.startsWith('4') && !isFailed) ? 'delayed' : 'failed';
+    return {
+      address,
+      original,
+      action,
+      status: status || (isDelayed ? '4.0.0' : '5.0.0'),
+      diagnostic: words,
+      remote: '',
+    };
   }
-  close();
-  return paragraphs;
-
-  function close(): void {
-    if (lines.length > 0) paragraphs.push(lines.join(' ').slice(0, LONGEST_PARAGRAPH));
-    lines = [];
+  if (named.length > 0) {
+    return named.slice(0, MAX_RECIPIENTS).map((address) => {
+      const known = told.find((block) => [block.address, block.original].map(lower).includes(lower(address)));
+      return report({ original: '', words: named.length > 1 && told.length > 1 ? '' : all, ...known, address });
+    });
   }
+  if (told.length > 0) return told.map(report);
+  if (!isTelling(all) && !isDelayed && !isFailed) return [];
+  const only = blocks.filter(({ address }) => address !== '').slice(0, 1);
+  return [report({ address: '', original: '', ...only[0], words: all })];
 }
 
-/** The first address is the recipient's; one without a status has not failed. */
-function recipientsOf(paragraph: string): ReportedRecipient[] {
-  const status = statusIn(paragraph);
-  if (status === '') return [];
-  const [address = ''] = addressesIn(paragraph);
-  const action = status.startsWith('5') ? 'failed' : 'delayed';
-  return [{ address, original: '', action, status, diagnostic: paragraph, remote: '' }];
+/** Whether the words say why; those of a footer (`contact postmaster@…`) do not. */
+function isTelling(words: string): boolean {
+  return statusIn(words) !== '' || replyCodeIn(words) !== '' || bounceMeaning({ words }).class !== 'unknown';
+}
+
+function statusOfReply(words: string): string {
+  const code = replyCodeIn(words);
+  return code === '' ? '' : `${code.charAt(0)}.0.0`;
+}
+
+/** A line that begins with an address begins what is said of it; one in the middle only where nothing was said before. */
+function blocksOf(notice: string, isOwn: (address: string) => boolean): Block[] {
+  const blocks = new Map<string, { address: string; original: string; words: string }>();
+  let current = { address: '', original: '', words: '' };
+  for (const line of notice.split('\n')) {
+    const [first] = line.includes('@') && !isAboutSender(line) ? addressesIn(line).filter((one) => !isOwn(one)) : [];
+    if (first !== undefined && /^\(?(?:(?:ultimately )?generated|expanded) (?:from|by)/i.test(line)) {
+      current.original ||= first;
+    } else if (first !== undefined && lower(first) !== lower(current.address) && begins(line, first, current)) {
+      const known = blocks.get(lower(first));
+      current = known ?? { address: first, original: '', words: '' };
+      if (known === undefined && blocks.size < MAX_BLOCKS) blocks.set(lower(first), current);
+    }
+    // In a transcript of sendmail a new code without an address is about another recipient.
+    const [code] = /^[45]\d\d(?= )/.exec(line) ?? [];
+    if (code !== undefined && first === undefined && !['', code].includes(replyCodeIn(current.words))) {
+      current = { address: '', original: '', words: '' };
+    }
+    if (line !== '' && current.words.length < MAX_WORDS) current.words = `${current.words} ${line}`.trimStart();
+  }
+  return [...blocks.values()];
+}
+
+function begins(line: string, address: string, current: Block): boolean {
+  if (current.address === '') return true;
+  const before = line.slice(0, line.indexOf(address));
+  const isFirst =
+    /^[^\p{L}\d]*(?:[45]\d\d )?(?:(?:rcpt )?to|recipient|address|recipient address|user)?[^\p{L}\d]*$/iu.test(before);
+  return isFirst || (replyCodeIn(line) === '' && isTelling(line) && !isTelling(current.words));
+}
+
+function isAboutSender(line: string): boolean {
+  return /^(?:from|reply-to|sender|return-path)\b|mail from|postmaster@|mailer-daemon@/i.test(line);
+}
+
+function lower(address: string): string {
+  return address.toLowerCase();
 }
 
 function addressesIn(text: string): string[] {
   return text
-    .split(/[\s<>()[\]{};:,"'`]/)
+    .split(/[\s<>()[\]{};:,"'`|=]/)
     .filter((word) => word.includes('@'))
-    .flatMap((word) => parseAddress(word)?.address ?? []);
+    .flatMap((word) => parseAddress(word.replace(/^[.*]+/, '').replace(/[.*]+$/, ''))?.address ?? []);
+}
+
+/** Status fields (RFC 3464 §2.3) that stand in a text, as gateways and lists leave them. */
+export function groupsOf(text: string): Fields[] {
+  const groups: string[][] = [[]];
+  for (const line of text.split('\n')) {
+    if (line.trim() === '') groups.push([]);
+    else groups.at(-1)?.push(line);
+  }
+  return groups.filter((lines) => lines.length > 0).map((lines) => readFields(lines.join('\n')));
 }

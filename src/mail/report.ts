@@ -3,10 +3,22 @@
  * alone, and automatic answers, which are none of these. Everything in it is a stranger's: time is linear in the bytes
  * that are read, whatever they are, and what it means is for the caller to decide.
  */
+import { bounceMeaning, statusIn } from './bounce-class.ts';
 import { cleanText } from './header-text.ts';
-import { decoded, firstOf, partsOf, readFields, withLf, type Fields, type Part } from './report-parts.ts';
-import type { Report, ReportedRecipient } from './report-shapes.ts';
-import { recipientsInText, statusIn } from './report-text.ts';
+import {
+  decoded,
+  firstOf,
+  inCharset,
+  partsOf,
+  readFields,
+  textOf,
+  withLf,
+  type Fields,
+  type Part,
+} from './report-parts.ts';
+import { readJsonReport } from './report-json.ts';
+import type { Report, ReportedRecipient, ToldRecipient } from './report-shapes.ts';
+import { groupsOf, isFromSystem, noticeOf, recipientsInText } from './report-text.ts';
 
 export type { Report, ReportedRecipient };
 
@@ -23,41 +35,97 @@ export function readReport(bytes: Uint8Array): Report {
   const { buffer, byteOffset, length } = bytes;
   const text = Buffer.from(buffer, byteOffset, Math.min(length, MOST_REPORT_BYTES)).toString('latin1');
   const { whole, leaves } = partsOf(withLf(text));
-  const complaint = leaves.find(({ type }) => type === 'message/feedback-report');
-  if (complaint !== undefined) return readComplaint(complaint);
-  const status = leaves.find(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
-  const told = status === undefined ? [] : groupsOf(decoded(status)).flatMap(readRecipient);
-  const recipients = told.length > 0 ? told : recipientsInText(whole, leaves);
-  if (recipients.length > 0) return { kind: 'bounce', recipients: recipients.slice(0, MOST_RECIPIENTS).map(clean) };
+  const complaint = readComplaint(whole, leaves);
+  if (complaint !== undefined) return complaint;
+  const [first] = leaves;
+  const json = first === undefined ? undefined : readJsonReport(textOf(first));
+  if (json !== undefined) {
+    return json.kind === 'bounce'
+      ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map(clean) }
+      : json;
+  }
+  const recipients = recipientsOf(whole, leaves, noticeOf(leaves));
+  if (recipients.length > 0) return { kind: 'bounce', recipients: recipients.map(clean) };
   const isReceipt = leaves.some(({ type }) => /^message\/(?:global-)?disposition-notification$/.test(type));
   return { kind: isReceipt || isAutomatic(whole.fields) ? 'automatic' : 'unknown' };
 }
 
-function readComplaint(part: Part): Report {
-  const fields = readFields(decoded(part));
-  const named = [...(fields.get('original-rcpt-to') ?? []), ...(fields.get('removal-recipient') ?? [])];
-  const recipients = named.slice(0, MOST_RECIPIENTS).map((value) => words(addressOf(value)));
-  return { kind: 'complaint', feedback: words(firstOf(fields, 'feedback-type').toLowerCase()), recipients };
+/** What the fields for programs say, and where they are silent, the words for people. */
+function recipientsOf(whole: Part, leaves: readonly Part[], notice: string): readonly ToldRecipient[] {
+  const status = leaves.find(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
+  const isNotice = isFromSystem(whole.fields);
+  // Lists and gateways take the types from the parts, and leave the fields.
+  const fields = status === undefined ? (isNotice ? notice : '') : decoded(status);
+  const told = groupsOf(fields)
+    .slice(0, MOST_RECIPIENTS + 1)
+    .flatMap(readRecipient)
+    .slice(0, MOST_RECIPIENTS);
+  const inText = isNotice && (told.length === 0 || told.some(isVague)) ? recipientsInText(whole.fields, notice) : [];
+  if (told.length === 0) return inText;
+  return told.map((recipient) => withWords(recipient, inText, told.length === 1));
 }
 
-/** RFC 3464 §2.1: groups of fields with empty lines between them; the first is of the whole message. */
-function groupsOf(text: string): Fields[] {
-  const groups: string[][] = [[]];
-  for (const line of text.split('\n')) {
-    if (line.trim() === '') groups.push([]);
-    else groups.at(-1)?.push(line);
+/** Exim writes `Status: 5.0.0` without a word; Postfix says only in the text what a reply was to. */
+function isVague({ diagnostic, status }: ToldRecipient): boolean {
+  return diagnostic === '' || !/^[245]\.\d/.test(status) || bounceMeaning({ words: diagnostic, status }).suppress;
+}
+
+function withWords(recipient: ToldRecipient, inText: readonly ToldRecipient[], isOnly: boolean): ToldRecipient {
+  const named = new Set([recipient.address, recipient.original].map((address) => address.toLowerCase()));
+  const said =
+    inText.find(({ address }) => address !== '' && named.has(address.toLowerCase())) ??
+    (isOnly ? inText[0] : undefined);
+  if (said === undefined) return recipient;
+  const [context] = /\(in reply to (?!rcpt)[a-z ]{1,30}\)/i.exec(said.diagnostic) ?? [];
+  const isSilent = recipient.diagnostic === '' || bounceMeaning({ words: recipient.diagnostic }).class === 'unknown';
+  if (isSilent) {
+    const diagnostic = `${recipient.diagnostic} ${said.diagnostic}`.trim();
+    return {
+      ...recipient,
+      diagnostic,
+      status: exactStatus(recipient.status, diagnostic),
+      action: recipient.action || said.action,
+    };
   }
-  return groups.filter((lines) => lines.length > 0).map((lines) => readFields(lines.join('\n')));
+  return context === undefined ? recipient : { ...recipient, diagnostic: `${recipient.diagnostic} ${context}` };
 }
 
-function readRecipient(fields: Fields): ReportedRecipient[] {
+/** RFC 5965; what Outlook.com sends is the message alone, with fields of its own; Apple Mail unsubscribes by a message. */
+function readComplaint(whole: Part, leaves: readonly Part[]): Report | undefined {
+  const feedback = leaves.find(({ type }) => type === 'message/feedback-report');
+  const inner = leaves.find(({ type }) => type === 'message/rfc822' || type === 'text/rfc822-headers');
+  const original = inner === undefined ? undefined : readFields(headOf(decoded(inner)));
+  const outlook = (original?.get('x-hmxmroriginalrecipient') ?? []).map((value) => words(addressOf(value)));
+  if (feedback === undefined) {
+    if (outlook.length > 0) return { kind: 'complaint', feedback: 'abuse', recipients: outlook };
+    return whole.fields.has('x-apple-unsubscribe')
+      ? { kind: 'complaint', feedback: 'opt-out', recipients: [] }
+      : undefined;
+  }
+  const fields = readFields(decoded(feedback));
+  const named = ['original-rcpt-to', 'removal-recipient'].flatMap((name) => fields.get(name) ?? []);
+  const recipients = named.length > 0 ? named.map((value) => words(addressOf(value))) : outlook;
+  const type = words(firstOf(fields, 'feedback-type').toLowerCase());
+  return { kind: 'complaint', feedback: type, recipients: recipients.slice(0, MOST_RECIPIENTS) };
+}
+
+function headOf(message: string): string {
+  const end = message.indexOf('\n\n');
+  return end < 0 ? message : message.slice(0, end);
+}
+
+function readRecipient(fields: Fields): ToldRecipient[] {
   const address = addressOf(firstOf(fields, 'final-recipient'));
   const original = addressOf(firstOf(fields, 'original-recipient'));
-  const [action = ''] = /^[a-z]+/.exec(firstOf(fields, 'action').toLowerCase()) ?? [];
+  const [word = ''] = /^[a-z]+/.exec(firstOf(fields, 'action').toLowerCase()) ?? [];
+  const action = word === 'failure' || word === 'error' ? 'failed' : word;
   if (address === '' && original === '' && action === '') return [];
   const diagnostic = untyped(firstOf(fields, 'diagnostic-code'));
   const status = exactStatus(firstOf(fields, 'status'), diagnostic);
-  return [{ address, original, action, status, diagnostic, remote: untyped(firstOf(fields, 'remote-mta')) }];
+  const remote = words(untyped(firstOf(fields, 'remote-mta')));
+  return [
+    { address: words(address), original: words(original), action, status, diagnostic: words(diagnostic), remote },
+  ];
 }
 
 /** Some servers put their own class in the field, and the other side's status into its words. */
@@ -97,19 +165,22 @@ function isAutomatic(fields: Fields): boolean {
   );
 }
 
-function clean(recipient: ReportedRecipient): ReportedRecipient {
-  const { address, original, action, status, diagnostic, remote } = recipient;
+/** Of a long text the part in which a server speaks. */
+function clean(recipient: ToldRecipient): ReportedRecipient {
+  const { address, original, status, diagnostic, remote } = recipient;
+  const start =
+    diagnostic.length > LONGEST_WORDS ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
   return {
-    address: words(address),
-    original: words(original),
-    action,
-    status,
-    diagnostic: words(diagnostic),
-    remote: words(remote),
+    ...recipient,
+    address: cleanText(address, LONGEST_WORDS),
+    original: cleanText(original, LONGEST_WORDS),
+    diagnostic: cleanText(diagnostic.slice(start), LONGEST_WORDS),
+    remote: cleanText(remote, LONGEST_WORDS),
+    meaning: bounceMeaning({ words: diagnostic, status }),
   };
 }
 
 /** One line of text that was Latin-1 here and is UTF-8 as a rule. */
 function words(text: string): string {
-  return cleanText(Buffer.from(text.slice(0, 2 * LONGEST_WORDS), 'latin1').toString(), LONGEST_WORDS);
+  return cleanText(inCharset(text.slice(0, 2 * LONGEST_WORDS)), LONGEST_WORDS);
 }

@@ -7,7 +7,7 @@
  * rewrote, `SRS1=<hash>=<first forwarder>=…@<hostname>` keeps the first one's part alone, however many hops there were.
  */
 import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
-import { parseAddress } from '../lib/addresses.ts';
+import { isDotAtom, needsSmtpUtf8, parseAddress } from '../lib/addresses.ts';
 
 const DAY_MS = 24 * 60 * 60e3;
 const VALID_DAYS = 21;
@@ -32,7 +32,8 @@ export interface Srs {
 
 /**
  * The envelope sender of what is forwarded for `sender`; a null sender stays null. Where no SRS address can stand for it,
- * most often since its local part would pass 64 octets (RFC 5321 §4.5.3.1.1), it is `returnPath`: that of the message in
+ * most often since its local part would pass 64 octets (RFC 5321 §4.5.3.1.1), or would ask the next server for SMTPUTF8 or
+ * for dots that are not everywhere allowed, it is `returnPath`: that of the message in
  * which it is forwarded (mail/bounce.ts), which knows its sender.
  */
 export function forwardSender(sender: string, srs: Srs, returnPath: string): string {
@@ -43,7 +44,8 @@ export function forwardSender(sender: string, srs: Srs, returnPath: string): str
   // It comes back here as it is.
   if (domain === srs.hostname) return address;
   const rewritten = `${rewrite(local, domain, srs)}@${srs.hostname}`;
-  return parseAddress(rewritten) === undefined ? returnPath : rewritten;
+  const isUsual = isDotAtom(parsed) && !needsSmtpUtf8(rewritten) && parseAddress(rewritten) !== undefined;
+  return isUsual ? rewritten : returnPath;
 }
 
 /** The sender that an SRS address of ours stands for; undefined where we did not make it, or more than 21 days ago. */

@@ -2,13 +2,16 @@
  * The header of a message that a program submitted (RFC 6409): what it says, read strictly where it matters, and what is
  * missing from it. But for that its bytes stay as they came. Text is Latin-1, one character a byte.
  */
-import { parseMailbox, type Mailbox } from '../lib/addresses.ts';
+import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
+import { readAuthor } from './author.ts';
 import { decodeWords } from './encoded-words.ts';
 import { fieldsOf, valueOf, type Field } from './header-block.ts';
 
 export interface Submitted {
   /** The one author. */
   readonly from: Mailbox;
+  /** Who says that he has sent it (RFC 5322 §3.6.2); undefined where that is the author. */
+  readonly sender: string | undefined;
   readonly subject: string;
   /** The Message-ID field as it stands; undefined where there is none. */
   readonly messageId: string | undefined;
@@ -31,12 +34,18 @@ export function readSubmitted(header: string): Submitted | { readonly fault: str
   if (!fields.every(({ text }) => FIELD.test(text))) return { fault: 'a line of the header is no field' };
   const twice = ONCE.find((name) => fields.filter((field) => field.name === name).length > 1);
   if (twice !== undefined) return { fault: `the header has several fields ${twice}` };
-  const author = textOf(fields, 'from');
-  if (author === undefined) return { fault: 'the header has no field From' };
-  const from = parseMailbox(decodeWords(withoutComment(author)));
-  if (from === undefined) return { fault: 'the field From is not one address, such as Shop <shop@example.com>' };
+  const author = readAuthor(fields);
+  if (author.kind !== 'one') return { fault: author.fault };
+  const from = parseAddress(author.address);
+  if (from === undefined) return { fault: 'the From header must be an address that mail could go to' };
+  const sender = textOf(fields, 'sender');
+  const submitter = sender === undefined ? undefined : parseMailbox(decodeWords(sender));
+  if (sender !== undefined && submitter === undefined) {
+    return { fault: 'the Sender header must be one address, such as Shop <shop@example.com>' };
+  }
   return {
-    from,
+    from: { address: from.address, ...(author.name !== undefined && { name: author.name }) },
+    sender: submitter?.address,
     subject: decodeWords(textOf(fields, 'subject') ?? '').slice(0, LONGEST_SUBJECT),
     messageId: textOf(fields, 'message-id'),
     to: addressesOf(textOf(fields, 'to')),
@@ -61,11 +70,6 @@ export function completeHeader(
 function textOf(fields: readonly Field[], name: string): string | undefined {
   const field = fields.find((each) => each.name === name);
   return field && Buffer.from(valueOf(field).replaceAll('\r\n', ''), 'latin1').toString().trim();
-}
-
-/** `ann@example.com (Ann)`, as programs of old have it. */
-function withoutComment(text: string): string {
-  return text.includes('<') ? text : text.replace(/\([^()]*\)$/, '');
 }
 
 function addressesOf(text = ''): Set<string> {

@@ -1,5 +1,6 @@
 /** What was found of a message's sender (mail/authenticate), as it is kept with the message, and what follows from it. */
 import { z } from 'zod';
+import type { AuthorReading } from './author.ts';
 
 const dkim = z.object({
   /** d=, lower case. */
@@ -47,16 +48,25 @@ export function readVerdicts(json: string): Verdicts {
   return verdicts.parse(JSON.parse(json));
 }
 
+/**
+ * Why a message is not taken whose author is not one address: whose policy counts could be chosen by whoever sends it
+ * (RFC 9989 §11.5). Reports that name nobody are let in where `isReturned`: they come to an address that we made, and some
+ * mail systems write no address into From.
+ */
+export function authorRefusal(
+  author: AuthorReading,
+  { isReturned }: { readonly isReturned: boolean },
+): { readonly reply: string; readonly reason: string } | undefined {
+  if (author.kind === 'one' || (author.kind === 'none' && isReturned)) return undefined;
+  return { reply: `550 5.7.1 ${author.fault}`, reason: 'invalid_from' };
+}
+
 /** Why the message is not taken (RFC 7489 §6.6.2), or nothing; `record` only looks. */
 export function dmarcRefusal(
   { dmarc, arc }: Verdicts,
   mode: 'enforce' | 'record',
 ): { readonly reply: string; readonly reason: string } | undefined {
   if (mode === 'record') return undefined;
-  // Whose policy counts could be chosen by whoever sends it (RFC 9989 §11.5).
-  if (dmarc.result === 'permerror') {
-    return { reply: '550 5.7.1 the From header of this message does not name one author', reason: 'several_from' };
-  }
   if (dmarc.result !== 'fail' || dmarc.policy !== 'reject' || arc.trusted) return undefined;
   const whose = dmarc.domain === '' ? "its author's domain" : dmarc.domain;
   return { reply: `550 5.7.1 the DMARC policy of ${whose} does not let this message in`, reason: 'dmarc' };

@@ -2,6 +2,8 @@
  * Writes that tries begin, before anybody is dialled: what was claimed and had not begun when the daemon died costs no try
  * and is due at once. One write at a time, for all that have come together meanwhile.
  */
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
 import { beginDeliveries, type ClaimedRow } from '../store/claims.ts';
 import type { Store } from '../store/store.ts';
 
@@ -12,12 +14,14 @@ interface Waiting {
 
 export class Begins {
   readonly #store: Store;
+  readonly #log: Log;
   readonly #owner: string;
   #waiting: Waiting[] = [];
   #writing = false;
 
-  constructor({ store, owner }: { store: Store; owner: string }) {
+  constructor({ store, log, owner }: { store: Store; log: Log; owner: string }) {
     this.#store = store;
+    this.#log = log;
     this.#owner = owner;
   }
 
@@ -45,8 +49,9 @@ export class Begins {
     try {
       const [{ rows: begun }] = await this.#store.write([beginDeliveries({ ids, owner: this.#owner })]);
       return new Map(begun.map(({ id, attempts }) => [id, attempts]));
-    } catch {
-      // The worker says what is wrong with the store, and what did not begin is given back.
+    } catch (error) {
+      // What did not begin is given back as soon as that can be written.
+      this.#log.warn('delivery.not_begun', { deliveries: rows.length, ...errorFields(error) });
       return new Map();
     }
   }

@@ -93,7 +93,8 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     if (prepared.kind === 'unrenderable') return prepared;
     entry.fresh = prepared;
     charge(entry, heldBytes(prepared));
-    if (message.destinations === 1 && keptBytes(prepared) <= CHUNK_BYTES) return bodyOf(prepared);
+    const isKeptHere = message.destinations === 1 && keptBytes(prepared) <= CHUNK_BYTES;
+    if (isKeptHere || hasPlain(prepared)) return bodyOf(prepared);
     await keep(message.id, entry);
     refund(entry);
     return openMessage(await findMessage(store, message.id), entry);
@@ -118,7 +119,8 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
   /** Where another daemon was faster, its bytes are the message's from now on. */
   async function keep(id: string, entry: Entry): Promise<void> {
     const { fresh } = entry;
-    if (fresh === undefined) return;
+    // Which of two mails is sent each server decides: they are rendered again.
+    if (fresh === undefined || hasPlain(fresh)) return;
     entry.fresh = undefined;
     const unit =
       fresh.kind === 'streamed' ? storePrefix(id, fresh) : storeBody(id, { ...fresh, encoding: encodingOf(fresh) });
@@ -186,7 +188,13 @@ function bodyOf(prepared: Fresh): Body {
   if (prepared.kind === 'streamed') {
     return { kind: 'ready', sender, size, encoding: prepared.encoding, pieces: () => joined(prepared) };
   }
-  return { kind: 'ready', sender, size, encoding: encodingOf(prepared), pieces: () => prepared.content };
+  const { content, plain } = prepared;
+  const forAll = plain && bodyOf({ kind: 'ready', sender, smtpUtf8: false, content: plain.content, size: plain.size });
+  return { kind: 'ready', sender, size, encoding: encodingOf(prepared), plain: forAll, pieces: () => content };
+}
+
+function hasPlain(prepared: Fresh): boolean {
+  return prepared.kind === 'ready' && prepared.plain !== undefined;
 }
 
 function joined({ prefix, pieces }: Streamed): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
@@ -201,7 +209,9 @@ async function* following(prefix: Uint8Array, rest: AsyncIterable<Uint8Array>): 
 
 /** What takes memory until it is sent. */
 function heldBytes(prepared: Fresh): number {
-  return prepared.kind === 'streamed' ? Math.min(prepared.size, prepared.prefix.length + CHUNK_BYTES) : prepared.size;
+  return prepared.kind === 'streamed'
+    ? Math.min(prepared.size, prepared.prefix.length + CHUNK_BYTES)
+    : prepared.size + (prepared.plain?.size ?? 0);
 }
 
 /** What would be stored of it. */

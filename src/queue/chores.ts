@@ -36,15 +36,16 @@ const STRETCHES = 4;
 export class Chores {
   readonly #options: ChoresOptions;
   #started = false;
+  /** On both clocks: the monotonic one stands still while the machine is suspended, and leases run out by the other. */
+  #renewed: { readonly wall: number; readonly monotonic: number };
   /** On the monotonic clock. */
-  #renewedAt: number;
   #sweepAt = -Infinity;
   #walkAt = -Infinity;
   #walk: { state: 'queued' | 'deferred'; after: string } = { state: 'queued', after: '' };
 
   constructor(options: ChoresOptions) {
     this.#options = options;
-    this.#renewedAt = options.clock.monotonic();
+    this.#renewed = { wall: options.clock.now(), monotonic: options.clock.monotonic() };
   }
 
   /** Before the first claim: what the last run left. On SQLite there is no other daemon that could hold a lease. */
@@ -57,20 +58,28 @@ export class Chores {
 
   /** Whether what is claimed here is surely nobody else's. */
   areLeasesSafe(): boolean {
-    const { store, clock } = this.#options;
-    return store.dialect === 'sqlite' || clock.monotonic() - this.#renewedAt < SAFE;
+    return this.#options.store.dialect === 'sqlite' || this.#age() < SAFE;
+  }
+
+  /** How long ago the leases were renewed, by the clock that says more. */
+  #age(): number {
+    const { clock } = this.#options;
+    return Math.max(clock.monotonic() - this.#renewed.monotonic, clock.now() - this.#renewed.wall);
   }
 
   /** Does what is due. Rejects where the store cannot. */
   async run(): Promise<void> {
     const { store, clock, owner } = this.#options;
     const monotonic = clock.monotonic();
-    if (store.dialect === 'postgres' && monotonic - this.#renewedAt >= RENEW_EVERY) {
-      await store.write([renewLeases({ owner, until: clock.now() + LEASE })]);
-      this.#renewedAt = monotonic;
+    // Before leases are taken back, too: to a clock that was just set forward our own seem to be over.
+    const isSweep = monotonic >= this.#sweepAt;
+    if (store.dialect === 'postgres' && (isSweep || this.#age() >= RENEW_EVERY)) {
+      const wall = clock.now();
+      await store.write([renewLeases({ owner, until: wall + LEASE })]);
+      this.#renewed = { wall, monotonic };
     }
     if (monotonic >= this.#walkAt) await this.#expire(monotonic);
-    if (monotonic < this.#sweepAt) return;
+    if (!isSweep) return;
     await this.#returnOrphans();
     if (store.dialect === 'postgres') {
       await this.#takeBack(clock.now());

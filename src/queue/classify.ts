@@ -1,7 +1,9 @@
 /**
- * What an answer of the other side, or the lack of one, means for the mail: the one place that decides between trying
- * elsewhere, trying later and giving up. What it does not know is temporary.
+ * What an answer of the other side, or the lack of one, means for the try: the one place that decides between trying
+ * elsewhere, trying later and giving up, by the codes alone (RFC 5321 §4.2.1). What it does not know is temporary. Why the
+ * other side refused is for mail/bounce-class to say.
  */
+import type { Asked } from '../mail/bounce-class.ts';
 import { replyText, type Reply } from './reply.ts';
 
 export type Step = 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'auth' | 'mail' | 'rcpt' | 'data' | 'final';
@@ -41,6 +43,7 @@ export type Verdict =
       readonly next: 'none' | 'host';
       /** Policies often concern the address that we came from (5.7.x): the other family may pass. */
       readonly otherFamily: boolean;
+      readonly after: Asked;
     }
   /** Too many recipients for one transaction: this one belongs into the next. */
   | { readonly kind: 'again' };
@@ -72,7 +75,13 @@ function refusal(step: Step, enhanced: string | undefined): Verdict {
     kind: 'permanent',
     next: beforeMail(step) || step === 'mail' ? 'host' : 'none',
     otherFamily: enhanced?.startsWith('5.7.') === true,
+    after: askedBefore(step),
   };
+}
+
+function askedBefore(step: Step): Asked {
+  if (beforeMail(step) || step === 'mail') return 'sender';
+  return step === 'final' ? 'message' : 'recipient';
 }
 
 function beforeMail(step: Step): boolean {

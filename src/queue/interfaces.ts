@@ -3,6 +3,7 @@
  * cares where they never arrive (`OnFailure`). Whoever composes the daemon hands them in.
  */
 import type { Fields } from '../lib/log.ts';
+import type { Asked, BounceClass } from '../mail/bounce-class.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 
@@ -19,9 +20,17 @@ export type Prepared =
       readonly size: number;
       /** Whether its headers need SMTPUTF8 (RFC 6531). */
       readonly smtpUtf8: boolean;
+      /** Then, the same mail for servers without it, where there is one. */
+      readonly plain?: Plain | undefined;
     }
   | Streamed
   | { readonly kind: 'unrenderable'; readonly reason: string };
+
+/** A mail in ASCII headers. */
+export interface Plain {
+  readonly content: readonly Uint8Array[];
+  readonly size: number;
+}
 
 /** A finished message of any size that is never in memory as a whole: what was made of it here, and what lies in the store. */
 export interface Streamed {
@@ -52,6 +61,8 @@ export interface Body {
   readonly sender: string;
   readonly size: number;
   readonly encoding: MessageRow['encoding'];
+  /** What a server without SMTPUTF8 gets instead; undefined where it gets nothing else. */
+  readonly plain?: Body | undefined;
   /** May be called again for another try. */
   pieces(): Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 }
@@ -114,6 +125,8 @@ export interface RecipientResult extends Peer {
   readonly cause: 'reply' | 'fault' | 'uncertain';
   /** The server's words (`550 5.1.1 no such user`), or ours. */
   readonly reply: string;
+  /** What the server knew when it refused for good. */
+  readonly after?: Asked | undefined;
   /** The recipient called it spam. */
   readonly complained?: true;
 }
@@ -149,6 +162,7 @@ export interface FailedRecipient {
   readonly reply: string;
   /** Whose words they are; null where they are ours. */
   readonly host: string | null;
+  readonly class: BounceClass;
 }
 
 /** Deliveries of one message that ended together and for good, without arriving. */

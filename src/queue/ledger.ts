@@ -12,7 +12,7 @@ import { StoreError, type Store } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import type { Destination } from './destination.ts';
 import type { OnFailure, RecipientResult, Result, Unreachable } from './interfaces.ts';
-import { deferred, interrupted, settled, untried, waits, type Ending, type Tried } from './outcome.ts';
+import { deferred, interrupted, parked, settled, untried, waits, type Ending, type Tried } from './outcome.ts';
 import { retryDelay, type RetryOptions } from './retry.ts';
 import { writeEndings } from './write-endings.ts';
 
@@ -43,6 +43,9 @@ interface Entry {
 }
 
 const AGAIN_AFTER = 1000;
+/** How long a notification waits for its recipient to agree, ms. */
+const LEAD_KEPT = 30 * 86_400_000;
+const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to get mail of this account: its mail waits';
 const NOBODY = { host: null, address: null, tls: null };
 /** Trying again mends no broken constraint. */
 const HOPELESS = /CONSTRAINT|^23/;
@@ -60,9 +63,9 @@ export class Ledger {
     return this.#decided(batch, result.recipients);
   }
 
-  /** Writes that nobody was asked, because none of them wants our mail. */
-  suppressed(batch: Batch): Promise<void> {
-    const words = { reply: '550 5.7.1 the address is on the suppression list', ...NOBODY };
+  /** Writes that nobody was asked, because none of them wants this mail: `reply` says why. */
+  suppressed(batch: Batch, reply: string): Promise<void> {
+    const words = { reply, ...NOBODY };
     return this.#persist(batch, async (now) => {
       const tried = await this.#tried(batch, now);
       return { endings: tried.map((each) => settled(each, 'suppressed', words)), more: [] };
@@ -76,6 +79,17 @@ export class Ledger {
       endings: (await this.#tried(batch, now)).map((tried) => waits(tried, due, reply)),
       more: [noteDue({ name, due })],
     }));
+  }
+
+  /** Writes that nobody was asked, because none of them has agreed yet to get the mail. */
+  parked(batch: Batch): Promise<void> {
+    return this.#persist(batch, async (now) => {
+      const tried = await this.#tried(batch, now);
+      return {
+        endings: tried.map((each) => parked(each, { reply: UNCONFIRMED, expires_at: keptUntil(each) })),
+        more: [],
+      };
+    });
   }
 
   #unreachable(batch: Batch, result: Unreachable): Promise<void> {
@@ -164,6 +178,11 @@ export class Ledger {
       }
     }
   }
+}
+
+/** A lead waits longer for its owner's word than for a server that is down. */
+function keptUntil({ row, message }: Tried): number {
+  return message?.kind === 'notification' ? Math.max(row.expires_at, row.created_at + LEAD_KEPT) : row.expires_at;
 }
 
 /** Whether the bytes are sent again, or read. */

@@ -1,9 +1,18 @@
 /** What the end of a try means for a delivery: the rows that say so, in one unit, and the line in the log. */
 import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
+import { bounceMeaning, type Asked, type BounceClass, type BounceMeaning } from '../mail/bounce-class.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import type { ClaimedRow } from '../store/claims.ts';
-import { deferDelivery, endWaiting, giveBack, putOff, settleDelivery, type SettledState } from '../store/deliveries.ts';
+import {
+  deferDelivery,
+  endWaiting,
+  giveBack,
+  parkDelivery,
+  putOff,
+  settleDelivery,
+  type SettledState,
+} from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
@@ -30,6 +39,7 @@ export interface Tried {
 
 interface Words extends Peer {
   readonly reply: string;
+  readonly after?: Asked | undefined;
   readonly complained?: true;
 }
 
@@ -41,9 +51,6 @@ const EVENTS: Readonly<Record<SettledState, EventType>> = {
   captured: 'email.delivered',
 };
 
-/** RFC 3463: there is no such mailbox, it has moved, the domain takes no mail. All else may be the server's mood. */
-const GONE = /^5\d\d 5\.1\.(?:1|6|10)(?!\d)/;
-
 /** The delivery is over. */
 export function settled(
   tried: Tried,
@@ -52,19 +59,26 @@ export function settled(
 ): Ending {
   const { row, owner, now } = tried;
   const { id, attempts } = row;
-  const reason = reasonToSuppress(tried, state, words);
+  const meaning = meaningOf(words);
+  const reason = reasonToSuppress(tried, words, state === 'bounced' && meaning.suppress);
   return {
     unit: (told) => [
       settleDelivery({ id, owner, attempts, state, reply: words.reply, at: now }, 1),
       // A suppressed recipient was never tried.
       ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
-      eventOf(tried, EVENTS[state], { state, ...said(words), attempt: attempts, ...told }),
+      eventOf(tried, EVENTS[state], {
+        state,
+        ...said(words),
+        ...(state === 'bounced' && { class: meaning.class }),
+        attempt: attempts,
+        ...told,
+      }),
       ...(words.complained === true ? [eventOf(tried, 'email.complained', {})] : []),
       ...(reason === undefined
         ? []
         : [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })]),
     ],
-    failure: state === 'bounced' || state === 'suppressed' ? failureOf(tried, words) : undefined,
+    failure: state === 'bounced' || state === 'suppressed' ? failureOf(tried, words, meaning.class) : undefined,
     event: `delivery.${state}`,
     fields: lineOf(tried, words),
   };
@@ -78,7 +92,12 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
     unit: () => [
       deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
       attempt(tried, 'deferred', words),
-      eventOf(tried, 'email.deferred', { ...said(words), attempt: attempts, next_attempt_at: isoTime(due) }),
+      eventOf(tried, 'email.deferred', {
+        ...said(words),
+        class: meaningOf(words).class,
+        attempt: attempts,
+        next_attempt_at: isoTime(due),
+      }),
     ],
     event: 'delivery.deferred',
     fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },
@@ -119,18 +138,37 @@ export function untried({ row, owner, now }: Tried): Ending {
   };
 }
 
+/** The delivery was claimed and not tried: it waits until its recipient agrees, for so long at most. */
+export function parked({ row, owner }: Tried, { reply, expires_at }: { reply: string; expires_at: number }): Ending {
+  const { id, attempts, message, recipient } = row;
+  return {
+    unit: () => [parkDelivery({ id, owner, attempts, reply, expires_at }, 1)],
+    event: 'delivery.parked',
+    fields: { message, delivery: id, recipient, reply },
+  };
+}
+
 /** The delivery waited as long as it may. */
 export function expired(row: DeliveryRow, message: MessageRow | undefined, now: number): Ending {
   const reply = `550 4.4.7 given up after ${row.attempts} tries${row.last_reply === null ? '' : `; the last: ${row.last_reply}`}`;
   const { id, attempts } = row;
   const host = { host: null, address: null, tls: null };
+  // Why it could not be delivered all the time, and no word on the address: it was never refused for good.
+  const last = bounceMeaning({ words: row.last_reply ?? '' });
   return {
     unit: (told) => [
       endWaiting({ id, state: 'expired', reply, at: now }, 1),
       insertAttempt({ delivery: id, number: attempts + 1, at: now, ...host, outcome: 'expired', reply }),
-      eventOf({ row, message, now }, EVENTS.expired, { state: 'expired', reply, attempt: attempts, ...host, ...told }),
+      eventOf({ row, message, now }, EVENTS.expired, {
+        state: 'expired',
+        reply,
+        class: last.class,
+        attempt: attempts,
+        ...host,
+        ...told,
+      }),
     ],
-    failure: failureOf({ row, message }, { reply, ...host }),
+    failure: failureOf({ row, message }, { reply, ...host }, last.class),
     event: 'delivery.expired',
     fields: { message: row.message, delivery: id, recipient: row.recipient, reply, attempts },
   };
@@ -142,19 +180,24 @@ export function expired(row: DeliveryRow, message: MessageRow | undefined, now: 
  */
 function reasonToSuppress(
   { message }: Tried,
-  state: SettledState,
-  { reply, complained }: Words,
+  { complained }: Words,
+  isGone: boolean,
 ): SuppressionRow['reason'] | undefined {
   if (complained === true) return 'complaint';
-  if (state !== 'bounced' || !GONE.test(reply) || message?.environment !== 'live') return undefined;
+  if (!isGone || message?.environment !== 'live') return undefined;
   return message.kind === 'transactional' || message.kind === 'acknowledgment' ? 'bounce' : undefined;
 }
 
 function failureOf(
   { row, message }: { row: About; message: MessageRow | undefined },
   { reply, host }: Words,
+  why: BounceClass,
 ): Ending['failure'] {
-  return message && { message, recipient: { address: row.recipient, reply, host } };
+  return message && { message, recipient: { address: row.recipient, reply, host, class: why } };
+}
+
+function meaningOf({ reply, after }: Words): BounceMeaning {
+  return bounceMeaning({ words: reply, after });
 }
 
 function said({ reply, host, address, tls }: Words): Fields {

@@ -21,6 +21,11 @@ export function claimDelays({ table, random }: RetryOptions): { json: string; la
   return { json: JSON.stringify(table.map((delay) => jittered(delay, random))), last: table.length - 1 };
 }
 
+/** The longest wait after each try, the first one first: the table with its jitter. */
+export function longestWaits(table: readonly number[]): number[] {
+  return table.map((delay) => Math.ceil(delay * (1 + JITTER)));
+}
+
 function delays(cause: 'reply' | 'fault', table: readonly number[]): readonly number[] {
   return cause === 'fault' ? [Math.min(FIRST_AFTER_FAULT, at(table, 0)), ...table] : table;
 }

@@ -69,7 +69,7 @@ class Transaction {
   constructor(session: Session, body: Body, options: TransactionOptions) {
     this.#session = session;
     this.#wire = session.wire;
-    this.#body = body;
+    this.#body = session.features.smtpUtf8 ? body : (body.plain ?? body);
     this.#options = options;
   }
 

@@ -194,7 +194,8 @@ function isHostRefusal(verdict: Verdict): boolean {
 }
 
 function resultOf(recipient: Recipient, { verdict, reply, peer }: Word): RecipientResult {
-  return { recipient, outcome: outcomeOf(verdict), cause: causeOf(verdict), reply, ...peer };
+  const after = verdict.kind === 'permanent' ? verdict.after : undefined;
+  return { recipient, outcome: outcomeOf(verdict), cause: causeOf(verdict), reply, after, ...peer };
 }
 
 function causeOf(verdict: Verdict): RecipientResult['cause'] {

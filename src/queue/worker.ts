@@ -9,6 +9,7 @@ import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { ClaimedRow } from '../store/claims.ts';
 import { SUSPENDED } from '../store/deliveries.ts';
+import { recipientStatuses, releaseParked, type RecipientStatus } from '../store/consents.ts';
 import { nextDueAt } from '../store/destinations.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
@@ -21,6 +22,7 @@ import { Claimer, type Claimed } from './claimer.ts';
 import type { Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
 import { Ledger, type Batch } from './ledger.ts';
 import type { RetryOptions } from './retry.ts';
+import { SANDBOX } from './sandbox.ts';
 
 export interface WorkerOptions {
   readonly store: Store;
@@ -79,6 +81,17 @@ export const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
   dsn: true,
 };
 
+/** Whose recipients the tenant names, so that they have to agree to get its mail; other mail has rules of its own. */
+export const NEEDS_CONSENT: Readonly<Record<MessageKind, boolean>> = {
+  notification: true,
+  forward: true,
+  system: true,
+  acknowledgment: false,
+  transactional: false,
+  reply: false,
+  dsn: false,
+};
+
 /** A worker that has begun. */
 export function createWorker(options: WorkerOptions): Worker {
   return new QueueWorker(options);
@@ -119,9 +132,14 @@ class QueueWorker implements Worker {
     });
     const retry = () => this.#retry();
     const wake = () => this.wake();
-    const mostUnproven = () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION;
-    this.#claimer = new Claimer({ store, courier, owner, retry, mostUnproven });
-    this.#begins = new Begins({ store, owner });
+    this.#claimer = new Claimer({
+      store,
+      courier,
+      owner,
+      retry,
+      mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
+    });
+    this.#begins = new Begins({ store, log, owner });
     this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
     this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });
@@ -207,6 +225,7 @@ class QueueWorker implements Worker {
       this.#failed(error);
       return new Map<string, MessageRow>();
     });
+    const statuses = await this.#statuses(all, messages);
     for (const { destination, rows } of claimed) {
       const parcels: Parcel[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
@@ -216,20 +235,67 @@ class QueueWorker implements Worker {
           continue;
         }
         const heeds = message !== undefined && HEEDS_SUPPRESSION[message.kind];
-        const [suppressed, open] = [true, false].map((is) =>
-          group.filter((row) => (heeds && row.suppressed === 1) === is),
+        const bodies = Map.groupBy(group, (row) =>
+          heeds && row.suppressed === 1 ? 'suppressed' : (statuses.get(row.id) ?? 'confirmed'),
         );
-        if (isSome(suppressed)) this.#suppress({ destination, rows: suppressed, body: this.#bodies.hold(id, message) });
         // What may hang for long is read when somebody wants it.
-        const row = destination.isProven ? message : undefined;
-        if (isSome(open)) parcels.push(this.#parcel({ destination, rows: open, body: this.#bodies.hold(id, row) }));
+        const kept = destination.isProven ? message : undefined;
+        for (const [status, some] of bodies) {
+          const batch = { destination, rows: some, body: this.#bodies.hold(id, kept) };
+          if (status === 'confirmed') parcels.push(this.#parcel(batch));
+          else this.#withhold(batch, status);
+        }
       }
       if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
     }
   }
 
-  #suppress(batch: Batch): void {
-    this.#endWith(batch, this.#ledger.suppressed(batch));
+  /** What those recipients that must agree to the mail have said, by delivery; `unknown` where that cannot be read now. */
+  async #statuses(
+    rows: readonly ClaimedRow[],
+    messages: ReadonlyMap<string, MessageRow>,
+  ): Promise<ReadonlyMap<string, RecipientStatus | 'unknown'>> {
+    const named = rows.filter(({ untrusted, destination, message }) => {
+      const kind = messages.get(message)?.kind;
+      return untrusted === 1 && destination !== SANDBOX && (kind === undefined || NEEDS_CONSENT[kind]);
+    });
+    const found = new Map<string, RecipientStatus | 'unknown'>();
+    for (const [tenant, own] of Map.groupBy(named, (row) => row.tenant)) {
+      const addresses = [...new Set(own.map(({ recipient }) => recipient))];
+      const statuses = await recipientStatuses(this.#options.store, tenant, addresses).catch((error: unknown) => {
+        this.#failed(error);
+        return undefined;
+      });
+      for (const { id, recipient, message } of own)
+        found.set(id, (messages.has(message) ? statuses?.get(recipient) : undefined) ?? 'unknown');
+    }
+    return found;
+  }
+
+  /** Ends or puts off what is not to be sent now. */
+  #withhold(batch: Batch, why: 'suppressed' | Exclude<RecipientStatus, 'confirmed'> | 'unknown'): void {
+    switch (why) {
+      case 'suppressed':
+        return this.#endWith(batch, this.#ledger.suppressed(batch, SUPPRESSED));
+      case 'refused':
+        return this.#endWith(batch, this.#ledger.suppressed(batch, REFUSED));
+      case 'pending':
+        return this.#endWith(batch, this.#park(batch));
+      case 'unknown':
+        return this.#endWith(batch, this.#ledger.write(batch, { kind: 'decided', recipients: [] }));
+    }
+  }
+
+  /** What was answered while it was parked has found nothing to release: that is looked at again. */
+  async #park(batch: Batch): Promise<void> {
+    await this.#ledger.parked(batch);
+    const { store, clock, config, log } = this.#options;
+    for (const tenant of new Set(batch.rows.map((row) => row.tenant))) {
+      const release = { tenant, now: clock.now(), ttl: config().delivery.expire.default };
+      // Where that fails, the next look at all that is parked does it.
+      const released = releaseParked(store, release).then((some) => some && this.wake());
+      await released.catch((error: unknown) => log.warn('queue.not_released', errorFields(error)));
+    }
   }
 
   /** Mail of a suspended tenant waits without a try until the tenant is served again, or it is too old. */
@@ -275,10 +341,9 @@ function nothingFollows(): Promise<Consequence> {
   return Promise.resolve({ unit: [], data: {} });
 }
 
+const SUPPRESSED = '550 5.7.1 the address is on the suppression list';
+const REFUSED = '550 5.7.1 the recipient wants no mail from this server';
+
 function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
   return { id, address: recipient, attempt: attempts };
-}
-
-function isSome<T>(list: readonly T[] | undefined): list is readonly T[] {
-  return list !== undefined && list.length > 0;
 }

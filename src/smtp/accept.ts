@@ -2,6 +2,7 @@
  * Takes a whole message: judges it, and commits it with all that becomes of it in one unit, many of which share a sync.
  * The reply that says 250 is made after that commit and nowhere else.
  */
+import type { Consent } from '../access/consent.ts';
 import type { Clock } from '../lib/clock.ts';
 import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -9,7 +10,7 @@ import { enqueue } from '../queue/enqueue.ts';
 import { noteDue } from '../store/destinations.ts';
 import { insertInbound } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
-import { StoreError, type Store } from '../store/store.ts';
+import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import type { ForwardSource } from './forward-shapes.ts';
 import type { Refusal } from './header-check.ts';
 import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.ts';
@@ -32,6 +33,8 @@ export interface AcceptParts {
   readonly takeReply: Intake<'reply'>;
   /** How long a forward is tried, ms. */
   readonly ttl: () => number;
+  /** Asks the targets of a tenant to agree to its mail, where they have to. Never rejects. */
+  readonly ask: Consent['ask'];
   /** There is mail to send. */
   readonly wake: () => void;
 }
@@ -75,6 +78,10 @@ export function createAccept(parts: AcceptParts): Accept {
     parts.tallies?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
     parts.wake();
+    for (const recipient of mail.recipients) {
+      if (recipient.kind !== 'forward') continue;
+      void parts.ask({ tenant: recipient.tenant, addresses: recipient.targets });
+    }
     return reply;
   }
 
@@ -109,9 +116,10 @@ export function createAccept(parts: AcceptParts): Accept {
     return reply;
   }
 
-  async function refuse(mail: Incoming, pieces: Pieces, { reply, reason }: Refusal): Promise<string> {
+  async function refuse(mail: Incoming, pieces: Pieces, refusal: Refusal): Promise<string> {
+    const { reply, reason } = refusal;
     record(mail.recipients.map((recipient) => ({ ...whose(mail, recipient), reply, reason })));
-    await drop(pieces);
+    if (isDroppable(refusal)) await drop(pieces);
     return reply;
   }
 
@@ -139,8 +147,20 @@ export function createAccept(parts: AcceptParts): Accept {
   };
 }
 
+/** The mail may be in the queue all the same: what is stored of it stays. */
+const OUTCOME_UNKNOWN: Refusal = {
+  reply: '451 4.3.0 the database did not confirm the mail: send it again',
+  reason: 'outcome_unknown',
+};
+
+/** Whether what has come of the mail can be dropped: it is surely not accepted. */
+export function isDroppable(refusal: Refusal): boolean {
+  return refusal !== OUTCOME_UNKNOWN;
+}
+
 /** What a client hears of a store that cannot write: it keeps the mail. */
 export function storeRefusal(error: unknown): Refusal {
+  if (error instanceof UnknownOutcomeError) return OUTCOME_UNKNOWN;
   const isFull = error instanceof StoreError && /^(?:SQLITE_FULL|53100|ENOSPC)/.test(codeOf(error) ?? '');
   return isFull
     ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }

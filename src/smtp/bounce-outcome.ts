@@ -7,26 +7,35 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import { findSuppression, suppress } from '../store/suppressions.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
-import { replyOf, type Fault, type Tied } from './bounce-meaning.ts';
+import { replyOf, type Tied } from './bounce-meaning.ts';
 
 /** A delivery that came back after all. */
 export interface LateBounce extends Tied {
   readonly message: MessageRow;
   readonly reported: ReportedRecipient;
-  readonly fault: Fault;
 }
 
 /** The statements that make it bounced; unmet where it is no longer delivered. */
-export function bounced({ delivery, named, message, reported, fault }: LateBounce, now: number): Statement[] {
+export function bounced({ delivery, named, message, reported }: LateBounce, now: number): Statement[] {
   const reply = replyOf(reported);
   const words = { reply, host: reported.remote === '' ? null : reported.remote, address: null, tls: null };
   const number = delivery.attempts + 1;
-  const isOver = named && fault === 'mailbox' && isProgram(message);
+  const isOver = named && reported.meaning.suppress && isProgram(message);
   const { tenant, recipient: address } = delivery;
   return [
     bounceDelivery({ id: delivery.id, reply, at: now }, 1),
     insertAttempt({ delivery: delivery.id, number, at: now, ...words, outcome: 'bounced' }),
-    eventOf('email.bounced', { message, delivery, now }, { state: 'bounced', ...words, attempt: number, late: true }),
+    eventOf(
+      'email.bounced',
+      { message, delivery, now },
+      {
+        state: 'bounced',
+        ...words,
+        class: reported.meaning.class,
+        attempt: number,
+        late: true,
+      },
+    ),
     ...(isOver ? [suppress({ tenant, address, reason: 'bounce', created_at: now })] : []),
   ];
 }

@@ -14,9 +14,9 @@ import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
-import { faultOf, isFailure, replyOf, tie } from './bounce-meaning.ts';
+import { isFailure, replyOf, tie } from './bounce-meaning.ts';
 import { bounced, complained, isComplaint, type LateBounce } from './bounce-outcome.ts';
-import { policyLetter } from './policy-letter.ts';
+import { isAboutUs, policyLetter } from './policy-letter.ts';
 import type { ReportReader } from './report-reader.ts';
 
 export interface ReadingParts {
@@ -32,7 +32,7 @@ export interface ReadingParts {
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 /** When reading is begun again that never ended. */
-const LEASE = 5 * MINUTE;
+export const BOUNCE_LEASE = 5 * MINUTE;
 const MOST_TRIES = 3;
 const MOST_AT_ONCE = 1000;
 
@@ -86,11 +86,11 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
       // It came back before the word of the one who took it was written down.
       if (tied !== undefined && isOpen(tied.delivery) && isYoung) return 'later';
       if (tied?.delivery.state !== 'delivered' || late.has(tied.delivery.id)) continue;
-      late.set(tied.delivery.id, { ...tied, message, reported, fault: faultOf(reported) });
+      late.set(tied.delivery.id, { ...tied, message, reported });
     }
     const now = clock.now();
     const unit = [...late.values()].flatMap((each) => bounced(each, now));
-    const policy = [...late.values()].find(({ fault }) => fault === 'policy');
+    const policy = [...late.values()].find(({ reported }) => isAboutUs(reported.meaning.class));
     if (policy === undefined) return unit;
     const { recipient } = policy.delivery;
     const notWanted = { message, recipient, reply: replyOf(policy.reported), when: 'later' } as const;
@@ -119,7 +119,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
 
   async function next(): Promise<boolean> {
     const now = clock.now();
-    const row = await claimBounce(store, { now, until: now + LEASE });
+    const row = await claimBounce(store, { now, until: now + BOUNCE_LEASE });
     if (row === undefined) return false;
     if (row.tries > MOST_TRIES) {
       await forget(row, 'unreadable');

@@ -1,22 +1,32 @@
 /**
- * Mail that comes back to an address which only we could have made. What we forwarded goes on to the one who sent it, with
- * the null sender that it has; what was ours is kept in the unit that takes it, to be read. Nothing answers it, whatever
- * it is, so that no two servers talk to each other.
+ * Mail that comes back to an address which only we could have made. A report about what we forwarded goes on to the one who
+ * sent that, with the null sender that it has, where SPF or DKIM had vouched for him; all else is kept in the unit that
+ * takes it, to be read. Nothing answers it, whatever it is, so that no two servers talk to each other.
+ *
+ * Whoever gets forwarded mail learns the address, and may write to it: it takes reports alone, and a few a day.
  */
+import type { Limits } from '../access/limits.ts';
 import { parseAddress } from '../lib/addresses.ts';
+import { isReport } from '../mail/automatic.ts';
+import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { MOST_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/srs.ts';
+import { readVerdicts } from '../mail/verdicts.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { insertBounce } from '../store/bounces.ts';
+import { findInbound } from '../store/inbound.ts';
 import { findMessage } from '../store/messages.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
+import type { MessageRow } from '../store/tables.ts';
 import { readForward, type ForwardSource } from './forward-shapes.ts';
 import type { Handled, Incoming, Intake } from './interfaces.ts';
 import { decideRecipient, type Directory } from './recipients.ts';
 
 export interface BounceParts {
   readonly store: Store;
+  /** Counts the reports for each sender. */
+  readonly limits: Pick<Limits, 'take'>;
   /** As of now: a sender may be one of ours. */
   readonly directory: () => Directory;
   /** How long it is tried, ms. */
@@ -29,35 +39,51 @@ export interface Bounces {
 }
 
 const NOTHING: Handled = { rows: [] };
+const MAX_REPORTS = { count: 5, windowMs: 86_400_000 };
 
-export function createBounces({ store, directory, ttl }: BounceParts): Bounces {
-  /** Where mail for this address is to be sent: it is ours to forward where the domain is. */
-  function targetsOf(address: string): readonly string[] {
+export function createBounces({ store, limits, directory, ttl }: BounceParts): Bounces {
+  /** Where mail for this address is to be sent, and by whose word: it is ours to forward where the domain is. */
+  function targetsOf(address: string): { readonly tenant: string; readonly recipients: readonly string[] } {
     const decision = decideRecipient(address, '', directory());
-    if (decision.kind === 'forward') return decision.targets;
-    return decision.kind === 'refuse' && decision.domain === null && parseAddress(address) ? [address] : [];
+    if (decision.kind === 'forward') return { tenant: decision.tenant, recipients: decision.targets };
+    const isForeign = decision.kind === 'refuse' && decision.domain === null && parseAddress(address) !== undefined;
+    return { tenant: OPERATOR, recipients: isForeign ? [address] : [] };
   }
 
-  function passOn(mail: Incoming, original: string, sender: string): Handled {
-    // Whoever does not bounce would have found a way to write to a stranger through us.
-    const recipients = mail.sender === '' ? targetsOf(sender) : [];
+  async function passOn(mail: Incoming, original: string, sender: string): Promise<Handled> {
+    const { tenant, recipients } = targetsOf(sender);
     if (recipients.length === 0) return NOTHING;
+    const { header } = await splitHeader(mail.pieces());
+    if (mail.sender !== '' || !isReport(fieldsOf(header))) {
+      return refused('550 5.7.1 this address takes delivery reports with the null sender only', 'not_a_report');
+    }
+    const room = await limits.take(`returned:${sender.toLowerCase()}`, MAX_REPORTS);
+    if (!room.allowed) return refused('550 5.7.1 this address has had its reports for today', 'rate_limited');
     const source: ForwardSource = { inbound: mail.id, original, sender: '' };
-    const about = { tenant: OPERATOR, submission: null, domain: directory().snapshot.server.server.hostname };
+    const about = { tenant, submission: null, domain: directory().snapshot.server.server.hostname };
     const message = { ...about, kind: 'forward', source, recipients, ttl: ttl() } as const;
     const { id, rows, dues } = enqueue(message, mail.at);
     return { rows, dues, messages: [id] };
   }
 
+  /** The one who sent what is forwarded by this message, where he did. */
+  async function vouchedSender({ source }: MessageRow): Promise<string | undefined> {
+    const { inbound: id, sender } = readForward(source);
+    const inbound = sender === '' ? undefined : await findInbound(store, id);
+    return inbound !== undefined && readVerdicts(inbound.verdicts).vouched ? sender : undefined;
+  }
+
   return {
-    takeReturned: (mail, { original, sender }) => Promise.resolve(passOn(mail, original, sender)),
+    takeReturned: (mail, { original, sender }) => passOn(mail, original, sender),
     async takeBounce(mail, { message: id, original }) {
       const message = await findMessage(store, id);
       if (message === undefined) return NOTHING;
-      // Of a sender whose address has no SRS form; it holds no longer than one.
       if (message.kind === 'forward') {
-        const isOver = mail.at - message.created_at > SRS_VALID_MS;
-        return isOver ? NOTHING : passOn(mail, original, readForward(message.source).sender);
+        // It holds no longer than an SRS address.
+        if (mail.at - message.created_at > SRS_VALID_MS) return NOTHING;
+        // Of a sender whose address has no SRS form.
+        const sender = await vouchedSender(message);
+        if (sender !== undefined) return passOn(mail, original, sender);
       }
       const head = await headOf(mail);
       return {
@@ -65,6 +91,10 @@ export function createBounces({ store, directory, ttl }: BounceParts): Bounces {
       };
     },
   };
+}
+
+function refused(reply: string, reason: string): Handled {
+  return { rows: [], refusal: { reply, reason } };
 }
 
 async function headOf(mail: Incoming): Promise<Uint8Array> {

@@ -1,19 +1,21 @@
 /** What the listener needs, put together: who is mail for, is there room, and what happens to a whole message. */
 import { isServed } from '../access/tenants.ts';
+import { parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createGarbage } from '../lib/garbage.ts';
 import type { Log } from '../lib/log.ts';
+import { isDomainServed } from '../store/domains.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import type { Store } from '../store/store.ts';
 import { createAccept, type AcceptParts } from './accept.ts';
 import { judgeInTurn } from './judge-in-turn.ts';
-import { decideRecipient, type Decision, type Directory } from './recipients.ts';
+import { decideRecipient, type Decision, type Directory, type Refused } from './recipients.ts';
 import { createRecorder } from './record.ts';
 import type { SmtpDoor } from './session-parts.ts';
 
 export interface DoorParts extends Pick<
   AcceptParts,
-  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'wake'
+  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'ask' | 'wake'
 > {
   readonly store: Store;
   readonly clock: Clock;
@@ -30,10 +32,24 @@ export async function decideServed(
   store: Store,
 ): Promise<Decision> {
   const decision = decideRecipient(address, sender, directory);
+  if (decision.kind === 'refuse' && decision.reason === 'relay_denied') {
+    return (await isServedElsewhere(address, directory, store)) ? notServedHere(decision) : decision;
+  }
   if (decision.kind === 'refuse' || (await isServed(store, decision.tenant))) return decision;
   const { domain, tenant } = decision;
   const reply = '451 4.7.1 mail for this address is not taken just now';
   return { kind: 'refuse', reply, reason: 'tenant_suspended', domain, tenant };
+}
+
+/** Whether the domain is one that the database knows and this daemon cannot serve: its configuration lacks it as yet. */
+async function isServedElsewhere(address: string, { snapshot }: Directory, store: Store): Promise<boolean> {
+  const domain = parseAddress(address)?.domain;
+  return domain !== undefined && !snapshot.domains.has(domain) && (await isDomainServed(store, domain));
+}
+
+function notServedHere(refused: Refused): Refused {
+  const reply = '451 4.3.5 this server cannot serve the domain just now: its configuration lacks it';
+  return { ...refused, reply, reason: 'domain_not_loaded' };
 }
 
 export function createSmtpDoor(parts: DoorParts): SmtpDoor {

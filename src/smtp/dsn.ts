@@ -3,7 +3,9 @@
  * with that word. Only where SPF or DKIM vouched for the sender, or a stranger would get the answer to what he never sent
  * (backscatter); and never for reports and other automatic mail, so that no two machines answer each other.
  */
+import { domainToUnicode } from 'node:url';
 import type { ServerConfig } from '../config/schema.ts';
+import { asciiAddress, parseAddress } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
@@ -54,8 +56,32 @@ function shown(
   original: string,
   at: number,
 ): ReportSource['failed'][number] {
-  const target = new RegExp(address.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'giu');
-  return { address: original, reply: reply.replaceAll(target, () => original), remote: host, at };
+  return { address: original, reply: withoutTarget(reply, address, original), remote: host, at };
+}
+
+/** How servers write the `@` of an address that they quote, by itself or in the encodings of URLs, xtext, QP and HTML. */
+const AT = String.raw`\s{0,2}(?:@|[%+=]40|&#(?:64|x40);|[([{]at[)\]}]|\sat\s|=|#)\s{0,2}`;
+
+/** A server's words with the address as the sender named it in the place of the one that it was forwarded to. */
+function withoutTarget(reply: string, target: string, original: string): string {
+  const { local, domain } = parseAddress(target) ?? { local: target, domain: '' };
+  const [name = '', ascii = ''] = [original, asciiAddress(target)].map((text) => text.slice(0, text.lastIndexOf('@')));
+  const locals = either(local, ascii, encodeURIComponent(local));
+  const whole = new RegExp(`["']?${locals}["']?${AT}\\[?${either(domain, domainToUnicode(domain))}`, 'giu');
+  // Alone it is told only where it cannot be taken for another word.
+  const alone = new RegExp(
+    `([<("'\\[])${locals}(?=[>)"'\\]])|(\\b(?:user|mailbox|recipient|account|address|login)(?:\\sname)?[:=]?\\s)${locals}(?![\\p{L}\\p{N}@])|(^|\\s)${locals}(?=:\\s)`,
+    'giu',
+  );
+  return reply
+    .replaceAll(whole, () => original)
+    .replaceAll(alone, (_, ...before: (string | undefined)[]) => before.slice(0, 3).join('') + name);
+}
+
+/** A pattern for one of these. */
+function either(...texts: readonly string[]): string {
+  const distinct = [...new Set(texts.filter((text) => text !== ''))];
+  return `(?:${distinct.map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|')})`;
 }
 
 /** Whole fields, as many as there is room for. */

@@ -10,6 +10,7 @@ import { hashBody } from '../mail/dkim-body.ts';
 import { parseFields } from '../mail/dkim-header.ts';
 import { signFields } from '../mail/dkim.ts';
 import type { Desk } from '../mail/finish.ts';
+import { withoutForgedResults } from '../mail/forward.ts';
 import { splitHeader } from '../mail/header-block.ts';
 import { completeHeader } from '../mail/submitted.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
@@ -38,7 +39,10 @@ export function createSubmittedSource(parts: Omit<EditedSourceParts, 'edit'>): S
   return createEditedSource({
     ...parts,
     edit: (header, { id, domain, created_at: date }) =>
-      completeHeader(header, { date, messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>` }),
+      completeHeader(withoutForgedResults(header, parts.desk.hostname()), {
+        date,
+        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+      }),
   });
 }
 
@@ -60,7 +64,7 @@ export function createEditedSource({ store, desk, edit }: EditedSourceParts): So
       sender: returnPath(id, { secret: desk.secret, hostname: desk.hostname() }),
       size: prefix.length + inbound.size - from,
       // An address in a line of ours may need more of the way than what came in.
-      encoding: isAscii(prefix) ? inbound.encoding : inbound.encoding === '7bit' ? 'smtputf8' : inbound.encoding,
+      encoding: !isAscii(prefix) && isAscii(Buffer.from(given, 'latin1')) ? 'smtputf8' : inbound.encoding,
       prefix,
       pieces: () => read(from),
     };

@@ -2,10 +2,10 @@
  * Where the bytes of forwarded mail come from: header lines of ours, and then what came in, byte for byte. It is streamed
  * from the store, whatever its size; only our lines are made here, once.
  */
-import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { createGarbage } from '../lib/garbage.ts';
 import { returnPath } from '../mail/bounce.ts';
 import { forwardSender } from '../mail/srs.ts';
+import { readVerdicts } from '../mail/verdicts.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
 import { findInbound } from '../store/inbound.ts';
 import { dress, type DressParts, type Forward } from './forward-dress.ts';
@@ -22,10 +22,13 @@ export function createForwardSource(parts: ForwardParts): Source {
   const { store, desk, srs } = parts;
   const raw = { store, garbage: createGarbage() };
 
-  async function senderOf({ message, source }: Forward): Promise<string> {
+  /** Of a sender for whom nothing vouched no address is made that leads to him: he may never have sent it. */
+  async function senderOf({ message, source, inbound }: Forward): Promise<string> {
+    const hostname = desk.hostname();
+    const ours = returnPath(message.id, { secret: desk.secret, hostname });
+    if (source.sender !== '' && !readVerdicts(inbound.verdicts).vouched) return ours;
     await srs.renew();
-    const keys = { secrets: srs.secrets(), hostname: desk.hostname(), now: desk.now() };
-    return forwardSender(source.sender, keys, returnPath(message.id, { secret: desk.secret, hostname: keys.hostname }));
+    return forwardSender(source.sender, { secrets: srs.secrets(), hostname, now: desk.now() }, ours);
   }
 
   async function prepareFirst(forward: Forward): Promise<Prepared> {
@@ -36,8 +39,7 @@ export function createForwardSource(parts: ForwardParts): Source {
       kind: 'streamed',
       sender: await senderOf(forward),
       size: prefix.length + inbound.size - from,
-      // The address that it was delivered to stands in a line of ours.
-      encoding: needsSmtpUtf8(forward.source.original) ? 'smtputf8' : inbound.encoding,
+      encoding: inbound.encoding,
       prefix,
       pieces: () => read(from),
     };

@@ -155,6 +155,8 @@ class Door extends SMTPServer {
       minVersion: 'TLSv1.2',
       logger: false,
       noDelay: true,
+      // A client may end its side before it has its last reply.
+      allowHalfOpen: true,
       hideENHANCEDSTATUSCODES: false,
       secure,
       authMethods: ['PLAIN', 'LOGIN'],

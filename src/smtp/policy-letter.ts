@@ -5,6 +5,7 @@
 import { sliceAt } from '../access/sliding-window.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
+import type { BounceClass } from '../mail/bounce-class.ts';
 import type { Failure } from '../queue/interfaces.ts';
 import { systemMail } from '../queue/system-mail.ts';
 import { slicesOf, takeSlice } from '../store/limits.ts';
@@ -12,7 +13,6 @@ import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import { isPolicy } from './bounce-meaning.ts';
 
 export interface PolicyParts {
   readonly store: Store;
@@ -30,6 +30,8 @@ export interface NotWanted {
 const DAY = 86_400_000;
 /** Named as all limits are: by its window, ms, and what it is for. */
 const BUCKET = `${DAY}:letter:policy`;
+/** What is refused because of this server, its domains or what it sends, and not because of the recipient. */
+const ABOUT_US: ReadonlySet<BounceClass> = new Set(['blocked', 'authentication', 'policy', 'spam', 'rate']);
 /** Mail that we only pass on says more about its author; of a letter to the operator no other letter comes. */
 const OWN: ReadonlySet<MessageRow['kind']> = new Set(['notification', 'acknowledgment', 'transactional', 'reply']);
 
@@ -66,8 +68,13 @@ export async function policyLetter(
 /** The same for what was said in the dialogue. */
 export async function policyLetterFor({ message, recipients, at }: Failure, parts: PolicyParts): Promise<Statement[]> {
   // Where nobody said it, the words are ours.
-  const refused = recipients.find(({ reply, host }) => host !== null && isPolicy(reply));
+  const refused = recipients.find(({ host, class: why }) => host !== null && isAboutUs(why));
   if (refused === undefined) return [];
   const { address: recipient, reply } = refused;
   return policyLetter({ message, recipient, reply, when: 'in the dialogue' }, parts, at);
+}
+
+/** Whether mail of this class is refused because of us. */
+export function isAboutUs(why: BounceClass): boolean {
+  return ABOUT_US.has(why);
 }

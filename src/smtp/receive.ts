@@ -3,6 +3,7 @@
  * takes it. Memory is bounded by a constant whatever the size; a message that is refused or cut off leaves nothing.
  */
 import { isAscii } from 'node:buffer';
+import { asciiAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Garbage } from '../lib/garbage.ts';
@@ -119,7 +120,7 @@ export class Reception implements Sink {
       bytes: MOST_HEADER_BYTES,
       lines: MOST_HEADER_LINES,
       hops: this.#parts.limits().hops,
-      recipients: this.#envelope.recipients.map(({ original }) => original.toLowerCase()),
+      recipients: this.#envelope.recipients.map(({ original }) => asciiAddress(original).toLowerCase()),
     });
   }
 
@@ -138,7 +139,8 @@ export class Reception implements Sink {
 
   #incoming(): Incoming {
     const { smtpUtf8, ...envelope } = this.#envelope;
-    const encoding = this.#ascii ? '7bit' : smtpUtf8 ? 'smtputf8' : '8bit';
+    // RFC 6531 §3.4: of the message SMTPUTF8 is about the header; a body needs 8BITMIME.
+    const encoding = this.#ascii ? '7bit' : smtpUtf8 && !isAscii(headerOf(this.#pieces.start)) ? 'smtputf8' : '8bit';
     const pieces = () => this.#pieces.all();
     const { size } = this.#pieces;
     return { ...envelope, id: this.#id, size, encoding, at: this.#parts.clock.now(), pieces };
@@ -170,4 +172,10 @@ export class Reception implements Sink {
     const { store, log } = this.#parts;
     await store.write(unit).catch((error: unknown) => log.warn('inbound.not_dropped', errorFields(error)));
   }
+}
+
+/** The header block that a message begins with. */
+function headerOf(start: Buffer = Buffer.alloc(0)): Buffer {
+  const end = start.indexOf('\r\n\r\n');
+  return start.subarray(0, start.indexOf('\r\n') === 0 ? 0 : end === -1 ? start.length : end);
 }

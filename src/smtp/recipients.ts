@@ -116,8 +116,9 @@ function atDomain(address: Address, directory: Directory): Decision {
 }
 
 /**
- * Follows the forwarding to where it ends, through domains of ours on the way: their mail hosts are this server, which
- * delivers nothing to itself. An address of ours that leads nowhere stays, and bounces.
+ * Follows the forwarding to where it ends, through the account's own domains on the way. An address of another account
+ * stays: its mail comes in here once more, and goes only to whom agreed to mail of that account. One that leads nowhere
+ * stays, too, and bounces.
  */
 function follow(start: Address, ours: Ours, directory: Directory): Decision {
   const seen = new Set<string>();
@@ -129,7 +130,8 @@ function follow(start: Address, ours: Ours, directory: Directory): Decision {
     if (seen.has(key)) continue;
     seen.add(key);
     const domain = directory.snapshot.domains.get(address.domain);
-    const held = domain !== undefined && isVerified(domain.name, directory) ? domain : undefined;
+    const isOwn = domain?.project.tenant === ours.tenant && isVerified(domain.name, directory);
+    const held = isOwn ? domain : undefined;
     const route = held && routeOf(held.config.forwarding, held.name, address.local);
     if (typeof route === 'object') ahead.push(...route.flatMap((target) => parseAddress(target) ?? []).reverse());
     else if (route === 'discard') discarded = true;

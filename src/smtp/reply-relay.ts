@@ -2,12 +2,11 @@
 import { z } from 'zod';
 import type { Limits } from '../access/limits.ts';
 import type { Clock } from '../lib/clock.ts';
-import { parseMailbox } from '../lib/addresses.ts';
 import type { Log } from '../lib/log.ts';
+import { readAuthor } from '../mail/author.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import { decodeWords } from '../mail/encoded-words.ts';
 import type { Desk } from '../mail/finish.ts';
-import { fieldsOf, splitHeader, valueOf, type Field } from '../mail/header-block.ts';
+import { fieldsOf, splitHeader, type Field } from '../mail/header-block.ts';
 import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import type { Source } from '../queue/interfaces.ts';
@@ -79,10 +78,8 @@ function refused(reply: string, reason: string): Handled {
 
 /** What the writer calls himself. */
 function nameOf(fields: readonly Field[]): string | undefined {
-  const author = fields.find(({ name }) => name === 'from');
-  const text = author === undefined ? '' : Buffer.from(valueOf(author), 'latin1').toString();
-  const { name } = parseMailbox(text.replaceAll('\r\n', '')) ?? {};
-  return name === undefined ? undefined : decodeWords(name);
+  const author = readAuthor(fields);
+  return author.kind === 'one' ? author.name : undefined;
 }
 
 /** The source of messages of the kind `reply`. */

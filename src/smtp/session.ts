@@ -10,7 +10,7 @@ import type { SMTPServer } from 'smtp-server';
 import type { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
 import { errorFields } from '../lib/errors.ts';
 import { readSender } from './sender.ts';
-import { parsePath } from './path.ts';
+import { parsePath, type PathCommand } from './path.ts';
 import { Reception } from './receive.ts';
 import type { Accepted } from './recipients.ts';
 import { Visitor, type SessionParts, type SmtpDoor } from './session-parts.ts';
@@ -35,6 +35,7 @@ export class Session extends SMTPConnection {
   #transaction: Transaction | undefined;
   #reception: Reception | undefined;
   #idleCommands = 0;
+  #errors = 0;
   /** Whose turn it is; `ours` has no deadline of the client's. */
   #turn: 'client' | 'ours' = 'client';
   #began: number;
@@ -82,6 +83,8 @@ export class Session extends SMTPConnection {
     const wire = new Wire();
     wire.oncommand = (command, callback) => this._onCommand(command, callback);
     wire.on('error', (error) => this.send(421, `4.7.0 ${error.message}`));
+    // The client has ended its side, and has been answered to all that it said.
+    wire.once('finish', () => this.close());
     return wire;
   }
 
@@ -95,10 +98,24 @@ export class Session extends SMTPConnection {
       setImmediate(() => socket.uncork());
     }
     // A reply of ours brings its own enhanced code (RFC 2034).
-    super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
+    if (socket.readyState === 'writeOnly') this.#sendLate(code, data);
+    else super.send(code, data, /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
     if (isLast) socket.uncork();
-    if (code < 400 || code === 421 || this._closing) return;
-    if (!this.#isOwn && !this.#parts.limits.err(this.remoteAddress)) this.send(421, '4.7.0 Too many errors');
+    // 4.3.X is the state of this server (RFC 3463 §3.4): a full disk is no error of the client's.
+    if (code < 400 || code === 421 || text.startsWith('4.3.') || this._closing) return;
+    if (!this.#isOwn && !this.#parts.limits.err(this.remoteAddress, ++this.#errors))
+      this.send(421, '4.7.0 Too many errors');
+  }
+
+  /**
+   * To a client that has ended its side already, which smtp-server takes for gone. Exim does so behind a QUIT that it sends
+   * with the end of its message; without the reply it would send the message again.
+   */
+  #sendLate(code: number, data?: string | string[] | null): void {
+    const lines = [data ?? ''].flat();
+    const text = lines.map((line, i) => `${code}${i < lines.length - 1 ? '-' : ' '}${line}\r\n`).join('');
+    this._socket.write(text);
+    if (code === 421) this.close();
   }
 
   override _onCommand(command: Buffer, callback?: Done): void {
@@ -168,6 +185,8 @@ export class Session extends SMTPConnection {
     const smtp = this.#smtp;
     if (parsed === undefined) return this.#say('501 5.5.4 Syntax: MAIL FROM:<address>', callback);
     if (this._rejectInvalidParams(parsed, ['BODY', 'SIZE'], callback)) return undefined;
+    const offered = ['SIZE', 'BODY', 'SMTPUTF8', ...(this._isSupported('AUTH') ? ['AUTH'] : [])];
+    if (this.#refuseParameters(parsed, offered, callback)) return undefined;
     if (this.#transaction !== undefined) return this.#say('503 5.5.1 Nested MAIL command', callback);
     const fault = this._validateMailParams(parsed);
     if (fault !== null) {
@@ -182,6 +201,13 @@ export class Session extends SMTPConnection {
     this.session.envelope.mailFrom = parsed;
     this.#transaction = { sender: sender.address, accepted: new Map(), began: this.#parts.clock.monotonic() };
     return this.#say('250 2.1.0 Accepted', callback);
+  }
+
+  /** Whether one was refused that is of no extension which EHLO offers (RFC 5321 §4.1.1.11): nothing would come of it. */
+  #refuseParameters({ args }: PathCommand, offered: readonly string[], callback: Done): boolean {
+    const unknown = Object.keys(args || {}).find((name) => !offered.includes(name));
+    if (unknown !== undefined) this.#say(`555 5.5.4 The parameter ${unknown.slice(0, 50)} is not supported`, callback);
+    return unknown !== undefined;
   }
 
   /** A refusal of the whole transaction, written down. */
@@ -201,6 +227,7 @@ export class Session extends SMTPConnection {
       return this.#say('501 5.1.3 Syntax: RCPT TO:<address>', callback);
     }
     if (this._rejectInvalidParams(parsed, [], callback)) return undefined;
+    if (this.#refuseParameters(parsed, [], callback)) return undefined;
     if (transaction === undefined) return this.#say('503 5.5.1 MAIL first', callback);
     void this.#recipient(parsed.address, transaction).then((reply) => this.#say(reply, callback));
     return undefined;
@@ -243,6 +270,7 @@ export class Session extends SMTPConnection {
       reply: (reply) => {
         this.#reception = undefined;
         this.#idleCommands = 0;
+        if (reply.startsWith('250') && !this.#isOwn) this.#parts.limits.taken(this.remoteAddress);
         this._resetSession();
         this.#say(reply, () => wire.proceed());
       },

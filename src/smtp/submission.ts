@@ -19,7 +19,7 @@ import type { FreeSpace } from '../store/free-space.ts';
 import { insertInbound, insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import { storeRefusal } from './accept.ts';
+import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
 import type { Incoming } from './interfaces.ts';
 import type { Pieces } from './pieces.ts';
@@ -79,6 +79,8 @@ export interface Submission {
 }
 
 const USER = 'apikey';
+/** RFC 5322 §2.1.1: servers on the way cut longer lines, which breaks the signature. */
+const MAX_LINE_BYTES = 998;
 
 const NOT_YET: Refusal = {
   reply: '530 5.7.0 STARTTLS first where this is clear text, then AUTH with an API key',
@@ -148,6 +150,16 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const { header } = await splitHeader(mail.pieces());
     const read = readSubmitted(header);
     if ('fault' in read) return { reply: `550 5.6.0 ${read.fault}`, reason: 'invalid_header' };
+    const senderFault =
+      read.sender === undefined ? undefined : await submissions.objectToSender(read.sender, principal);
+    if (senderFault !== undefined) {
+      return { reply: `550 5.7.1 Sender header: ${senderFault}`, reason: 'sender_not_allowed' };
+    }
+    const longest = await longestLine(mail.pieces());
+    if (longest > MAX_LINE_BYTES) {
+      const words = `a line has ${longest} bytes, ${MAX_LINE_BYTES} is the limit: send the body as quoted-printable or base64`;
+      return { reply: `550 5.6.0 ${words}`, reason: 'line_too_long' };
+    }
     const recipients = mail.recipients.map(({ original }) => original);
     const asker = { principal, snapshot: snapshot(), now: clock.now() };
     const plan = await submissions.plan({ ...read, raw: mail.id, recipients }, asker);
@@ -192,7 +204,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const whole = { ip, helo, sender, tenant, ...refusal };
     recorder(tenant)(mail.recipients.map(({ original: recipient, domain }) => ({ ...whole, recipient, domain })));
     if (known !== undefined) parts.used(known, refusal.reply.startsWith('4') ? 429 : 400);
-    const unit = pieces.dropped();
+    const unit = isDroppable(refusal) ? pieces.dropped() : [];
     if (unit.length > 0) {
       // What cannot be dropped now is swept later.
       await store.write(unit).catch((error: unknown) => log.warn('submission.not_dropped', errorFields(error)));
@@ -254,3 +266,22 @@ export function createSubmission(parts: SubmissionParts): Submission {
     },
   };
 }
+
+/** Bytes of the longest line, without its CRLF. */
+async function longestLine(pieces: AsyncIterable<Uint8Array>): Promise<number> {
+  let longest = 0;
+  let line = 0;
+  for await (const piece of pieces) {
+    let at = 0;
+    for (let end = piece.indexOf(LF); end !== -1; end = piece.indexOf(LF, at)) {
+      // The wire lets no LF in without its CR.
+      longest = Math.max(longest, line + end - at - 1);
+      line = 0;
+      at = end + 1;
+    }
+    line += piece.length - at;
+  }
+  return Math.max(longest, line);
+}
+
+const LF = 0x0a;

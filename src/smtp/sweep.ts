@@ -24,7 +24,7 @@ export function sweepInbound({ store, clock, keep }: SweepParts): () => Promise<
   return async () => {
     const now = clock.now();
     const before = now - ORPHAN_AGE;
-    if (before - until < EVERY) return;
+    if (Math.abs(before - until) < EVERY) return;
     await store.write([deleteRawOrphans({ since: until, before })]);
     until = before;
     const oldest = firstId('inl', now - keep());

@@ -53,6 +53,7 @@ const byHash = define<{ hash: string }>()((db, value) =>
       'tenants.plan as tenant_plan',
       'tenants.requests_per_hour as tenant_requests_per_hour',
       'tenants.suspended as tenant_suspended',
+      'tenants.trusted as tenant_trusted',
       'tenants.confirmed_at as tenant_confirmed_at',
       'tenants.created_at as tenant_created_at',
     ])
@@ -76,11 +77,15 @@ export async function findKeyByHash(
     tenant_plan: plan,
     tenant_requests_per_hour: requests_per_hour,
     tenant_suspended: suspended,
+    tenant_trusted: trusted,
     tenant_confirmed_at: confirmed_at,
     tenant_created_at: created_at,
     ...key
   } = row;
-  return { key, tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, confirmed_at, created_at } };
+  return {
+    key,
+    tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, trusted, confirmed_at, created_at },
+  };
 }
 
 /** The tenant's key with this id, or undefined. */

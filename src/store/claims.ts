@@ -2,7 +2,7 @@
  * Claims: a delivery that is being tried is leased to one daemon. The try and the time of the next one are written with
  * the claim, before anybody dials, so that a crash in the middle never becomes a storm of retries.
  */
-import { sql, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
+import { sql, type ExpressionBuilder, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { unclaimed, unsettled, waiting } from './deliveries.ts';
 import { recomputeDue } from './destinations.ts';
 import { listed } from './listed.ts';
@@ -18,6 +18,8 @@ export type ClaimedRow = Pick<
   suppressed: number;
   /** 1: nothing of its tenant leaves now. */
   suspended: number;
+  /** 1: its recipient must have agreed to get mail of its tenant. */
+  untrusted: number;
 };
 
 interface Claim {
@@ -102,23 +104,8 @@ function claim({ db, value, dialect, due }: ClaimParts) {
           .end()
           .as('suppressed'),
       )
-      .returning((eb) =>
-        eb
-          .case()
-          .when(
-            eb.exists(
-              eb
-                .selectFrom('tenants')
-                .select('tenants.id')
-                .whereRef('tenants.id', '=', 'deliveries.tenant')
-                .where('tenants.suspended', '=', sql.lit(1)),
-            ),
-          )
-          .then(1)
-          .else(0)
-          .end()
-          .as('suspended'),
-      )
+      .returning((eb) => ofTenant(eb, 'suspended', 1).as('suspended'))
+      .returning((eb) => ofTenant(eb, 'trusted', 0).as('untrusted'))
   );
 }
 
@@ -133,19 +120,28 @@ export const beginDeliveries = define<{ ids: string; owner: string }>()((db, val
     .where('id', 'in', listed(value('ids'), dialect))
     .where('state', '=', 'sending')
     .where('lease_owner', '=', value('owner'))
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('tenants')
-            .select('tenants.id')
-            .whereRef('tenants.id', '=', 'deliveries.tenant')
-            .where('tenants.suspended', '=', sql.lit(1)),
-        ),
-      ),
-    )
+    .where((eb) => eb.not(eb.exists(tenantWith(eb, 'suspended', 1))))
     .returning(['id', 'attempts']),
 );
+
+/** The tenant of the delivery, where it has this flag. */
+function tenantWith(eb: ExpressionBuilder<Tables, 'deliveries'>, flag: 'suspended' | 'trusted', is: 0 | 1) {
+  return eb
+    .selectFrom('tenants')
+    .select('tenants.id')
+    .whereRef('tenants.id', '=', 'deliveries.tenant')
+    .where(`tenants.${flag}`, '=', sql.lit(is));
+}
+
+/** 1 where the tenant of the delivery has this flag, else 0. */
+function ofTenant(eb: ExpressionBuilder<Tables, 'deliveries'>, flag: 'suspended' | 'trusted', is: 0 | 1) {
+  return eb
+    .case()
+    .when(eb.exists(tenantWith(eb, flag, is)))
+    .then(1)
+    .else(0)
+    .end();
+}
 
 /** Reading an element of a JSON array is the one thing here that the dialects spell differently. */
 function nextAttempt(value: Placeholders<Claim>, dialect: Dialect): RawBuilder<number> {

@@ -1,12 +1,13 @@
 /** Opens the database that `database.url` names: migrated to today's schema, locked where one daemon alone may have it. */
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { Kysely, PostgresDialect, SqliteAdapter, SqliteDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { PassingError, UserError, codeOf, messageOf } from '../lib/errors.ts';
 import { migrationsFor } from './migrations/index.ts';
-import { createPool, openPostgresStore } from './postgres.ts';
+import { connectClient, createMigrationPool } from './postgres-connection.ts';
+import { openPostgresStore } from './postgres.ts';
 import { holdLock, openForWriting } from './sqlite-connection.ts';
 import { connectSqliteStore, createSqliteStore } from './sqlite.ts';
 import type { Store, StoreHandle } from './store.ts';
@@ -16,7 +17,9 @@ export async function createStore(url: string): Promise<Store> {
   try {
     const file = databaseFile(url);
     if (file === undefined) {
-      await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createPool(url, 1) }) }), 'postgres');
+      // In words of its own: whether the server is there, and whether it keeps what it is told.
+      await (await connectClient(url)).end();
+      await migrate(new Kysely({ dialect: new PostgresDialect({ pool: createMigrationPool(url) }) }), 'postgres');
       return openPostgresStore(url);
     }
     return await createLocked(resolve(file));
@@ -24,8 +27,10 @@ export async function createStore(url: string): Promise<Store> {
     const what = `the database ${withoutPassword(url)} cannot be opened: ${messageOf(error)}`;
     if (isPassing(error)) throw new PassingError(what, { cause: error });
     const file = databaseFile(url);
-    const isOurs = file !== undefined && isForbidden(error);
-    throw new UserError(isOurs ? `${what} (${whoMustWrite(file)})` : what, { cause: error });
+    if (file !== undefined && isForbidden(error)) {
+      throw new UserError(`${what} (${whoMustWrite(file)})`, { cause: error });
+    }
+    throw new UserError(isDamaged(error) ? `${what}. ${AFTER_DAMAGE}` : what, { cause: error });
   }
 }
 
@@ -39,22 +44,44 @@ const SQLITE = 'sqlite:';
 const PASSING = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
+  'EPIPE',
   'ETIMEDOUT',
   'EAI_AGAIN',
+  'ENOTFOUND',
   'EHOSTUNREACH',
+  'EHOSTDOWN',
   'ENETUNREACH',
+  'ENETDOWN',
   'ENOSPC',
+  'EIO',
   'SQLITE_FULL',
   'SQLITE_BUSY',
-  // PostgreSQL: starting up or shutting down, and too many connections.
-  '57P03',
-  '53300',
 ]);
+/**
+ * PostgreSQL, appendix A: connection failures (class 08), read-only (25006), lock not available (55P03), out of disk,
+ * memory or connections (53), shutting down or starting up (57P), a time-out (57014), I/O error (58).
+ */
+const PASSING_STATE = /^(?:08...|25006|53...|55P03|57014|57P0.|58...)$/;
+/** What pg says of a connection that was closed or not made in time. */
+const PASSING_WORDS = /^(?:Connection terminated|timeout expired|timeout exceeded)/;
 
-/** A server that is not up yet, a disk without room, a daemon that has not ended yet. */
+/** A server that cannot be reached or is not up yet, a disk without room, a daemon that has not ended yet. */
 function isPassing(error: unknown): boolean {
-  return causesOf(error).some((cause) => cause instanceof PassingError || PASSING.has(codeOf(cause) ?? ''));
+  return causesOf(error).some((cause) => {
+    const code = codeOf(cause);
+    if (code === undefined) return cause instanceof PassingError || PASSING_WORDS.test(messageOf(cause));
+    return PASSING.has(code) || PASSING_STATE.test(code) || code.startsWith('SQLITE_IOERR');
+  });
 }
+
+/** Whether the file is no database any more, or not a whole one. */
+export function isDamaged(error: unknown): boolean {
+  return causesOf(error).some((cause) => /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(cause) ?? ''));
+}
+
+/** What an operator does then. */
+const AFTER_DAMAGE =
+  'The file is damaged: keep a copy of it and of its -wal, and restore the newest backup in its place (docs/operating.md, Backup and restore)';
 
 function isForbidden(error: unknown): boolean {
   const codes = ['EACCES', 'EPERM', 'EROFS', 'SQLITE_CANTOPEN', 'SQLITE_READONLY'];
@@ -74,15 +101,32 @@ async function createLocked(path: string): Promise<Store> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const lock = holdLock(path);
   try {
-    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+    refuseRemains(path);
+    const isNew = !existsSync(path);
+    if (isNew) closeSync(openSync(path, 'a', 0o600));
     chmodSync(path, 0o600);
-    await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite');
+    try {
+      await migrate(new Kysely({ dialect: new SqliteMigrationDialect({ database: openForWriting(path) }) }), 'sqlite');
+    } catch (error) {
+      // Nothing of it was written: the next start begins anew, and does not find an empty file.
+      if (isNew && statSync(path).size === 0) rmSync(path);
+      throw error;
+    }
     const store = await createSqliteStore(path);
     return { ...store, close: () => store.close().finally(() => lock.close()) };
   } catch (error) {
     lock.close();
     throw error;
   }
+}
+
+/** Throws UserError where there was a database and is none: a new one would have new keys, and know of no mail. */
+function refuseRemains(path: string): void {
+  const next = `restore a backup in its place, or delete ${path}, ${path}-wal and ${path}-shm to begin with a new server`;
+  const size = statSync(path, { throwIfNoEntry: false })?.size;
+  if (size === 0) throw new UserError(`the file is empty: ${next}`);
+  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === undefined && log > 0) throw new UserError(`the file is gone and its ${path}-wal is there: ${next}`);
 }
 
 /** Opens the store in another thread of the daemon. */
@@ -114,6 +158,10 @@ class TransactionalAdapter extends SqliteAdapter {
   override async acquireMigrationLock(): Promise<void> {}
 }
 
+/** Where the database is, without the password, wherever in the address that stands. */
 function withoutPassword(url: string): string {
-  return url.replace(/:[^:@/]*@/, ':***@');
+  if (databaseFile(url) !== undefined) return url;
+  if (!URL.canParse(url)) return 'at database.url';
+  const { protocol, username, host, pathname } = new URL(url);
+  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
 }

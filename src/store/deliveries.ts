@@ -3,7 +3,7 @@
  * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
  * changes nothing. Claims are in claims.ts.
  */
-import { sql, type Expression, type ExpressionBuilder, type SqlBool } from 'kysely';
+import { sql, type Expression, type ExpressionBuilder, type SqlBool, type UpdateObject } from 'kysely';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
@@ -11,7 +11,7 @@ import type { DeliveryRow, DeliveryState, Tables } from './tables.ts';
 
 /**
  * The condition of the partial indexes, written as they have it: SQLite uses them only for the same words.
- * Rows of this kind have a next attempt and no lease.
+ * Rows of this kind have no lease, and a next attempt unless they are parked until their recipient agrees.
  */
 export const waiting = sql<boolean>`state in ('queued', 'deferred')`;
 
@@ -94,7 +94,7 @@ export const deferDelivery = define<Try & { reply: string; due: number }>()((db,
 );
 
 /** What makes a claim as if it had never been: the try does not count. */
-export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>) {
+export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>): UpdateObject<Tables, 'deliveries'> {
   return {
     state: eb
       .case()
@@ -135,6 +135,33 @@ export const putOff = define<Try & { due: number; reply: string }>()((db, value)
     .where('attempts', '=', value('attempts')),
 );
 
+/**
+ * The statement that gives a claim back until the recipient agrees: the try does not count, and there is no next one
+ * before `releaseParked` (store/consents).
+ */
+export const parkDelivery = define<Try & { reply: string; expires_at: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set((eb) => ({
+      state: eb
+        .case()
+        .when('attempts', '=', 1)
+        .then('queued' as const)
+        .else('deferred' as const)
+        .end(),
+      attempts: eb('attempts', '-', 1),
+      next_attempt_at: null,
+      lease_owner: null,
+      lease_until: null,
+      last_reply: value('reply'),
+      expires_at: value('expires_at'),
+    }))
+    .where('id', '=', value('id'))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where('attempts', '=', value('attempts')),
+);
+
 const stretchEnd = define<{ state: DeliveryState; after: string; offset: number }>()((db, value) =>
   db
     .selectFrom('deliveries')
@@ -163,6 +190,7 @@ const overdueBetween = define<{ state: DeliveryState; after: string; until: stri
     .where((eb) =>
       eb.or([
         eb('deliveries.next_attempt_at', '>', value('now')),
+        eb('deliveries.next_attempt_at', 'is', null),
         eb('destinations.next_due_at', '>', value('now')),
         eb('destinations.next_due_at', 'is', null),
       ]),

@@ -67,6 +67,8 @@ function earliest(db: Kysely<Tables>): RawBuilder<number | null> {
     .select('next_attempt_at as at')
     .where(sql<boolean>`deliveries.destination = destinations.name`)
     .where(waiting)
+    // What waits for its recipient to agree is not due.
+    .where('next_attempt_at', 'is not', null)
     .orderBy('next_attempt_at')
     .limit(1);
   return sql`(select case when ${shut} and destinations.paused_until > first.at then destinations.paused_until else first.at end from (${first}) as first)`;
@@ -78,6 +80,14 @@ export const recomputeDue = define<{ name: string }>()((db, value) =>
     .updateTable('destinations')
     .set({ next_due_at: earliest(db) })
     .where('name', '=', value('name')),
+);
+
+/** The same for all destinations that are not due yet. */
+export const recomputeAllDue = define<{ now: number }>()((db, value) =>
+  db
+    .updateTable('destinations')
+    .set({ next_due_at: earliest(db) })
+    .where('next_due_at', '>', value('now')),
 );
 
 /** The statement that pauses the whole destination until `paused_until`, whatever waits for it. */

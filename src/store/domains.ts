@@ -204,6 +204,21 @@ export async function isDomainKnown(store: Store, name: string): Promise<boolean
   return (await store.select(claimOn({ name }))).length > 0;
 }
 
+const ownedOf = define<{ name: string }>()((db, value) =>
+  db
+    .selectFrom('domains')
+    .select('tenant')
+    .where('name', '=', value('name'))
+    .where('project', '<>', '')
+    .where('status', 'in', ['verified', 'degraded'])
+    .limit(sql.lit(1)),
+);
+
+/** Whether the domain is served, as far as the database knows: a verified one of some project. */
+export async function isDomainServed(store: Store, name: string): Promise<boolean> {
+  return (await store.select(ownedOf({ name }))).length > 0;
+}
+
 /** The state of the tenant's domain of this name; undefined where it has none. */
 export async function domainStatus(store: Store, tenant: string, name: string): Promise<DomainStatus | undefined> {
   const [row] = await store.select(statusOf({ tenant, name }));

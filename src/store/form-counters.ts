@@ -34,15 +34,6 @@ interface CountedForm {
 /** The statement that begins to count for a form; one that is known stays as it is. */
 export const noteForm = insertOne;
 
-/** The statement that changes nothing: with `expect` 1 its unit fails where another submission was counted meanwhile. */
-export const stillCounted = define<Pick<FormCounterRow, 'form' | 'submissions'>>()((db, value) =>
-  db
-    .updateTable('form_counters')
-    .set((eb) => ({ submissions: eb.ref('submissions') }))
-    .where('form', '=', value('form'))
-    .where('submissions', '=', value('submissions')),
-);
-
 /** The statement that forgets these forms (a JSON list of ids). */
 export const forgetForms = remove;
 

@@ -1,7 +1,6 @@
 /** Forms that the API made: those by themselves, and instant forms. */
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { SubmissionRow } from './tables.ts';
 import type { FormRow } from './tables-accounts.ts';
 
 /** The statement that makes the form. */
@@ -13,36 +12,16 @@ export const insertForm = define<FormRow>()((db, value) =>
     name: value('name'),
     domain: value('domain'),
     config: value('config'),
-    confirmed_at: value('confirmed_at'),
     created_at: value('created_at'),
   }),
 );
 
 /** The statement that changes what the form says. */
-export const updateForm = define<Pick<FormRow, 'id' | 'name' | 'config' | 'confirmed_at'>>()((db, value) =>
+export const updateForm = define<Pick<FormRow, 'id' | 'name' | 'config'>>()((db, value) =>
   db
     .updateTable('forms')
-    .set({ name: value('name'), config: value('config'), confirmed_at: value('confirmed_at') })
+    .set({ name: value('name'), config: value('config') })
     .where('id', '=', value('id')),
-);
-
-/** The statement that notes that the form's recipient agreed; it touches no row where that was known, or the form is gone. */
-export const confirmForm = define<{ id: string; config: string; at: number }>()((db, value) =>
-  db
-    .updateTable('forms')
-    .set({ confirmed_at: value('at') })
-    .where('id', '=', value('id'))
-    .where('config', '=', value('config'))
-    .where('confirmed_at', 'is', null),
-);
-
-/** The statement that changes nothing: with `expect` 1 its unit fails where the recipient has agreed meanwhile. */
-export const stillUnconfirmed = define<{ id: string }>()((db, value) =>
-  db
-    .updateTable('forms')
-    .set((eb) => ({ name: eb.ref('name') }))
-    .where('id', '=', value('id'))
-    .where('confirmed_at', 'is', null),
 );
 
 /** The statement that takes the form out of service for good. */
@@ -88,27 +67,4 @@ export async function countForms(store: Store, filter: FormFilter): Promise<numb
     .select((eb) => eb.fn.countAll().as('count'))
     .executeTakeFirstOrThrow();
   return Number(count);
-}
-
-const unmailed = define<{ form: string; limit: number }>()((db, value) =>
-  db
-    .selectFrom('submissions')
-    .select(['id', 'environment'])
-    .where('form', '=', value('form'))
-    .where('status', '=', 'accepted')
-    .where(({ not, exists, selectFrom }) =>
-      not(exists(selectFrom('messages').select('messages.id').whereRef('messages.submission', '=', 'submissions.id'))),
-    )
-    .orderBy('created_at')
-    .orderBy('id')
-    .limit(value('limit')),
-);
-
-/** What the form accepted and mailed nobody of, oldest first. */
-export function unmailedSubmissions(
-  store: Store,
-  form: string,
-  limit: number,
-): Promise<Pick<SubmissionRow, 'id' | 'environment'>[]> {
-  return store.select(unmailed({ form, limit }));
 }

@@ -4,13 +4,16 @@
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import pg from 'pg';
+import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
-import type { Notices, Topic } from './store.ts';
+import { connectClient } from './postgres-connection.ts';
+import type { Listener, Notices, Topic } from './store.ts';
 
 const CHANNEL = 'postern';
 /** Before a connection that broke is made again, ms. */
-const PAUSE = 1000;
+const PAUSE_MS = 1000;
+/** So often the server is asked whether it is there: nobody else notices that it says nothing any more. */
+const HEARTBEAT_MS = 3000;
 
 /** What `notify` says is not heard by the one who said it. */
 export function createNotices(url: string, pool: pg.Pool): Notices {
@@ -20,40 +23,51 @@ export function createNotices(url: string, pool: pg.Pool): Notices {
     await pool.query('SELECT pg_notify($1, $2)', [CHANNEL, `${self} ${topic}`]);
   }
 
-  function listen(hear: (topic: Topic) => void): () => Promise<void> {
+  function listen(listener: Listener): () => Promise<void> {
     const stop = new AbortController();
-    const listening = keepListening(hear, stop.signal);
+    const listening = keepListening(listener, stop.signal);
     return async () => {
       stop.abort();
       await listening;
     };
   }
 
-  async function keepListening(hear: (topic: Topic) => void, signal: AbortSignal): Promise<void> {
+  async function keepListening(listener: Listener, signal: AbortSignal): Promise<void> {
+    let isLost = false;
     while (!signal.aborted) {
-      const client = new pg.Client({ connectionString: url, keepAlive: true, connectionTimeoutMillis: 10_000 });
-      const broken = new AbortController();
-      client.on('error', () => broken.abort());
-      client.on('end', () => broken.abort());
+      try {
+        await listenOnce(listener, signal);
+      } catch (error) {
+        if (!isLost && !signal.aborted) listener.onLost(error);
+        isLost = true;
+      }
+      if (!signal.aborted) await systemClock.sleep(PAUSE_MS, signal);
+    }
+
+    /** Rejects when the connection breaks; resolves when nobody listens any more. */
+    async function listenOnce({ hear, onConnected }: Listener, ending: AbortSignal): Promise<void> {
+      const client = await connectClient(url);
+      const broken = once(client, 'end').then(() => {
+        throw new Error('the connection was cut');
+      });
       client.on('notification', ({ payload = '' }) => {
         const [from, topic] = payload.split(' ');
         if (from !== self && (topic === 'config' || topic === 'queue')) hear(topic);
       });
       try {
-        await client.connect();
-        await client.query(`LISTEN ${CHANNEL}`);
-        await endOf(AbortSignal.any([signal, broken.signal]));
-      } catch {
-        // The database is away: whoever needs it says so.
+        await Promise.race([client.query(`LISTEN ${CHANNEL}`), broken]);
+        isLost = false;
+        onConnected();
+        while (!ending.aborted) {
+          await Promise.race([systemClock.sleep(HEARTBEAT_MS, ending), broken]);
+          if (!ending.aborted) await Promise.race([client.query('SELECT 1'), broken]);
+        }
+      } finally {
+        broken.catch(() => undefined);
+        await client.end().catch(() => undefined);
       }
-      await client.end().catch(() => undefined);
-      if (!signal.aborted) await systemClock.sleep(PAUSE, signal);
     }
   }
 
   return { notify, listen };
-}
-
-async function endOf(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
 }

@@ -1,42 +1,29 @@
-/** The same store on PostgreSQL: a unit is a transaction on a pooled connection, hot statements are named and kept. */
+/**
+ * The same store on PostgreSQL: a unit is a transaction on a pooled connection, hot statements are named and kept. Where
+ * the reply to a COMMIT is lost, the transaction's own number tells on another connection what became of it.
+ */
 import { createHash } from 'node:crypto';
 import { Kysely, PostgresDialect } from 'kysely';
-import pg from 'pg';
+import type pg from 'pg';
+import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
+import { connectClient, createPool } from './postgres-connection.ts';
 import { createNotices } from './postgres-notices.ts';
 import { Compiler, type Result, type Statement } from './statement.ts';
-import { StoreError, UnmetError, type Results, type Store, type Unit } from './store.ts';
+import { StoreError, UnknownOutcomeError, UnmetError, type Results, type Store, type Unit } from './store.ts';
 import type { Tables } from './tables.ts';
 
-const INT8 = 20;
 /** Two units that lock the same rows in opposite order: PostgreSQL undoes one of them, which then simply goes again. */
 const DEADLOCK = '40P01';
 const MOST_TRIES = 5;
-
-/**
- * A pool that gives int8 as numbers: all of ours are times in ms or counts, far below 2^53. A connection that breaks fails
- * the query that needs it and is replaced; it ends nothing else, wherever in a transaction that happens.
- */
-export function createPool(url: string, size: number): pg.Pool {
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: size,
-    connectionTimeoutMillis: 10_000,
-    types: {
-      getTypeParser: ((oid: number, format?: 'text' | 'binary'): unknown =>
-        oid === INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
-    },
-  });
-  // The pool replaces an idle connection that breaks; whatever runs on one rejects by itself.
-  pool.on('error', () => undefined);
-  // Between two statements nobody else listens.
-  pool.on('connect', (client) => client.on('error', () => undefined));
-  return pool;
-}
+const POOL_SIZE = 10;
+/** For so long it is asked what became of a transaction, ms. */
+const FIND_OUT_MS = 10_000;
+const ASK_EVERY_MS = 250;
 
 /** Opens the store in this thread; every thread and every daemon has its own pool. */
 export function openPostgresStore(url: string): Store {
-  const pool = createPool(url, 10);
+  const pool = createPool(url, POOL_SIZE);
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   const compiler = new Compiler(read, 'postgres');
   const names = new Map<string, string>();
@@ -51,9 +38,10 @@ export function openPostgresStore(url: string): Store {
 
   async function transact(unit: Unit): Promise<Result[]> {
     const client = await pool.connect();
+    const results: Result[] = [];
+    let transaction: string;
     try {
-      await client.query('BEGIN');
-      const results: Result[] = [];
+      transaction = numberOf(await client.query('BEGIN; SELECT pg_current_xact_id()::text AS id'));
       for (const statement of unit) {
         const result = await run(client, statement);
         if (statement.expect !== undefined && result.changes !== statement.expect) {
@@ -61,16 +49,19 @@ export function openPostgresStore(url: string): Store {
         }
         results.push(result);
       }
-      await client.query('COMMIT');
-      client.release();
-      return results;
     } catch (error) {
-      await client.query('ROLLBACK').then(
-        () => client.release(),
-        (broken: Error) => client.release(broken),
-      );
+      await giveUp(client, error);
       throw error;
     }
+    try {
+      await client.query('COMMIT');
+    } catch (error) {
+      client.release(true);
+      if (!(await wasCommitted(url, transaction, error))) throw error;
+      return results;
+    }
+    client.release();
+    return results;
   }
 
   return {
@@ -100,6 +91,64 @@ export function openPostgresStore(url: string): Store {
   };
 }
 
+/** The number in the second of the two results. */
+function numberOf(results: unknown): string {
+  const [, { rows }] = results as [unknown, pg.QueryResult<{ id: string }>];
+  const [row] = rows;
+  if (row === undefined) throw new Error('the server has given the transaction no number');
+  return row.id;
+}
+
+/** Ends a transaction that was not committed; where the server did not answer, with its connection. */
+async function giveUp(client: pg.PoolClient, error: unknown): Promise<void> {
+  const hasAnswered = error instanceof UnmetError || /^[0-9A-Z]{5}$/.test(codeOf(error) ?? '');
+  if (!hasAnswered) return client.release(true);
+  await client.query('ROLLBACK').then(
+    () => client.release(),
+    () => client.release(true),
+  );
+}
+
+/**
+ * Whether a transaction was committed whose COMMIT has failed with this error. One that still waits on a connection which
+ * nobody has any more is ended. Throws UnknownOutcomeError where the server cannot be asked in time.
+ */
+async function wasCommitted(url: string, transaction: string, cause: unknown): Promise<boolean> {
+  const until = systemClock.monotonic() + FIND_OUT_MS;
+  let why = messageOf(cause);
+  while (systemClock.monotonic() < until) {
+    try {
+      const status = await statusOf(url, transaction);
+      if (status === 'committed') return true;
+      if (status === 'aborted') return false;
+    } catch (error) {
+      why = messageOf(error);
+    }
+    await systemClock.sleep(ASK_EVERY_MS);
+  }
+  throw new UnknownOutcomeError(`whether the transaction was committed could not be found out: ${why}`, { cause });
+}
+
+async function statusOf(url: string, transaction: string): Promise<string | null | undefined> {
+  const client = await connectClient(url);
+  try {
+    const { rows } = await client.query<{ status: string | null }>('SELECT pg_xact_status($1::text::xid8) AS status', [
+      transaction,
+    ]);
+    const status = rows[0]?.status;
+    if (status === 'in progress') {
+      await client.query(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = ($1::text::xid8)::xid',
+        [transaction],
+      );
+    }
+    return status;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
 function asStoreError(error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
   return new StoreError(messageOf(error), codeOf(error) ?? 'STORE_FAILED', { cause: error });
 }

@@ -22,6 +22,7 @@ const insertTenant = define<{ id: string; name: string; email: string; plan: str
         plan: value('plan'),
         requests_per_hour: null,
         suspended: 0,
+        trusted: 1,
         confirmed_at: value('created_at'),
         created_at: value('created_at'),
       })

@@ -1,11 +1,14 @@
 /**
  * The store thread: owns the only writing connection. It takes all units that wait at its ports, runs them in one
  * transaction, syncs once and settles each caller: a slow disk blocks no event loop. Where a unit fails, they run again
- * with a savepoint each, so that it fails alone. After an I/O error nothing more is acknowledged on that handle: it is closed and opened afresh.
+ * with a savepoint each, so that it fails alone. After an I/O error nothing more is acknowledged on that handle: it is
+ * closed and opened afresh. Where it was the sync of a commit that failed, the whole commit stands in the log and would be
+ * found there after a crash: another one is written over it before anybody is told that nothing happened.
  */
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type Database from 'better-sqlite3';
 import { codeOf, messageOf } from '../lib/errors.ts';
+import { OUTCOME_UNKNOWN } from './store.ts';
 import { assertDurable, openForWriting } from './sqlite-connection.ts';
 import {
   packAnswer,
@@ -30,6 +33,9 @@ interface Waiting {
   readonly client: Client;
   readonly unit: UnitCall;
 }
+
+/** `user_version` is ours to count in, and a signed number of 32 bits. */
+const MAX_VERSION = 2 ** 31;
 
 let database: Database.Database | undefined;
 /** What runs a statement, by its SQL. */
@@ -83,9 +89,41 @@ function commit(units: readonly Waiting[]): Answer[] {
     }
     return answers;
   } catch (error) {
-    const failure = { message: messageOf(error), code: codeOf(error) ?? 'STORE_FAILED' };
-    abandon(failure.code);
+    const code = codeOf(error) ?? 'STORE_FAILED';
+    const isUnknown = error instanceof UnsyncedCommit && !overwriteCommit();
+    abandon(code);
+    const failure = { message: messageOf(error), code: isUnknown ? OUTCOME_UNKNOWN : code };
     return units.map(({ unit }) => ({ id: unit.id, failure }));
+  }
+}
+
+/** A COMMIT that failed after its frames may have been written whole, commit mark and all. */
+class UnsyncedCommit extends Error {
+  readonly code: string;
+  constructor(cause: unknown) {
+    super(messageOf(cause), { cause });
+    this.code = codeOf(cause) ?? 'SQLITE_IOERR';
+  }
+}
+
+/**
+ * Commits something else in the place of what was not synced: with its first frame gone, no later one has the right
+ * checksum (https://sqlite.org/fileformat2.html#checksum_algorithm). On a handle of its own, while the old one is still
+ * open: the last one to close would leave the reading of the log to the next.
+ */
+function overwriteCommit(): boolean {
+  let fresh: Database.Database | undefined;
+  try {
+    if (database?.inTransaction === true) database.exec('ROLLBACK');
+    fresh = openForWriting(path);
+    const version = Number(fresh.pragma('user_version', { simple: true }));
+    fresh.pragma(`user_version = ${(version + 1) % MAX_VERSION}`);
+    return true;
+  } catch {
+    // The disk still fails; the error of the commit itself is the one to tell.
+    return false;
+  } finally {
+    fresh?.close();
   }
 }
 
@@ -103,7 +141,13 @@ function commitPlainly(db: Database.Database, units: readonly Waiting[]): Answer
 function transaction<T>(db: Database.Database, work: () => T): T {
   statement(db, 'BEGIN IMMEDIATE')([]);
   const result = work();
-  statement(db, 'COMMIT')([]);
+  try {
+    statement(db, 'COMMIT')([]);
+  } catch (error) {
+    // A write that failed leaves the last frame incomplete, which no recovery takes.
+    if (/^SQLITE_IOERR(?!_WRITE)/.test(codeOf(error) ?? '')) throw new UnsyncedCommit(error);
+    throw error;
+  }
   return result;
 }
 

@@ -22,7 +22,16 @@ import {
   type Statement,
   type Value,
 } from './statement.ts';
-import { StoreError, UnmetError, type Results, type Store, type StoreHandle, type Unit } from './store.ts';
+import {
+  OUTCOME_UNKNOWN,
+  StoreError,
+  UnknownOutcomeError,
+  UnmetError,
+  type Results,
+  type Store,
+  type StoreHandle,
+  type Unit,
+} from './store.ts';
 import type { Tables } from './tables.ts';
 
 /** Starts the store thread for this file and opens the store in the calling thread; the caller holds the lock. */
@@ -102,7 +111,7 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     free.push(answer.id);
     if ('outcomes' in answer) return waiting.resolve(answer.outcomes.map(asResult));
     const { message, code } = answer.failure;
-    waiting.reject(code === 'UNMET' ? new UnmetError(message) : new StoreError(message, code));
+    waiting.reject(failureOf(message, code));
   }
 
   function knownOf(definition: Definition): Known {
@@ -165,6 +174,17 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
       database.close();
     },
   };
+}
+
+function failureOf(message: string, code: string): Error {
+  switch (code) {
+    case 'UNMET':
+      return new UnmetError(message);
+    case OUTCOME_UNKNOWN:
+      return new UnknownOutcomeError(`whether the disk has the commit is not known: ${message}`);
+    default:
+      return new StoreError(message, code);
+  }
 }
 
 function asResult(outcome: Outcome): Result {

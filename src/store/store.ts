@@ -15,11 +15,19 @@ export type Results<U extends Unit> = {
 /** What daemons on one database tell each other: projects or domains have changed; there is mail to send. */
 export type Topic = 'config' | 'queue';
 
+export interface Listener {
+  hear(topic: Topic): void;
+  /** The connection was lost, or could not be made: nothing is heard until the next `onConnected`. Told once. */
+  onLost(error: unknown): void;
+  /** Nothing was heard before; what was told meanwhile is lost. */
+  onConnected(): void;
+}
+
 export interface Notices {
   /** Tells the other daemons on this database; on SQLite there is none. Rejects where the database is away. */
   notify(topic: Topic): Promise<void>;
   /** Hears what others tell, as a rule, until the function that it answers is called. */
-  listen(hear: (topic: Topic) => void): () => Promise<void>;
+  listen(listener: Listener): () => Promise<void>;
 }
 
 export interface Store extends Notices {
@@ -28,7 +36,8 @@ export interface Store extends Notices {
   readonly read: Kysely<Tables>;
   /**
    * Commits the unit, durably. Rejects with UnmetError where a statement's `expect` failed, with StoreError where the
-   * database cannot write (disk full, I/O error, connection lost): then nothing of the unit happened.
+   * database cannot write (disk full, I/O error, connection lost): then nothing of the unit happened, unless it is an
+   * UnknownOutcomeError.
    */
   write<const U extends Unit>(unit: U): Promise<Results<U>>;
   /** The rows of a defined query, compiled once. */
@@ -59,5 +68,30 @@ export class StoreError extends Error {
   constructor(message: string, code: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
+  }
+}
+
+/**
+ * The connection or the disk failed while the unit was committed, and whether it was could not be found out. `id` is what
+ * to look up, where the caller knows one.
+ */
+export class UnknownOutcomeError extends StoreError {
+  readonly id: string | undefined;
+  constructor(message: string, options: ErrorOptions & { readonly id?: string | undefined } = {}) {
+    super(message, OUTCOME_UNKNOWN, options);
+    this.id = options.id;
+  }
+}
+
+/** The code of an UnknownOutcomeError. */
+export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN';
+
+/** Writes the unit of what has this id: where its outcome is not known, the error names the id. */
+export async function writeNamed(store: Pick<Store, 'write'>, id: string | undefined, unit: Unit): Promise<void> {
+  try {
+    await store.write(unit);
+  } catch (error) {
+    if (!(error instanceof UnknownOutcomeError)) throw error;
+    throw new UnknownOutcomeError(error.message, { cause: error, id });
   }
 }

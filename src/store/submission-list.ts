@@ -4,7 +4,7 @@ import { accountOf, firstId } from '../lib/ids.ts';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DeliveryState, FileRow, MessageKind, SubmissionRow, Tables } from './tables.ts';
+import type { DeliveryRow, DeliveryState, FileRow, MessageKind, SubmissionRow, Tables } from './tables.ts';
 
 export interface SubmissionFilter {
   readonly tenant: string;
@@ -147,21 +147,40 @@ const messages = define<{ ids: string }>()((db, value, dialect) =>
     .orderBy('id'),
 );
 
+const notified = define<{ ids: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('messages')
+    .innerJoin('deliveries', 'deliveries.message', 'messages.id')
+    .select(['messages.submission', 'deliveries.message', 'deliveries.recipient', 'deliveries.state'])
+    .where('messages.submission', 'in', listed(value('ids'), dialect))
+    .where('messages.kind', '=', 'notification')
+    .orderBy('messages.id')
+    .orderBy('deliveries.recipient'),
+);
+
 export interface SubmissionParts {
   readonly files: readonly FileRow[];
   /** Ids of the messages that tell of it, oldest first. */
   readonly messages: readonly string[];
+  /** What became of its notifications, oldest first. */
+  readonly deliveries: readonly Pick<DeliveryRow, 'message' | 'recipient' | 'state'>[];
 }
 
 /** The files and messages of these submissions, by the submission's id. */
 export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Promise<(id: string) => SubmissionParts> {
   const ids = JSON.stringify(rows.map(({ id }) => id));
-  const [ofFiles, ofMessages] = await Promise.all([store.select(files({ ids })), store.select(messages({ ids }))]);
+  const [ofFiles, ofMessages, ofDeliveries] = await Promise.all([
+    store.select(files({ ids })),
+    store.select(messages({ ids })),
+    store.select(notified({ ids })),
+  ]);
+  const deliveriesBy = Map.groupBy(ofDeliveries, ({ submission }) => submission);
   const filesBy = Map.groupBy(ofFiles, ({ submission }) => submission);
   const messagesBy = Map.groupBy(ofMessages, ({ submission }) => submission);
   return (id) => ({
     files: filesBy.get(id) ?? [],
     messages: (messagesBy.get(id) ?? []).map((message) => message.id),
+    deliveries: deliveriesBy.get(id) ?? [],
   });
 }
 

@@ -10,6 +10,8 @@ export interface TenantRow {
   requests_per_hour: number | null;
   /** 1: nothing is accepted from it or for it. */
   suspended: number;
+  /** 1: its recipients need not agree to get its mail: the operator answers for it. */
+  trusted: number;
   /** When the mailed link of an open sign-up was followed; null: its keys do not work yet. */
   confirmed_at: number | null;
   created_at: number;
@@ -91,9 +93,27 @@ export interface FormRow {
   domain: string | null;
   /** JSON: as `domains.<d>.forms.<id>` of a project file. */
   config: string;
-  /** When its recipient agreed to get mail; null: submissions are kept and mail nobody. */
-  confirmed_at: number | null;
   created_at: number;
+}
+
+/** Whether an address has agreed to get the mail of a tenant. */
+export interface ConsentRow {
+  tenant: string;
+  /** In lower case. */
+  address: string;
+  /** When it was last mailed a link; null: never. */
+  asked_at: number | null;
+  /** When it agreed; null: not yet. */
+  confirmed_at: number | null;
+}
+
+/** What is known of a mailbox, by its canonical form (lib/addresses). */
+export interface MailboxRow {
+  mailbox: string;
+  /** The tenant whose confirmed account it is; null: none. */
+  account: string | null;
+  /** When somebody said "never again" there; null: nobody did. */
+  refused_at: number | null;
 }
 
 /** A collection that the API made. */
@@ -110,9 +130,9 @@ export interface CollectionRow {
 export interface TokenRow {
   /** SHA-256 of the token, hexadecimal. */
   hash: string;
-  kind: 'signup' | 'form';
+  kind: 'signup' | 'recipient';
   tenant: string;
-  /** The id of what it confirms. */
+  /** What it confirms: the id of the tenant, or a recipient's address in lower case. */
   subject: string;
   expires_at: number;
   created_at: number;

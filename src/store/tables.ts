@@ -6,10 +6,12 @@
 import type {
   ApiKeyRow,
   CollectionRow,
+  ConsentRow,
   EventCountRow,
   FormRow,
   IdempotencyRow,
   LimitRow,
+  MailboxRow,
   TenantRow,
   TokenRow,
   UsageRow,
@@ -48,6 +50,8 @@ export interface Tables {
   forms: FormRow;
   collections: CollectionRow;
   tokens: TokenRow;
+  consents: ConsentRow;
+  mailboxes: MailboxRow;
   webhooks: WebhookRow;
   webhook_deliveries: WebhookDeliveryRow;
   inbound: InboundRow;
@@ -210,7 +214,10 @@ export interface DeliveryRow {
   destination: string;
   state: DeliveryState;
   attempts: number;
-  /** When it is due; `HELD` (deliveries.ts) while the operator holds it, null once settled. */
+  /**
+   * When it is due; `HELD` (deliveries.ts) while the operator holds it, null while it waits for its recipient to agree, and
+   * once settled.
+   */
   next_attempt_at: number | null;
   lease_owner: string | null;
   lease_until: number | null;

@@ -13,6 +13,7 @@ export const insertTenant = define<TenantRow>()((db, value) =>
     plan: value('plan'),
     requests_per_hour: value('requests_per_hour'),
     suspended: value('suspended'),
+    trusted: value('trusted'),
     confirmed_at: value('confirmed_at'),
     created_at: value('created_at'),
   }),
@@ -24,6 +25,7 @@ export interface TenantChange {
   /** null: the plan's. */
   readonly requests_per_hour?: number | null | undefined;
   readonly suspended?: boolean | undefined;
+  readonly trusted?: boolean | undefined;
 }
 
 const setPlan = define<Pick<TenantRow, 'id' | 'plan'>>()((db, value) =>
@@ -44,13 +46,20 @@ const setSuspended = define<Pick<TenantRow, 'id' | 'suspended'>>()((db, value) =
     .set({ suspended: value('suspended') })
     .where('id', '=', value('id')),
 );
+const setTrusted = define<Pick<TenantRow, 'id' | 'trusted'>>()((db, value) =>
+  db
+    .updateTable('tenants')
+    .set({ trusted: value('trusted') })
+    .where('id', '=', value('id')),
+);
 
 /** The statements that change it, none where nothing is named; their unit fails with UnmetError where there is no such tenant. */
-export function changeTenant(id: string, { plan, requests_per_hour, suspended }: TenantChange): Statement[] {
+export function changeTenant(id: string, { plan, requests_per_hour, suspended, trusted }: TenantChange): Statement[] {
   return [
     ...(plan === undefined ? [] : [setPlan({ id, plan }, 1)]),
     ...(requests_per_hour === undefined ? [] : [setRequestsPerHour({ id, requests_per_hour }, 1)]),
     ...(suspended === undefined ? [] : [setSuspended({ id, suspended: suspended ? 1 : 0 }, 1)]),
+    ...(trusted === undefined ? [] : [setTrusted({ id, trusted: trusted ? 1 : 0 }, 1)]),
   ];
 }
 

@@ -20,9 +20,13 @@ export const forgetTokens = define<{ before: number }>()((db, value) =>
   db.deleteFrom('tokens').where('expires_at', '<=', value('before')),
 );
 
-/** The statement that forgets the tokens of one thing: it is gone, or is another. */
-export const forgetTokensOf = define<Pick<TokenRow, 'kind' | 'subject'>>()((db, value) =>
-  db.deleteFrom('tokens').where('subject', '=', value('subject')).where('kind', '=', value('kind')),
+/** The statement that forgets the tokens of one thing: newer ones are on their way. */
+export const forgetTokensOf = define<Pick<TokenRow, 'kind' | 'tenant' | 'subject'>>()((db, value) =>
+  db
+    .deleteFrom('tokens')
+    .where('subject', '=', value('subject'))
+    .where('kind', '=', value('kind'))
+    .where('tenant', '=', value('tenant')),
 );
 
 const byHash = define<{ hash: string }>()((db, value) =>

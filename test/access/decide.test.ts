@@ -14,6 +14,7 @@ const TENANT = {
   plan: 'free',
   requests_per_hour: null,
   suspended: 0,
+  trusted: 1,
   confirmed_at: 0,
   created_at: 0,
 };

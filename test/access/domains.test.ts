@@ -220,7 +220,15 @@ test('the owner and the operator are told once when records break, and once when
 
 test('without an owner the tenant’s own address is told; an operator who is both is told once', async () => {
   const tenant = await setUp({ claims: [['ten_a']] });
-  const row = { name: 'A', plan: 'free', requests_per_hour: null, suspended: 0, confirmed_at: 1, created_at: 1 };
+  const row = {
+    name: 'A',
+    plan: 'free',
+    requests_per_hour: null,
+    suspended: 0,
+    trusted: 1,
+    confirmed_at: 1,
+    created_at: 1,
+  };
   await tenant.store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
   const both = await setUp({ claims: [[OPERATOR, 'ops@example.net']] });
   for (const { publish, domains, server } of [tenant, both]) {

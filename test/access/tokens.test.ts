@@ -43,7 +43,7 @@ test('a token is found until it ends, and no other value is', async () => {
 
 test('what is confirmed by two at once is confirmed once', async () => {
   const { clock, store, tenant, token } = await start();
-  const kind = signupConfirmation({ store, clock });
+  const kind = signupConfirmation({ store, clock, release: () => Promise.resolve() });
   const row = await findToken({ store, clock }, token);
   if (row === undefined) throw new Error('no token');
   const [one, two] = await Promise.all([kind(row), kind(row)]);

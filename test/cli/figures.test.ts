@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { OPERATOR } from '../../src/store/revisions.ts';
+import { recordEvent } from '../../src/store/events.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';
 import { person, type Person } from './cli-world.ts';
@@ -99,6 +100,25 @@ describe('analytics', () => {
       err: expect.stringContaining('the download is not whole'),
     });
   });
+});
+
+test('events are listed, by type', async () => {
+  const ana = await owner();
+  expect(await ana.say(['events', 'list', '--type', 'email.bounced'])).toMatchObject({
+    code: 0,
+    out: '',
+    err: 'There are no events that match.\n',
+  });
+  const data = { recipient: 'bo@gone.test', reply: '550 5.1.1 no such user', dsn: 'not_vouched' };
+  const about = { tenant: OPERATOR, at: Date.now(), domain: 'example.com' };
+  await ana.http.store.write([recordEvent({ type: 'email.bounced', ...about, data })]);
+  const listed = async (...flags: string[]) => (await ana.say(['events', 'list', ...flags], { width: 200 })).out;
+  await expect
+    .poll(() => listed('--type', 'email.bounced', '--domain', 'example.com'))
+    .toMatch(
+      /email\.bounced +example\.com +bo@gone\.test +550 5\.1\.1 no such user \(sender not told: not_vouched\)\n/,
+    );
+  expect(await listed('--type', 'email.delivered')).toBe('There are no events that match.\n');
 });
 
 test('suppressions are added, listed and removed', async () => {

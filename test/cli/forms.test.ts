@@ -30,12 +30,15 @@ function cells(out: string): string[][] {
 describe('instant forms', () => {
   test('are made, listed, and what was sent to them is shown', async () => {
     const http = await startHttp();
-    const { value } = await testKey(http.store);
+    const { value } = await testKey(http.store, { account: { trusted: 0 } });
     const ana = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value });
     expect((await ana.say(['instant', 'list'])).err).toBe('There are no submissions that match.\n');
     const made = await ana.say(['instant', 'create', '--name', 'Feedback', '--email', 'ana@inbox.test'], { width: 80 });
     const [, id = ''] = /^form +(frm_\w+)\naddress +http:\S+\/f\/\1\nmail to +ana@inbox\.test\n/.exec(made.out) ?? [];
-    expect(made).toMatchObject({ code: 0, err: expect.stringContaining('until ana@inbox.test has opened the link') });
+    expect(made).toMatchObject({
+      code: 0,
+      err: expect.stringContaining('until ana@inbox.test has confirmed the link'),
+    });
     expect(made.out).toContain(`postern forms snippet ${id}`);
     await post(http, `/f/${id}`, { email: 'bo@inbox.test', message: 'first' });
     await post(http, `/f/${id}`, { name: 'Bo', comment: 'second\nline\t\u001b[2J' });

@@ -56,6 +56,8 @@ test.each([
   ['smtp://user:secret@host:587', 'smtp://user:***@host:587'],
   ['postgres://u:p@ss@host/db', 'postgres://u:***@host/db'],
   ['postgres://u:p/q@host/db', 'postgres://u:***@host/db'],
+  ['postgres//u:secret@host/db', 'postgres//u:***@host/db'],
+  ['u:secret@host/db', 'u:***@host/db'],
   ['postgres://host/db?user=u&password=secret&x=1', 'postgres://host/db?user=u&password=***&x=1'],
   ['smtp://user:${PASSWORD}@host', 'smtp://user:${PASSWORD}@host'],
   ['https://example.com/a@b', 'https://example.com/a@b'],

@@ -105,7 +105,6 @@ describe('a form of a collection', () => {
       domain: 'mail.example.net',
       to: ['a@x.org', 'b@x.org'],
       requireApiKey: false,
-      confirmed: true,
     });
   });
 

@@ -65,7 +65,10 @@ project: { name: Site, slug: site, owner: owner@inbox.test }
 domains: { example.test: { forwarding: { "info@example.test": ana@inbox.test } } }
 `,
     },
-    zone: [{ name: 'author.test', type: 'MX', value: '10 mx.inbox.test' }],
+    zone: [
+      { name: 'author.test', type: 'MX', value: '10 mx.inbox.test' },
+      { name: 'author.test', type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
+    ],
   });
   const port = world.daemon.smtp[0]?.port ?? 0;
   const transport = nodemailer.createTransport({ host: '127.0.0.1', port, ignoreTLS: true });
@@ -86,4 +89,48 @@ domains: { example.test: { forwarding: { "info@example.test": ana@inbox.test } }
   expect(returned?.envelope).toMatchObject({ from: '', to: ['ann@author.test'] });
   if (returned === undefined) throw new Error('nothing came back');
   expect((await mails.source(returned)).toString().endsWith(EXIM)).toBe(true);
+});
+
+test('a forged sender gets nothing through a forward of ours, and the domain’s owner sees that it came back', async () => {
+  const world = await startTestWorld({
+    projects: {
+      'site.yml': `
+project: { name: Site, slug: site, owner: owner@inbox.test }
+domains: { example.test: { forwarding: { "info@example.test": ana@inbox.test } } }
+`,
+    },
+    zone: [
+      { name: 'victim.test', type: 'MX', value: '10 mx.inbox.test' },
+      { name: 'victim.test', type: 'TXT', value: 'v=spf1 ip4:192.0.2.1 -all' },
+      { name: 'spam.test', type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
+    ],
+    server: { limits: { smtp: { errors: 1000 } } },
+  });
+  const port = world.daemon.smtp[0]?.port ?? 0;
+  const transport = nodemailer.createTransport({ host: '127.0.0.1', port, ignoreTLS: true });
+  const spam = 'From: Shop <shop@spam.test>\r\nSubject: buy\r\n\r\nbuy\r\n';
+  await transport.sendMail({ envelope: { from: 'ceo@victim.test', to: 'info@example.test' }, raw: spam });
+  const [forwarded] = (await world.caught(1)).list();
+  const path = forwarded?.envelope.from ?? '';
+  expect(path).toMatch(/^b\+[0-9a-z]{42}@mail\.postern\.test$/);
+
+  const report = EXIM.replaceAll('ana@example.org', 'ana@inbox.test');
+  await transport.sendMail({ envelope: { from: '', to: path }, raw: report });
+  for (let i = 0; i < 20; i++) await transport.sendMail({ envelope: { from: '', to: path }, raw: spam });
+  const bounced = async () => {
+    const rows = await world.daemon.store.read
+      .selectFrom('events')
+      .selectAll()
+      .where('type', '=', 'email.bounced')
+      .execute();
+    return rows.map(({ tenant, domain, data }) => ({
+      tenant,
+      domain,
+      recipient: (JSON.parse(data) as { recipient: string }).recipient,
+    }));
+  };
+  await expect
+    .poll(bounced, { timeout: 30_000 })
+    .toEqual([{ tenant: 'ten_operator', domain: 'example.test', recipient: 'ana@inbox.test' }]);
+  expect(world.mx.mails.list()).toHaveLength(1);
 });

@@ -100,7 +100,7 @@ test('what is slow by design is refused, or takes its time, while everybody else
   await attack('filters on 1 MB of data', () => post('/email/send', most), 400, 'more time or memory');
   const links = "<a href='x'>".repeat(1_400_000);
   await attack('17 MB of links', () => post('/email/send', bytes({ ...mail, html: links })), 400, '2,097,152');
-  await attack('2 MB of links', () => post('/email/send', bytes({ ...mail, html: links.slice(0, 2_000_000) })), 200);
+  await attack('500 kB of links', () => post('/email/send', bytes({ ...mail, html: links.slice(0, 500_000) })), 200);
   const escaped = Buffer.from(`{"to":"you@inbox.test","subject":"x","html":"${'\\"'.repeat(9_000_000)}"}`);
   await attack('18 MB of quotation marks', () => post('/email/send', escaped), 400, 'quotation marks');
   const file = { filename: 'a', content: `${' '.repeat(15_000_000)}!` };

@@ -2,7 +2,9 @@
 import { simpleParser } from 'mailparser';
 import nodemailer from 'nodemailer';
 import { expect, test } from 'vitest';
+import { OPERATOR } from '../../src/store/revisions.ts';
 import { startTestWorld } from '../harness/daemon.ts';
+import { testKey } from '../harness/keys.ts';
 
 const PROJECT = `
 project: { name: Site, slug: site, owner: owner@inbox.test }
@@ -59,11 +61,21 @@ test('an author for whom SPF vouches gets one report, which verifies', async () 
 });
 
 test('nobody hears anything where a stranger may have used his name, or there is none', async () => {
-  const { transport, caught, ends } = await start();
+  const { transport, caught, ends, daemon, url } = await start();
   const raw = 'From: bob@stranger.test\r\nSubject: x\r\n\r\nx\r\n';
   await transport.sendMail({ envelope: { from: 'bob@stranger.test', to: 'both@example.test' }, raw });
   await transport.sendMail({ envelope: { from: '', to: 'info@example.test' }, raw });
   expect((await ends(2)).map(({ dsn }) => dsn).toSorted()).toEqual(['not_vouched', 'null_sender']);
+  // The owner of the domain sees what its sender will never hear of.
+  const key = await testKey(daemon.store, { tenant: OPERATOR });
+  const listed = await fetch(`${url}/events?type=email.bounced`, { headers: key.headers });
+  const { events } = (await listed.json()) as { events: { domain: string; data: Record<string, unknown> }[] };
+  expect(events.map(({ domain, data: { recipient, dsn } }) => ({ domain, recipient, dsn }))).toEqual(
+    expect.arrayContaining([
+      { domain: 'example.test', recipient: 'ana@gone.test', dsn: 'not_vouched' },
+      { domain: 'example.test', recipient: 'ana@gone.test', dsn: 'null_sender' },
+    ]),
+  );
   // Who can be reached gets it all the same.
   expect((await caught(1)).list().map(({ envelope }) => envelope.to)).toEqual([['ana@inbox.test']]);
 });

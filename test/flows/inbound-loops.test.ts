@@ -51,11 +51,13 @@ test.each([
           },
         },
       },
-      zone: ['one', 'two'].flatMap((host) => [
+      zone: [
         ...AUTHOR,
-        { name: `mail.${host}.test`, type: 'A', value: '127.0.0.1' },
-        { name: `mail.${host}.test`, type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
-      ]),
+        ...['one', 'two'].flatMap((host) => [
+          { name: `mail.${host}.test`, type: 'A' as const, value: '127.0.0.1' },
+          { name: `mail.${host}.test`, type: 'TXT' as const, value: 'v=spf1 ip4:127.0.0.1 -all' },
+        ]),
+      ],
     });
   }
 
@@ -114,7 +116,10 @@ test('a bounce of a bounce ends, and so does the report that nobody takes', asyn
 
   const [, srs = ''] = /^MAIL FROM:<(SRS0=[^>]*)>/m.exec(refusing.lines.join('\n')) ?? [];
   await transport.sendMail({ envelope: { from: '', to: srs }, raw: 'From: <>\r\nSubject: gone\r\n\r\nx\r\n' });
-  await transport.sendMail({ envelope: { from: '', to: 'info@example.test' }, raw: 'Subject: gone\r\n\r\nx\r\n' });
+  await transport.sendMail({
+    envelope: { from: '', to: 'info@example.test' },
+    raw: 'From: MAILER-DAEMON@author.test\r\nSubject: gone\r\n\r\nx\r\n',
+  });
   expect(await settled(world)).toEqual({ forward: 3, dsn: 1 });
   expect(refusing.lines.filter((line) => line.startsWith('RCPT')).length).toBe(4);
 });

@@ -22,7 +22,10 @@ async function start(server: Record<string, Record<string, unknown>> = {}) {
     projects: { 'site.yml': SITE },
     server: { delivery: { port: peer.port }, limits: { smtp: { errors: 100_000 } }, ...server },
     // So that mail for them would find its way.
-    zone: ['victim.test', 'sender.test'].map((name) => ({ name, type: 'MX', value: '10 mx.inbox.test' })),
+    zone: [
+      ...['victim.test', 'sender.test'].map((name) => ({ name, type: 'MX' as const, value: '10 mx.inbox.test' })),
+      { name: 'sender.test', type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
+    ],
   });
   const port = world.daemon.smtp[0]?.port ?? 0;
 

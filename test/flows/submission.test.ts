@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import type { CatchingMx } from '../../src/dev/catching-mx.ts';
 import { hold, release } from '../../src/queue/operate.ts';
 import { SITE, startTestWorld } from '../harness/daemon.ts';
+import { startSmtpPeer } from '../harness/smtp-peer.ts';
 
 const JSON_ANSWER = { Accept: 'application/json' };
 
@@ -45,6 +46,27 @@ test('a form post arrives as one signed mail, its text and files as they were se
   expect(mail.attachments.map(({ filename }) => filename)).toEqual(['写真.bin', 'notes.txt']);
   expect(mail.attachments[0]?.content.equals(bytes)).toBe(true);
   expect(mail.attachments[1]?.content.toString()).toBe('plain text\n');
+});
+
+test.each([
+  [
+    'with SMTPUTF8',
+    '250-mx\r\n250-8BITMIME\r\n250 SMTPUTF8',
+    ' BODY=8BITMIME SMTPUTF8',
+    'Reply-To: jürgen@example.org',
+  ],
+  ['without it', '250-mx\r\n250 8BITMIME', '', undefined],
+])('a visitor whose address is beyond ASCII can be answered by a server %s', async (_, ehlo, parameters, replyTo) => {
+  const peer = await startSmtpPeer({ script: { ehlo } });
+  const world = await startTestWorld({ server: { delivery: { port: peer.port } } });
+  await world.post('/example.test/contact', { name: 'J', email: 'jürgen@example.org', message: 'x' }, JSON_ANSWER);
+  await expect.poll(() => peer.messages.length, { timeout: 10_000 }).toBe(1);
+  const data = Buffer.from(peer.messages[0]?.data ?? '', 'latin1').toString();
+  const [header = ''] = data.split('\r\n\r\n', 1);
+  expect(header.split('\r\n').find((line) => line.startsWith('Reply-To:'))).toBe(replyTo);
+  expect(peer.lines.find((line) => line.startsWith('MAIL'))?.replace(/.*>/, '')).toBe(parameters);
+  const mail = await simpleParser(Buffer.from(peer.messages[0]?.data ?? '', 'latin1'));
+  expect(mail.text).toContain('jürgen@example.org');
 });
 
 test('urlencoded, multipart and JSON give the same mail, at both spellings of the address', async () => {

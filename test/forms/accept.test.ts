@@ -13,6 +13,7 @@ import { UnmetError, StoreError } from '../../src/store/store.ts';
 import { findSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { suppress } from '../../src/store/suppressions.ts';
 import { testClock } from '../harness/clock.ts';
+import { testConsent } from '../harness/consent.ts';
 import { openTestStore } from '../harness/store.ts';
 import { formOf, serverOf } from './world.ts';
 
@@ -25,7 +26,9 @@ async function openWorld() {
   const limits = await createLimits({ store, clock, log: silentLog });
   onTestFinished(() => limits.close());
   const wake = vi.fn<() => void>();
-  const accept = createAccept({ store, clock, limits, config: () => serverOf(), wake });
+  const config = () => serverOf();
+  const consent = testConsent({ store, clock, limits, config });
+  const accept = createAccept({ store, clock, limits, consent, config, wake });
 
   function admitted(form: Form, body: Partial<SubmittedBody>, more: Partial<Admitted> = {}): Admitted {
     const submission = checkSubmission(form, { entries: [], files: [], ...body }, createMatching());

@@ -1,9 +1,11 @@
 /** Which submissions go, and what goes with them. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { createLimits } from '../../src/access/limits.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import { fileStatements } from '../../src/forms/files.ts';
 import { forgetOldSubmissions } from '../../src/forms/forget.ts';
 import { resendSubmission } from '../../src/forms/release.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { recordEvent } from '../../src/store/events.ts';
@@ -16,6 +18,7 @@ import type { DeliveryState } from '../../src/store/tables.ts';
 import { disableWebhook, insertWebhook, moveCursors } from '../../src/store/webhooks.ts';
 import { insertDelivery } from '../../src/store/webhook-deliveries.ts';
 import { testClock } from '../harness/clock.ts';
+import { testConsent } from '../harness/consent.ts';
 import { settle } from '../harness/settle.ts';
 import { openTestStore } from '../harness/store.ts';
 import { snapshotOf, upload, type WorldConfig } from './world.ts';
@@ -134,7 +137,7 @@ test('a form has the last word, and so has one that the API made; forever is for
   });
   const form = { id: newId('frm', clock.now()), tenant: TENANT, kind: 'api', name: 'Own', domain: null } as const;
   const config = JSON.stringify({ to: 'ana@example.org', retention: '2d' });
-  await store.write([insertForm({ ...form, config, confirmed_at: 1, created_at: 1 })]);
+  await store.write([insertForm({ ...form, config, created_at: 1 })]);
   const forever = await submit('delivered');
   await submit('delivered', 'example.com/brief');
   const own = await submit('delivered', form.id);
@@ -233,7 +236,10 @@ test('who asks for a mail about one that has just gone is told so, and no mail i
   clock.advance(91 * DAY);
   await forget();
   if (row === undefined) throw new Error('it was never there');
-  const parts = { store, clock, wake() {}, revisionOf: () => Promise.resolve(undefined) };
+  const limits = await createLimits({ store, clock, log: silentLog });
+  onTestFinished(() => limits.close());
+  const consent = testConsent({ store, clock, limits, config: () => snapshotOf().server });
+  const parts = { store, clock, consent, wake() {}, revisionOf: () => Promise.resolve(undefined) };
   const decision = { snapshot: snapshotOf(), environment: 'live' } as const;
   expect(await resendSubmission(row, decision, parts)).toEqual({ kind: 'submission-gone' });
   expect(await store.read.selectFrom('messages').select('id').execute()).toHaveLength(1);

@@ -21,6 +21,7 @@ import type { MessageKind, MessageRow, SubmissionRow } from '../../src/store/tab
 import { builtinTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';
 import { testClock } from '../harness/clock.ts';
+import { testConsent } from '../harness/consent.ts';
 import { openTestStore } from '../harness/store.ts';
 import { DOMAIN, formOf, serverOf, type WorldConfig } from './world.ts';
 
@@ -64,7 +65,8 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const server = serverOf(config.server);
   const error = vi.fn<(event: string) => void>();
   const warn = vi.fn<(event: string) => void>();
-  const accept = createAccept({ store, clock, limits, config: () => server, wake: () => undefined });
+  const consent = testConsent({ store, clock, limits, config: () => server });
+  const accept = createAccept({ store, clock, limits, consent, config: () => server, wake: () => undefined });
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
     return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
   });

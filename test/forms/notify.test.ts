@@ -79,7 +79,7 @@ describe('who a notification comes from and what it is about', () => {
   ])('%s', async (_, config, entries, expected) => {
     const { from, replyTo, subject } = await notification(
       formMailOf(config, [['name', 'Ana'], ...entries]),
-      ['a@example.org'],
+      { to: ['a@example.org'], smtpUtf8: false },
       [],
     );
     const shown = {
@@ -90,13 +90,19 @@ describe('who a notification comes from and what it is about', () => {
     expect(shown).toMatchObject(expected);
   });
 
+  test('an address beyond ASCII is where answers go for servers that take it', async () => {
+    const way = { to: ['a@example.org'], smtpUtf8: true };
+    const mail = await notification(formMailOf({}, [['email', 'jürgen@example.org']]), way, []);
+    expect(mail.replyTo).toEqual([{ address: 'jürgen@example.org' }]);
+  });
+
   test('a _replyto that no header can hold is shown: the visitor can be reached', async () => {
     const entries: Entries = [
       ['name', 'Ana'],
       ['_replyto', 'ana@example.org'],
     ];
-    const text = async (form: object) =>
-      (await notification(formMailOf({ form }, entries), ['a@example.org'], [])).text;
+    const way = { to: ['a@example.org'], smtpUtf8: false };
+    const text = async (form: object) => (await notification(formMailOf({ form }, entries), way, [])).text;
     expect(await text({ replies: false })).toContain('ana@example.org');
     expect(await text({})).not.toContain('ana@example.org');
   });

@@ -4,6 +4,8 @@ import type { Clock } from '../../src/lib/clock.ts';
 export interface TestClock extends Clock {
   /** Moves time on and wakes whoever slept until then. */
   advance(ms: number): void;
+  /** Sets the wall clock on (or back, below 0) beside the monotonic one, as an operator or a resumed machine does. */
+  step(ms: number): void;
 }
 
 interface Sleeper {
@@ -14,9 +16,10 @@ interface Sleeper {
 /** Starts at a fixed moment: 2026-01-01T00:00:00Z. */
 export function testClock(start = Date.UTC(2026, 0, 1)): TestClock {
   let now = start;
+  let stepped = 0;
   let sleepers: Sleeper[] = [];
   return {
-    now: () => now,
+    now: () => now + stepped,
     monotonic: () => now - start,
     sleep(ms, signal) {
       if (signal?.aborted === true || ms <= 0) return Promise.resolve();
@@ -25,6 +28,9 @@ export function testClock(start = Date.UTC(2026, 0, 1)): TestClock {
         sleepers.push(sleeper);
         signal?.addEventListener('abort', () => resolve(), { once: true });
       });
+    },
+    step(ms) {
+      stepped += ms;
     },
     advance(ms) {
       now += ms;

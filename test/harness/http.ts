@@ -19,7 +19,6 @@ import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { buildSnapshot, type Project, type Snapshot } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
-import { formConfirmation } from '../../src/forms/confirm.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createJudge } from '../../src/forms/judge.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -33,6 +32,7 @@ import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';
 import { createTransactional } from '../../src/transactional/send.ts';
+import { testConsent } from './consent.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
 
 export interface TestAnswer {
@@ -141,6 +141,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const accounts = createAccountLimits({ limits, config: () => server });
   const usage = createUsage({ store, clock, log: silentLog });
   let wakes = 0;
+  const consent = testConsent({ store, clock, limits, config: () => server, wake: () => wakes++ });
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
@@ -166,9 +167,10 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     files: createFileStore({ store, clock }),
     idempotency: createIdempotency({ store, clock }),
     confirmations: {
-      signup: signupConfirmation({ store, clock }),
-      form: formConfirmation({ store, clock, config: () => server, wake: () => wakes++ }),
+      signup: signupConfirmation({ store, clock, release: consent.release }),
+      recipient: consent.confirmation,
     },
+    consent,
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     accounts,
     usage,
@@ -176,7 +178,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     takeAccount: accounts.take,
     used: usage.used,
     judge: createJudge(() => Promise.resolve(false)),
-    accept: createAccept({ store, clock, limits, config: () => server, wake: () => wakes++ }),
+    accept: createAccept({ store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,
     transactional: createTransactional({ store, unsubscribeKey, renderer: rendererHere() }),

@@ -63,4 +63,5 @@ const NEW = {
   plan: 'free',
   requests_per_hour: null,
   suspended: 0,
+  trusted: 1,
 } as const;

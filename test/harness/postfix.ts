@@ -9,6 +9,7 @@ import { freePort, startChild, until, untilReady } from './child.ts';
 import type { Child } from './child.ts';
 import { idsOf, isRoot } from './debian-users.ts';
 import { needPackage } from './debian.ts';
+import { openMaildir, type Maildir } from './maildir.ts';
 import { startPolicy } from './postfix-policy.ts';
 import type { Judge, Policy } from './postfix-policy.ts';
 
@@ -35,23 +36,8 @@ export interface PostfixOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-/** A mail as Postfix's virtual(8) left it in the maildir. */
-export interface StoredMail {
-  readonly recipient: string;
-  /** The envelope sender; empty for a bounce. */
-  readonly sender: string;
-  /** What came over the wire, below the header lines that Postfix put on top (Received and those of delivery). */
-  readonly raw: Buffer;
-}
-
-export interface Postfix {
+export interface Postfix extends Maildir {
   readonly port: number;
-  /** What has been delivered to the maildir so far, in no order. */
-  messages(): Promise<StoredMail[]>;
-  /** Waits until the maildir holds this many. */
-  untilMessages(count: number, ms?: number): Promise<StoredMail[]>;
-  /** How many are in the maildir; cheap. */
-  count(): Promise<number>;
   /** How many wait in its queue. */
   queued(): Promise<number>;
   /** Replaces the rule by which recipients are answered; needs `judge` among the options. */
@@ -81,14 +67,9 @@ export async function startPostfix(options: PostfixOptions = {}): Promise<Postfi
   }
   return {
     port,
-    messages,
-    count,
+    ...openMaildir(box),
     log,
     close,
-    async untilMessages(wanted, ms) {
-      await until(`${wanted} messages in the maildir`, async () => (await count()) >= wanted, ms);
-      return messages();
-    },
     async queued() {
       const queues = ['maildrop', 'incoming', 'active', 'deferred'];
       const files = await Promise.all(
@@ -101,18 +82,6 @@ export async function startPostfix(options: PostfixOptions = {}): Promise<Postfi
       policy.judge(rule);
     },
   };
-
-  async function names(): Promise<string[]> {
-    return readdir(join(box, 'new')).catch(() => []); // virtual(8) makes the maildir with the first mail
-  }
-
-  async function count(): Promise<number> {
-    return (await names()).length;
-  }
-
-  async function messages(): Promise<StoredMail[]> {
-    return Promise.all((await names()).map(async (name) => parseStored(await readFile(join(box, 'new', name)))));
-  }
 
   async function log(): Promise<string> {
     return readFile(logFile, 'utf8').catch(() => '');
@@ -244,20 +213,4 @@ function masterConfig(port: number): string {
     'postlog   unix-dgram n - n - 1 postlogd',
     '',
   ].join('\n');
-}
-
-function parseStored(file: Buffer): StoredMail {
-  const lines = file.toString('latin1').split('\n');
-  const recipient = fieldOf(lines, 'Delivered-To') ?? fieldOf(lines, 'X-Original-To') ?? '';
-  const sender = (fieldOf(lines, 'Return-Path') ?? '').replace(/^<|>$/g, '');
-  // Its own header lines end with the Received line of the last hop, this Postfix, and that line's continuations.
-  let at = lines.findIndex((line) => line.startsWith('Received:'));
-  do at++;
-  while (/^[ \t]/.test(lines[at] ?? ''));
-  return { recipient, sender, raw: Buffer.from(lines.slice(at).join('\r\n'), 'latin1') };
-}
-
-function fieldOf(lines: readonly string[], name: string): string | undefined {
-  const line = lines.slice(0, 6).find((text) => text.startsWith(`${name}: `));
-  return line?.slice(name.length + 2);
 }

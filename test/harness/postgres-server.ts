@@ -13,8 +13,8 @@ declare module 'vitest' {
 
 /** Starts the server, tells the tests where it is, and answers how to stop it. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // A database for each test: waiting for the disk would take most of the time, and no test here cuts the power.
-  const server = await startPostgres(['fsync=off', 'full_page_writes=off']);
+  // A database for each test: waiting for a disk would take most of the time, and no test here cuts the power.
+  const server = await startPostgres(['full_page_writes=off'], { inMemory: true });
   await migrateTemplate(server.url);
   project.provide('postgres', server.url);
   return () => server.close();

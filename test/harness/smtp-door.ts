@@ -97,6 +97,7 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
     takeReturned: () => Promise.resolve({ rows: [] }),
     takeReply: () => Promise.resolve({ rows: [] }),
     ttl: () => 86_400_000,
+    ask: () => Promise.resolve(),
     wake() {},
     ...parts,
   });

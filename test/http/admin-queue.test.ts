@@ -163,8 +163,7 @@ test('a destination is held and released by its domain', async () => {
 });
 
 describe('POST /admin/queue/actions', () => {
-  const act = async (http: TestHttp, body: object) =>
-    (await local(http, '/admin/queue/actions', { body })).json() as Record<string, unknown>;
+  const act = async (http: TestHttp, body: object) => (await local(http, '/admin/queue/actions', { body })).json();
   const count = async (http: TestHttp, body: object) => (await act(http, body))['count'];
 
   test('cancels all that waits of a tenant, however much, and of nobody else', async () => {

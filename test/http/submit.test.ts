@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
+import { loseConfirmations } from '../harness/lost-commit.ts';
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 
@@ -302,6 +303,21 @@ describe('limits', () => {
     expect(answer.json()).toMatchObject({ code: 503, errors: [{ code: 'UNAVAILABLE' }] });
     expect(await http.submissions()).toEqual([]);
   });
+});
+
+test('where nobody knows whether the database has it, the answer says so, with the id to look up', async () => {
+  const http = await startHttp();
+  loseConfirmations(http.store);
+  const answer = await post(http, form(GOOD));
+  const [{ id } = { id: '' }] = await http.submissions();
+  expect(answer.status).toBe(503);
+  expect(answer.headers['retry-after']).toBe('5');
+  expect(answer.json()).toMatchObject({ success: false, code: 503, id, errors: [{ code: 'OUTCOME_UNKNOWN' }] });
+  expect(answer.text).not.toMatch(/nothing was sent/i);
+  const page = await post(http, form(GOOD), { Accept: 'text/html' });
+  expect(page.status).toBe(503);
+  expect(page.text).toContain('may have arrived');
+  expect(page.text).not.toMatch(/nothing was sent/i);
 });
 
 describe('Idempotency-Key', () => {

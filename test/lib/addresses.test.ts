@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatMailbox, needsSmtpUtf8, parseAddress, parseDomain, parseMailbox } from '../../src/lib/addresses.ts';
+import {
+  canonicalMailbox,
+  formatMailbox,
+  needsSmtpUtf8,
+  parseAddress,
+  parseDomain,
+  parseMailbox,
+} from '../../src/lib/addresses.ts';
 
 describe('an address', () => {
   test.each([
@@ -10,6 +17,9 @@ describe('an address', () => {
     ['山田@例え.テスト', '山田@xn--r8jz45g.xn--zckzah'],
     ['a@xn--bcher-kva.example', 'a@xn--bcher-kva.example'],
     ['a@sub.under_score.example', 'a@sub.under_score.example'],
+    ['a..b@docomo.ne.jp', 'a..b@docomo.ne.jp'],
+    ['abc.@ezweb.ne.jp', 'abc.@ezweb.ne.jp'],
+    ['a...b..@docomo.ne.jp', 'a...b..@docomo.ne.jp'],
   ])('%s', (text, address) => {
     expect(parseAddress(text)?.address).toBe(address);
   });
@@ -26,8 +36,7 @@ describe('an address', () => {
     'you@exa mple.com',
     'y ou@example.com',
     '.you@example.com',
-    'you.@example.com',
-    'yo..u@example.com',
+    '..@example.com',
     '"quoted"@example.com',
     '"v@evil x"@example.com',
     'you@[127.0.0.1]',
@@ -107,4 +116,18 @@ describe('a mailbox', () => {
   ])('%j is none', (text) => {
     expect(parseMailbox(text)).toBeUndefined();
   });
+});
+
+test.each([
+  ['ann@inbox.test', 'ann@inbox.test'],
+  ['Ann@INBOX.test', 'ann@inbox.test'],
+  ['ann+shop@inbox.test', 'ann@inbox.test'],
+  ['ann+a+b@inbox.test', 'ann@inbox.test'],
+  ['+ann@inbox.test', '+ann@inbox.test'],
+  ['a.n.n@inbox.test', 'a.n.n@inbox.test'],
+  ['A.n.N+x.y@gmail.com', 'ann@gmail.com'],
+  ['a.nn@GoogleMail.com', 'ann@gmail.com'],
+  ['a.nn@mail.gmail.com', 'a.nn@mail.gmail.com'],
+])('%s leads to the mailbox %s', (address, mailbox) => {
+  expect(canonicalMailbox(address)).toBe(mailbox);
 });

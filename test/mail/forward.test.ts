@@ -29,9 +29,9 @@ describe('lines of ours', () => {
     );
   });
 
-  test('are UTF-8 on the wire', () => {
+  test('are ASCII whatever the addresses are: they ask nothing of the next server', () => {
     const lines = forwardHeaders({ original: 'jörg@example.com', targets: [] });
-    expect(Buffer.from(lines, 'latin1').toString()).toBe('Delivered-To: jörg@example.com\r\n');
+    expect(Buffer.from(lines, 'latin1').toString()).toBe('Delivered-To: j\\x{F6}rg@example.com\r\n');
   });
 });
 

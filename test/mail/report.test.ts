@@ -2,7 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { deliveryReport } from '../../src/mail/dsn.ts';
 import { MOST_REPORT_BYTES, readReport, type Report } from '../../src/mail/report.ts';
+import { isFailure } from '../../src/smtp/bounce-meaning.ts';
 import {
+  BOUNCES,
   complaint,
   DELAYED,
   EXCHANGE,
@@ -10,6 +12,7 @@ import {
   EXIM_IN_WORDS,
   GLOBAL,
   GMAIL,
+  OTHERS,
   PERSON,
   POLICY,
   POSTFIX,
@@ -54,6 +57,7 @@ describe('what a bounce says', () => {
           status: '5.1.1',
           diagnostic: '550 5.1.1 <ana@example.org>: Recipient address rejected: User unknown in local recipient table',
           remote: 'store.example.org',
+          meaning: { class: 'no_mailbox', suppress: true },
         },
       ],
     });
@@ -105,7 +109,31 @@ describe('what a bounce says', () => {
   });
 });
 
+describe('who failed, and why', () => {
+  test.each(BOUNCES)('%s', (_, text, ...recipients) => {
+    const report = readReport(Buffer.from(text));
+    const found = report.kind === 'bounce' ? report.recipients : [];
+    expect(
+      found.map(
+        ({ address, action, meaning }) => `${address} ${action} ${meaning.class}${meaning.suppress ? '!' : ''}`,
+      ),
+    ).toEqual(recipients);
+  });
+});
+
 describe('what is no bounce', () => {
+  test.each(OTHERS)('%s', (_, text, kind, feedback, ...recipients) => {
+    expect(read(text)).toEqual(feedback === undefined ? { kind } : { kind, feedback, recipients });
+  });
+
+  test('what has been delivered, relayed or is late has not failed', () => {
+    for (const action of ['delivered', 'relayed', 'expanded', 'delayed']) {
+      const report = read(POSTFIX.replace('Action: failed', `Action: ${action}`));
+      expect(report.kind === 'bounce' && report.recipients.map(isFailure)).toEqual([false]);
+    }
+    expect(read(POSTFIX)).toMatchObject({ recipients: [{ action: 'failed' }] });
+  });
+
   test('complaints', () => {
     expect(read(complaint('Abuse', 'ana@example.org', 'ben@example.org'))).toEqual({
       kind: 'complaint',

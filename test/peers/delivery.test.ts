@@ -7,7 +7,8 @@ import { openAppliance, type Appliance } from '../harness/binary.ts';
 import { freePort, until } from '../harness/child.ts';
 import { verifyWithDkimpy } from '../harness/dkimpy.ts';
 import { referenceIn, sendMany } from '../harness/load.ts';
-import { startPostfix, type Postfix, type PostfixOptions, type StoredMail } from '../harness/postfix.ts';
+import type { StoredMail } from '../harness/maildir.ts';
+import { startPostfix, type Postfix, type PostfixOptions } from '../harness/postfix.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
 async function postfix(options?: PostfixOptions): Promise<Postfix> {

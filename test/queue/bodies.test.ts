@@ -66,6 +66,28 @@ describe('a message', () => {
     }
   });
 
+  test('of which there are two, for servers with SMTPUTF8 and without, is made again for each try', async () => {
+    const store = await openTestStore();
+    const id = await add(store, ['a@one.test', 'b@two.test']);
+    const plain = { content: [Buffer.from('plain')], size: 5 };
+    const source = plainSource({ content: [Buffer.from('größer')], smtpUtf8: true, plain });
+    const bodies = createBodies({ store, source, onFault: () => undefined });
+    for (let i = 0; i < 2; i++) {
+      const held = bodies.hold(id);
+      const opened = await held.open();
+      if (opened.kind !== 'ready' || opened.plain === undefined) throw new Error('no plain body');
+      expect([opened.encoding, opened.plain.encoding, await textOf(opened.plain)]).toEqual([
+        'smtputf8',
+        '7bit',
+        'plain',
+      ]);
+      await held.keep();
+      held.release();
+    }
+    expect(source.made).toBe(2);
+    expect(await findMessage(store, id)).toMatchObject({ body: 'none' });
+  });
+
   test('that could not be made is asked for again', async () => {
     const store = await openTestStore();
     const faults: unknown[] = [];

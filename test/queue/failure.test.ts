@@ -47,7 +47,7 @@ describe('a failure', () => {
     const id = await queue.send(['gone1@example.test', 'here@example.test', 'gone2@example.test']);
     await expect.poll(async () => (await bouncesOf(queue, id)).length).toBe(2);
     expect(failures).toMatchObject([{ message: { id }, at: queue.clock.now() }]);
-    const words = { reply: '550 5.1.1 no such user', host: 'mx.example.test' };
+    const words = { reply: '550 5.1.1 no such user', host: 'mx.example.test', class: 'no_mailbox' };
     expect(failures[0]?.recipients.toSorted((a, b) => (a.address < b.address ? -1 : 1))).toEqual([
       { address: 'gone1@example.test', ...words },
       { address: 'gone2@example.test', ...words },
@@ -65,7 +65,7 @@ describe('a failure', () => {
     await queue.reaches(id, 'deferred');
     queue.pass(HOUR * 0.75);
     await queue.reaches(id, 'expired');
-    const words = { reply: expect.stringContaining('550 4.4.7 given up after 1 tries'), host: null };
+    const words = { reply: expect.stringContaining('550 4.4.7 given up after 1 tries'), host: null, class: 'policy' };
     expect(failures).toHaveLength(1);
     expect(failures[0]?.recipients.toSorted((a, b) => (a.address < b.address ? -1 : 1))).toEqual([
       { address: 'a@example.test', ...words },

@@ -70,11 +70,22 @@ test.each([
   ['transactional', '550 5.1.1 no such user', ['a@example.test bounce']],
   ['acknowledgment', '550 5.1.10 no such user', ['a@example.test bounce']],
   ['transactional', '550 5.7.1 we do not like you', []],
-  ['transactional', '550 no such user', []],
+  ['transactional', '550 no such user', ['a@example.test bounce']],
+  ['transactional', '550 Requested action not taken: mailbox unavailable', ['a@example.test bounce']],
+  ['transactional', '550 5.1.1 IP address blacklisted', []],
+  ['transactional', '550 5.1.1 rejected by policy', []],
+  ['transactional', '552 5.2.2 mailbox full', []],
   ['notification', '550 5.1.1 no such user', []],
 ] as const)('a bounce of %s mail (%s) suppresses %j', async (kind, reply, expected) => {
   const peer = await startSmtpPeer({ script: { rcpt: reply } });
   const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
   await queue.reaches(await queue.send('a@example.test', { kind }), 'bounced');
   expect(await listed(queue.store)).toEqual(expected);
+});
+
+test('a refusal before RCPT is about the sender, whatever it says', async () => {
+  const peer = await startSmtpPeer({ script: { mail: '550 5.1.1 no such user' } });
+  const queue = await startQueue({ records: mailDomain('example.test'), port: peer.port });
+  await queue.reaches(await queue.send('a@example.test', { kind: 'transactional' }), 'bounced');
+  expect(await listed(queue.store)).toEqual([]);
 });

@@ -1,5 +1,6 @@
 /** Mail that comes back, from a client at the door to what the tenant sees of it. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { createLimits } from '../../src/access/limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
@@ -14,7 +15,22 @@ import { deliveriesOfMessage, settleDelivery } from '../../src/store/deliveries.
 import { testClock } from '../harness/clock.ts';
 import { doorSnapshot, HOSTNAME, RETURN_SECRET, returnPathOf, startSmtpDoor } from '../harness/smtp-door.ts';
 import { openTestStore } from '../harness/store.ts';
-import { complaint, DELAYED, EXIM, GMAIL, POLICY, POSTFIX, QMAIL, RECEIPT, VACATION } from '../mail/report-fixtures.ts';
+import {
+  complaint,
+  DELAYED,
+  EXCHANGE,
+  EXIM,
+  EXIM_IN_WORDS,
+  GMAIL,
+  PERSON,
+  POLICY,
+  POSTFIX,
+  QMAIL,
+  RECEIPT,
+  SENDMAIL,
+  VACATION,
+} from '../mail/report-fixtures.ts';
+import { take, VERDICTS } from './forward-world.ts';
 
 const DAY = 86_400_000;
 const RETURNED = `SRS0=good=aa=sender.test=author@${HOSTNAME}`;
@@ -33,7 +49,9 @@ async function openWorld({ read }: { read?: () => Promise<Said> } = {}) {
     openSrs: (address) => (address === RETURNED ? author : undefined),
     openReply: () => undefined,
   };
-  const parts = createBounces({ store, directory: () => directory, ttl: () => 5 * DAY });
+  const limits = await createLimits({ store, clock, log: silentLog });
+  onTestFinished(() => limits.close());
+  const parts = createBounces({ store, limits, directory: () => directory, ttl: () => 5 * DAY });
   const door = await startSmtpDoor({ store, clock, directory, parts });
   const reader = createReportReader({ clock, log: silentLog });
   const job = createBounceReading({
@@ -344,17 +362,83 @@ describe('a bounce of what was forwarded', () => {
 
   test('knows its author also where the address had no SRS form', async () => {
     const world = await openWorld();
-    const source = { inbound: 'inb_1', original: 'info@example.test', sender: 'author@sender.test' };
-    const id = await world.sent({ kind: 'forward', source });
-    await world.comes(returnPathOf(id), POSTFIX, 'stranger@sender.test');
+    const id = await take(world.store, world.clock.now(), { sender: 'author@sender.test' });
+    expect(await world.comes(returnPathOf(id), POSTFIX, 'stranger@sender.test')).toMatch(/^550 5\.7\.1/);
     expect(await forwards(world)).toHaveLength(1);
     await world.comes(returnPathOf(id), POSTFIX);
     expect((await forwards(world)).map(({ to }) => to)).toContainEqual(['author@sender.test']);
-    expect([await world.states(id), await world.unread()]).toEqual([['ana@example.org delivered'], 0]);
+    expect([await world.states(id), await world.unread()]).toEqual([['you@inbox.test queued'], 0]);
     const before = (await forwards(world)).length;
     world.clock.advance(22 * 86_400_000);
     expect(await world.comes(returnPathOf(id), POSTFIX)).toMatch(/^250/);
     expect(await forwards(world)).toHaveLength(before);
+  });
+
+  test('ends here where nothing vouched for the author, and is told to the domain’s owner', async () => {
+    const world = await openWorld();
+    const verdicts = { ...VERDICTS, vouched: false };
+    const id = await take(world.store, world.clock.now(), { sender: 'victim@sender.test', verdicts });
+    const claim = { destination: 'inbox.test', owner: 'test', now: world.clock.now(), until: world.clock.now() + 1000 };
+    await world.store.write([claimDeliveries({ ...claim, limit: 10, delays: '[1000]', last_delay: 0 })]);
+    await world.settle(id);
+    expect(await world.comes(returnPathOf(id), POSTFIX)).toMatch(/^250/);
+    await world.read();
+    expect(await forwards(world)).toHaveLength(1);
+    expect(await world.states(id)).toEqual(['you@inbox.test bounced']);
+    expect(await world.told(id)).toMatchObject([{ type: 'email.bounced', data: { recipient: 'you@inbox.test' } }]);
+    expect(await world.suppressed()).toEqual([]);
+  });
+
+  test.each([
+    ['Postfix', POSTFIX],
+    ['Exim', EXIM],
+    ['Exim of old', EXIM_IN_WORDS],
+    ['qmail', QMAIL],
+    ['Exchange', EXCHANGE],
+    ['Sendmail', SENDMAIL],
+    ['Gmail', GMAIL],
+    ['a delay', DELAYED],
+    ['a vacation notice', VACATION],
+    ['a receipt', RECEIPT],
+    ['nobody', 'From: <>\r\nSubject: failure notice\r\n\r\ngone'],
+    ['a mail system without a domain', 'From: Mail Delivery Subsystem <MAILER-DAEMON>\r\nSubject: x\r\n\r\ngone'],
+  ])('passes in the shape of %s', async (_, text) => {
+    const world = await openWorld();
+    expect(await world.comes(RETURNED, text)).toMatch(/^250/);
+    expect((await forwards(world)).map(({ to }) => to)).toEqual([['author@sender.test']]);
+  });
+
+  test.each([
+    ['a person', PERSON],
+    ['spam', 'From: Shop <shop@spam.test>\r\nSubject: buy\r\n\r\nbuy'],
+    ['spam with a list’s fields', 'From: Shop <shop@spam.test>\r\nPrecedence: bulk\r\nList-Id: <x.y>\r\n\r\nbuy'],
+    ['spam that names a mail system', 'From: "MAILER-DAEMON@x" <shop@spam.test>\r\nSubject: buy\r\n\r\nbuy'],
+    ['a report that is not the message', 'From: <shop@spam.test>\r\nX-Content-Type: multipart/report\r\n\r\nbuy'],
+    ['no automatic mail', 'From: <shop@spam.test>\r\nAuto-Submitted: no\r\n\r\nbuy'],
+  ])('does not pass in the shape of %s', async (_, text) => {
+    const world = await openWorld();
+    expect(await world.comes(RETURNED, text)).toMatch(/^550 5\.7\.1 this address takes delivery reports/);
+    expect(await forwards(world)).toEqual([]);
+    expect(await world.door.log()).toMatchObject([{ outcome: 'rejected', reason: 'not_a_report' }]);
+  });
+
+  test('passes five times a day for one sender, by whatever address of ours', async () => {
+    const world = await openWorld();
+    const id = await take(world.store, world.clock.now(), { sender: 'Author@sender.test' });
+    const before = (await forwards(world)).length;
+    const replies: string[] = [];
+    for (let i = 0; i < 4; i++)
+      replies.push(await world.comes(RETURNED, POSTFIX), await world.comes(returnPathOf(id), EXIM));
+    expect(replies.map((reply) => reply.slice(0, 9))).toEqual([
+      ...Array.from({ length: 5 }, () => '250 2.0.0'),
+      ...Array.from({ length: 3 }, () => '550 5.7.1'),
+    ]);
+    expect(await forwards(world)).toHaveLength(before + 5);
+    world.written('other@sender.test');
+    expect(await world.comes(RETURNED, POSTFIX)).toMatch(/^250/);
+    world.clock.advance(2 * DAY);
+    world.written('author@sender.test');
+    expect(await world.comes(RETURNED, POSTFIX)).toMatch(/^250/);
   });
 
   test('of a bounce ends', async () => {

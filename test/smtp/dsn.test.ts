@@ -42,6 +42,35 @@ describe('the sender of a forward that fails', () => {
     expect(await reportsOf(world)).toHaveLength(1);
   });
 
+  test.each([
+    '<you@inbox.test>: Recipient address rejected: User unknown',
+    'no such user YOU@Inbox.TEST here',
+    '"you"@inbox.test is unknown',
+    'you @ inbox.test is unknown',
+    'rcptinvalid https://support.example/?email=you%40inbox.test',
+    'unknown: you+40inbox.test',
+    'unknown: you=40inbox.test',
+    'unknown: you&#64;inbox.test',
+    'unknown: you (at) inbox.test',
+    'unknown: you at inbox.test',
+    'unknown: you=inbox.test',
+    'user you not found',
+    'User unknown: <you>',
+    'no mailbox "you" on this server',
+    'you: no such mailbox',
+  ])('does not hear where it was forwarded to from %j', async (words) => {
+    const world = await openForwardWorld({
+      rcpt: ({ line }) => (line.includes('you') ? `550 5.1.1 ${words}` : '250 ok'),
+    });
+    const id = await world.take({ original: 'Sales@example.com' });
+    await world.reaches(id, 'bounced');
+    await expect.poll(() => world.peer.messages.length).toBe(1);
+    const mail = await simpleParser(world.peer.messages[0]?.data ?? '', { keepDeliveryStatus: true });
+    const told = `${mail.text}${mail.attachments[0]?.content.toString()}`.replaceAll('mx.inbox.test', '');
+    expect(told).not.toMatch(/inbox\.test|\byou\b(?!r)/i);
+    expect(told).toMatch(/said: 550 5\.1\.1/);
+  });
+
   test('is told of all whom one server refuses in one report, and nothing of those who get it', async () => {
     const world = await openForwardWorld(GONE);
     const id = await world.take({ targets: ['you1@inbox.test', 'you2@inbox.test', 'me@inbox.test'] });

@@ -9,7 +9,7 @@ import { findMessage } from '../../src/store/messages.ts';
 import { testClock } from '../harness/clock.ts';
 import { mailDomain } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
-import { HOSTNAME, MAIL, openForwardWorld, sourcesOf, take, TRACE, type Taken } from './forward-world.ts';
+import { HOSTNAME, MAIL, openForwardWorld, sourcesOf, take, TRACE, VERDICTS, type Taken } from './forward-world.ts';
 
 const HOUR = 3_600_000;
 const LARGE = Buffer.concat([Buffer.from(MAIL), Buffer.alloc(3 << 20, 'größer und größer\r\n')]);
@@ -59,6 +59,12 @@ describe('a forward', () => {
     expect(openSrs(sender, keys)).toBe('ana@author.test');
   });
 
+  test('has a return path that ends here where nothing vouched for its sender', async () => {
+    const { sender } = await prepare({ verdicts: { ...VERDICTS, vouched: false } });
+    expect(sender).toMatch(/^b\+[0-9a-z]{42}@mail\.example\.net$/);
+    expect((await prepare({ sender: '', verdicts: { ...VERDICTS, vouched: false } })).sender).toBe('');
+  });
+
   test('of a bounce stays one', async () => {
     expect(await prepare({ sender: '' })).toMatchObject({ sender: '' });
   });
@@ -66,10 +72,18 @@ describe('a forward', () => {
   test('needs of the way what it needed when it came', async () => {
     expect(await prepare({ raw: LARGE, inbound: { encoding: '8bit' } })).toMatchObject({ encoding: '8bit' });
     expect(await prepare({ inbound: { encoding: 'smtputf8' } })).toMatchObject({ encoding: 'smtputf8' });
-    const beyond = await prepare({ original: 'größe@example.com' });
-    expect(beyond.encoding).toBe('smtputf8');
-    expect(Buffer.from(beyond.prefix).toString()).toContain('Delivered-To: größe@example.com\r\n');
+    const beyond = await prepare({ original: 'größe@example.com', sender: 'größe@author.test' });
+    expect(beyond.encoding).toBe('7bit');
+    expect(beyond.sender).toMatch(/^b\+/);
+    expect(beyond.lines).toContain('Delivered-To: gr\\x{F6}\\x{DF}e@example.com\r\n');
   });
+
+  test.each(['a..b@docomo.ne.jp', 'abc.@ezweb.ne.jp'])(
+    'of %s comes from an address that needs no quotes',
+    async (sender) => {
+      expect((await prepare({ sender })).sender).toMatch(/^b\+[0-9a-z]{42}@mail\.example\.net$/);
+    },
+  );
 
   test('whose pieces are not all there is not sent to its end', async () => {
     const store = await openTestStore();

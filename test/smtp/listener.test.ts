@@ -123,6 +123,35 @@ describe('the dialogue', () => {
     await expect(door.taken()).resolves.toHaveLength(1);
   });
 
+  test.each(['.\r\nQUIT\r\n', '.\r\n'])(
+    'a client that ends its side with %j gets its replies, as Exim does',
+    async (end) => {
+      const door = await startSmtpDoor();
+      const client = await door.client();
+      await client.say('EHLO client.test');
+      await client.say('MAIL FROM:<x@sender.test>');
+      await client.say('RCPT TO:<info@example.test>');
+      await client.say('DATA');
+      client.socket.end(`Subject: x\r\n\r\nhello\r\n${end}`);
+      expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as/);
+      if (end.includes('QUIT')) expect(await client.reply()).toMatch(/^221/);
+      expect(await client.reply()).toBe('closed');
+      await expect(door.taken()).resolves.toHaveLength(1);
+    },
+  );
+
+  test('a client that ends its side in the middle of a message is gone', async () => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    client.socket.end('Subject: x\r\n\r\nhello\r\n');
+    expect(await client.reply()).toBe('closed');
+    await expect(door.taken()).resolves.toHaveLength(0);
+  });
+
   test('a command line ends in CRLF, and has its end', async () => {
     const door = await startSmtpDoor();
     for (const line of ['NOOP\n', 'NO\rOP\r\n', 'NOOP\0\r\n', `NOOP ${'x'.repeat(5000)}\r\n`, 'x'.repeat(5000)]) {
@@ -183,7 +212,22 @@ describe('limits', () => {
     expect(await client.reply()).toMatch(/^421 4\.7\.0 Too many errors/);
   });
 
-  test('errors, over all connections of an address', async () => {
+  test('errors in one connection, where the address has brought mail: the next one is welcome', async () => {
+    const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
+    const first = await door.client();
+    expect(await first.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250/);
+    for (let i = 0; i < 3; i++) {
+      const client = await door.client();
+      await client.say('EHLO client.test');
+      await client.say('MAIL FROM:<x@sender.test>');
+      for (let i = 0; i < 3; i++) expect(await client.say('RCPT TO:<nobody@example.test>')).toMatch(/^550 5\.1\.1/);
+      expect(await client.reply()).toMatch(/^421 4\.7\.0 Too many errors/);
+    }
+    const last = await door.client();
+    expect(await last.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250/);
+  });
+
+  test('errors, over all connections of an address that has brought no mail', async () => {
     const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
     const one = await door.client();
     await one.say('EHLO client.test');
@@ -196,6 +240,20 @@ describe('limits', () => {
     expect(await two.reply()).toMatch(/^421 4\.7\.0/);
     const three = await SmtpClient.raw(door.port);
     expect(await three.reply()).toMatch(/^421 4\.7\.0 too many errors/);
+  });
+
+  test('none that are our own: while the disk is full the client may come again and again, and is served once there is room', async () => {
+    let isFull = true;
+    const door = await startSmtpDoor({
+      limits: { smtp: { errors: 3 } },
+      parts: { freeSpace: { below: () => isFull } },
+    });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    for (let i = 0; i < 10; i++) expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^452 4\.3\.1/);
+    isFull = false;
+    expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^250/);
+    expect(await client.say('RCPT TO:<info@example.test>')).toMatch(/^250/);
   });
 
   test('recipients of one message; the rest may come in another', async () => {
@@ -268,6 +326,22 @@ describe('STARTTLS', () => {
     expect(await client.send('Subject: x\r\n\r\nhello')).toMatch(/^250/);
     const [row] = await door.store.read.selectFrom('inbound').select('tls').execute();
     expect(row?.tls).toBe('TLSv1.3');
+  });
+
+  test('a client that ends its side within TLS gets its replies', async () => {
+    const door = await startSmtpDoor({ certificate: keeper });
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('STARTTLS');
+    await client.secure();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    client.socket.end('Subject: x\r\n\r\nhello\r\n.\r\nQUIT\r\n');
+    expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as/);
+    expect(await client.reply()).toMatch(/^221/);
+    expect(await client.reply()).toBe('closed');
   });
 
   test('what was sent in clear text after it is never a command', async () => {
@@ -345,5 +419,44 @@ describe('a stop', () => {
     await closing;
     expect(await door.taken()).toHaveLength(1);
     await expect(SmtpClient.raw(door.port)).rejects.toThrow('ECONNREFUSED');
+  });
+});
+
+describe('parameters', () => {
+  test.each([
+    'REQUIRETLS',
+    'RET=HDRS',
+    'RET=FULL',
+    'ENVID=QQ314159',
+    'HOLDFOR=3600',
+    'HOLDUNTIL=2030-01-01T00:00:00Z',
+    'BY=120;R',
+    'MT-PRIORITY=3',
+    'AUTH=<>',
+    'XFOO',
+    'SIZE=10 RET=HDRS',
+  ])('MAIL with %s, which is not offered, is refused', async (parameters) => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    expect(await client.say(`MAIL FROM:<x@sender.test> ${parameters}`)).toMatch(
+      /^555 5\.5\.4 The parameter [A-Z-]+ is not/,
+    );
+    expect(await client.say('MAIL FROM:<x@sender.test> SIZE=10 BODY=8BITMIME SMTPUTF8')).toMatch(/^250/);
+  });
+
+  test.each([
+    'NOTIFY=NEVER',
+    'NOTIFY=SUCCESS,FAILURE',
+    'ORCPT=rfc822;info@example.test',
+    'RRVS=2014-04-03T23:01:00Z',
+    'XFOO',
+  ])('RCPT with %s, which is not offered, is refused', async (parameters) => {
+    const door = await startSmtpDoor();
+    const client = await door.client();
+    await client.say('EHLO client.test');
+    await client.say('MAIL FROM:<x@sender.test>');
+    expect(await client.say(`RCPT TO:<info@example.test> ${parameters}`)).toMatch(/^555 5\.5\.4/);
+    expect(await client.say('RCPT TO:<info@example.test>')).toMatch(/^250/);
   });
 });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import nodemailer from 'nodemailer';
 import { describe, expect, test } from 'vitest';
 import { insertRawChunk } from '../../src/store/inbound.ts';
-import { StoreError, type Store } from '../../src/store/store.ts';
+import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { sweepInbound } from '../../src/smtp/sweep.ts';
 import { testClock } from '../harness/clock.ts';
 import { SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
@@ -88,7 +88,7 @@ describe('what is taken', () => {
     ['7bit', 'plain', ''],
     ['8bit', 'gr\u00fcn', ' BODY=8BITMIME'],
     ['8bit', 'gr\u00fcn', ''],
-    ['smtputf8', 'gr\u00fcn', ' SMTPUTF8'],
+    ['8bit', 'gr\u00fcn', ' SMTPUTF8'],
     ['7bit', 'plain', ' SMTPUTF8'],
   ])('%s for %j%s', async (encoding, text, parameter) => {
     const door = await startSmtpDoor();
@@ -98,6 +98,21 @@ describe('what is taken', () => {
     await client.say('RCPT TO:<info@example.test>');
     await client.say('DATA');
     client.write(Buffer.from(`${HEAD}${text}\r\n.\r\n`, 'utf8'));
+    expect(await client.reply()).toMatch(/^250/);
+    expect(await door.taken()).toMatchObject([{ encoding }]);
+  });
+
+  test.each([
+    ['smtputf8', ' SMTPUTF8'],
+    ['8bit', ''],
+  ])('%s for a header beyond ASCII%s', async (encoding, parameter) => {
+    const door = await startSmtpDoor();
+    const client = await SmtpClient.open(door.port);
+    await client.say('EHLO client.test');
+    await client.say(`MAIL FROM:<x@sender.test>${parameter}`);
+    await client.say('RCPT TO:<info@example.test>');
+    await client.say('DATA');
+    client.write(Buffer.from('From: x@sender.test\r\nSubject: gr\u00fcn\r\n\r\nplain\r\n.\r\n', 'utf8'));
     expect(await client.reply()).toMatch(/^250/);
     expect(await door.taken()).toMatchObject([{ encoding }]);
   });
@@ -267,6 +282,26 @@ describe('a store that cannot write', () => {
     client.write(`${HEAD}x\r\n.\r\n`);
     expect(await client.reply()).toMatch(expected);
     expect(await door.taken()).toEqual([]);
+  });
+
+  test('and does not say whether it has: what came of the mail stays, because it may be taken', async () => {
+    const store = await openTestStore();
+    const unsure: Store = {
+      ...store,
+      async write(unit) {
+        const results = await store.write(unit);
+        const taken = await store.read.selectFrom('inbound').select('id').execute();
+        if (taken.length > 0) throw new UnknownOutcomeError('the connection was cut');
+        return results;
+      },
+    };
+    const door = await startSmtpDoor({ store: unsure });
+    const client = await begin(door.port);
+    const body = `${'x'.repeat(998)}\r\n`.repeat(400);
+    client.write(`${HEAD}${body}.\r\n`);
+    expect(await client.reply()).toMatch(/^451 4\.3\.0/);
+    const [taken] = await door.taken();
+    expect(taken?.raw).toContain(body);
   });
 
   test('in the middle of a large one', async () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { decideRecipient, type Decision, type Directory } from '../../src/smtp/recipients.ts';
+import { insertDomain } from '../../src/store/domains.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
 import { HOSTNAME, RETURN_SECRET, doorSnapshot, returnPathOf, startSmtpDoor } from '../harness/smtp-door.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
@@ -197,6 +198,32 @@ describe('no trick makes it relay', () => {
   });
 });
 
+test('forwarding is followed within an account: another account’s map speaks for that account alone', () => {
+  const snapshot = doorSnapshot({
+    forwarding: { 'a@example.test': 'b@own.test', 'c@example.test': 'd@theirs.test' },
+    domains: {
+      'own.test': { forwarding: { 'b@own.test': 'end@elsewhere.test' } },
+      'theirs.test': { forwarding: { 'd@theirs.test': 'victim@elsewhere.test' } },
+    },
+  });
+  const theirs = snapshot.domains.get('theirs.test');
+  if (theirs === undefined) throw new Error('no domain');
+  const domains = new Map(snapshot.domains).set('theirs.test', {
+    ...theirs,
+    project: { ...theirs.project, tenant: 'ten_other' },
+  });
+  const none = () => undefined;
+  const openings = { openReturnPath: none, openSrs: none, openReply: none };
+  const directory: Directory = { snapshot: { ...snapshot, domains }, status: () => 'verified', ...openings };
+  const targets = (address: string) => {
+    const decision = decideRecipient(address, 'x@sender.test', directory);
+    return decision.kind === 'forward' ? [decision.tenant, ...decision.targets] : decision.kind;
+  };
+  expect(targets('a@example.test')).toEqual(['ten_operator', 'end@elsewhere.test']);
+  expect(targets('c@example.test')).toEqual(['ten_operator', 'd@theirs.test']);
+  expect(targets('d@theirs.test')).toEqual(['ten_other', 'victim@elsewhere.test']);
+});
+
 test('a suspended tenant’s mail waits at its sender', async () => {
   const snapshot = doorSnapshot({ forwarding });
   const [domain] = snapshot.domains.values();
@@ -205,7 +232,7 @@ test('a suspended tenant’s mail waits at its sender', async () => {
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
   const door = await startSmtpDoor({ directory: { snapshot: theirs } });
   const tenant = { id: 'ten_other', name: 'Other', email: 'o@inbox.test', plan: 'free', requests_per_hour: null };
-  await door.store.write([insertTenant({ ...tenant, suspended: 1, confirmed_at: 1, created_at: 1 })]);
+  await door.store.write([insertTenant({ ...tenant, suspended: 1, trusted: 1, confirmed_at: 1, created_at: 1 })]);
   const client = await door.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
@@ -237,4 +264,20 @@ test('refusals of somebody’s address are events of theirs', async () => {
       expect.objectContaining({ from: 'x@sender.test', to: 'nobody@example.test', reason: 'unknown_recipient' }),
     ],
   ]);
+});
+
+test.for([
+  ['verified', /^451 4\.3\.5/],
+  ['degraded', /^451 4\.3\.5/],
+  ['pending', /^550 5\.7\.1/],
+  ['failed', /^550 5\.7\.1/],
+] as const)('a domain that the database knows as %s and the configuration here lacks', async ([state, reply]) => {
+  const door = await startSmtpDoor();
+  const row = { name: 'elsewhere.test', tenant: 'ten_operator', project: 'prj_1', token: 't' };
+  await door.store.write([insertDomain({ ...row, status: state, next_check_at: 1, created_at: 1 })]);
+  const client = await door.client();
+  await client.say('EHLO client.test');
+  await client.say('MAIL FROM:<x@sender.test>');
+  expect(await client.say('RCPT TO:<info@elsewhere.test>')).toMatch(reply);
+  expect(await client.say('RCPT TO:<info@stranger.test>')).toMatch(/^550 5\.7\.1/);
 });

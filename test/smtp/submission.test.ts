@@ -143,7 +143,7 @@ describe('a program with a key', () => {
   test('its bytes stay as they are, but for blind copies and what was missing; they are signed for the author', async () => {
     const world = await start();
     const header = 'From: hello@shop.test\r\nBcc: secret@inbox.test\r\nX-Odd:  two  blanks\r\nSubject: x\r\n';
-    const body = `caf\xe9\r\n..\r\n${'x'.repeat(2000)}\r\n\r\n\r\n`;
+    const body = `caf\xe9\r\n..\r\n${'x'.repeat(998)}\r\n\r\n\r\n`;
     await world.transport.sendMail({
       envelope: { from: 'bounces@shop.test', to: ['ana@inbox.test', 'secret@inbox.test'] },
       raw: Buffer.from(`${header}\r\n${body}`, 'latin1'),
@@ -155,6 +155,21 @@ describe('a program with a key', () => {
     expect(ours).toMatch(/^Date: .* \+0000\r$/m);
     expect(ours).toMatch(/^Message-ID: <[0-9a-z]{26}@shop\.test>\r$/m);
     expect(text).not.toContain('secret');
+  });
+
+  test('with lines of 998 bytes and a Sender of its own, without results in our name', async () => {
+    const world = await start();
+    const forged = 'Authentication-Results: mail.postern.test;\r\n dmarc=pass header.from=bank.test\r\n';
+    const header = 'From: hello@shop.test\r\nSender: Desk <desk@shop.test>\r\n';
+    const others = 'Authentication-Results: mx.other.test; none\r\n';
+    const body = `\r\n${'x'.repeat(998)}\r\n`;
+    await world.transport.sendMail({
+      envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
+      raw: forged + header + others + body,
+    });
+    const text = await rendered(world);
+    expect(text.endsWith(header + others + body)).toBe(true);
+    expect(text).not.toContain('bank.test');
   });
 
   test('a large message, and one without a body', async () => {
@@ -210,10 +225,40 @@ describe('whom it refuses, and why', () => {
       'sender_not_allowed',
     ],
     [
+      'a sender elsewhere behind an honest author',
+      {},
+      {
+        raw: 'From: a@shop.test\r\nSender: b@other.test\r\n\r\nx',
+        envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
+      },
+      '550 5.7.1 Sender header: other.test is no domain',
+      'sender_not_allowed',
+    ],
+    [
+      'two senders',
+      {},
+      {
+        raw: 'From: a@shop.test\r\nSender: a@shop.test, b@other.test\r\n\r\nx',
+        envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
+      },
+      '550 5.6.0 the Sender header must be one address',
+      'invalid_header',
+    ],
+    [
+      'a line that servers on the way would cut',
+      {},
+      {
+        raw: `From: a@shop.test\r\n\r\n${'x'.repeat(998)}\r\n${'x'.repeat(999)}\r\n`,
+        envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
+      },
+      '550 5.6.0 a line has 999 bytes, 998 is the limit',
+      'line_too_long',
+    ],
+    [
       'two authors',
       {},
       { from: ['a@shop.test', 'b@other.test'], envelope: { from: 'a@shop.test', to: 'ana@inbox.test' } },
-      '550 5.6.0 the field From is not one address',
+      '550 5.6.0 the From header must be one address',
       'invalid_header',
     ],
     [
@@ -230,7 +275,7 @@ describe('whom it refuses, and why', () => {
       'no From at all',
       {},
       { raw: 'Subject: x\r\n\r\nx', envelope: { from: 'a@shop.test', to: 'ana@inbox.test' } },
-      '550 5.6.0 the header has no field From',
+      '550 5.6.0 the message must have a From header',
       'invalid_header',
     ],
     ['the null sender', {}, { envelope: { from: '', to: 'ana@inbox.test' } }, '550 5.7.1', 'sender_not_allowed'],

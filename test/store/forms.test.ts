@@ -5,34 +5,15 @@ import {
   findCollectionRow,
   insertCollection,
 } from '../../src/store/collections.ts';
-import { forgetForms, formCounters, noteForm, noteForms, stillCounted } from '../../src/store/form-counters.ts';
-import {
-  confirmForm,
-  countForms,
-  deleteForm,
-  findForm,
-  insertForm,
-  listForms,
-  stillUnconfirmed,
-  updateForm,
-} from '../../src/store/forms.ts';
+import { forgetForms, formCounters, noteForm, noteForms } from '../../src/store/form-counters.ts';
+import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../src/store/forms.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { countSubmission } from '../../src/store/submissions.ts';
 import type { FormRow } from '../../src/store/tables-accounts.ts';
 import { openTestStore } from '../harness/store.ts';
 
 function form(id: string, more: Partial<FormRow> = {}): FormRow {
-  return {
-    id,
-    tenant: 'ten_1',
-    kind: 'api',
-    name: id,
-    domain: null,
-    config: '{}',
-    confirmed_at: null,
-    created_at: 1,
-    ...more,
-  };
+  return { id, tenant: 'ten_1', kind: 'api', name: id, domain: null, config: '{}', created_at: 1, ...more };
 }
 
 test('forms are found by id and listed by tenant and kind, newest first', async () => {
@@ -54,24 +35,9 @@ test('forms are found by id and listed by tenant and kind, newest first', async 
     ['frm_1'],
     3,
   ]);
-  await store.write([
-    updateForm({ ...form('frm_1'), name: 'New', config: '{"a":1}', confirmed_at: 5 }),
-    deleteForm({ id: 'frm_2' }),
-  ]);
-  expect(await findForm(store, 'frm_1')).toMatchObject({ name: 'New', config: '{"a":1}', confirmed_at: 5 });
+  await store.write([updateForm({ ...form('frm_1'), name: 'New', config: '{"a":1}' }), deleteForm({ id: 'frm_2' })]);
+  expect(await findForm(store, 'frm_1')).toMatchObject({ name: 'New', config: '{"a":1}' });
   expect(await ids()).toEqual(['frm_3', 'frm_1']);
-});
-
-test('a form is confirmed once, as it was shown', async () => {
-  const store = await openTestStore();
-  await store.write([insertForm(form('frm_1'))]);
-  await store.write([stillUnconfirmed({ id: 'frm_1' }, 1)]);
-  const confirm = (config: string) => store.write([confirmForm({ id: 'frm_1', config, at: 7 }, 1)]);
-  await expect(confirm('{"to":"other"}')).rejects.toThrow(UnmetError);
-  await confirm('{}');
-  await expect(confirm('{}')).rejects.toThrow(UnmetError);
-  await expect(store.write([stillUnconfirmed({ id: 'frm_1' }, 1)])).rejects.toThrow(UnmetError);
-  expect((await findForm(store, 'frm_1'))?.confirmed_at).toBe(7);
 });
 
 test('counters know since when their forms exist, and what came in between', async () => {
@@ -90,8 +56,6 @@ test('counters know since when their forms exist, and what came in between', asy
       { form: 'frm_1', submissions: 1, created_at: 30 },
     ]),
   );
-  await store.write([stillCounted({ form: 'frm_1', submissions: 1 }, 1)]);
-  await expect(store.write([stillCounted({ form: 'frm_1', submissions: 0 }, 1)])).rejects.toThrow(UnmetError);
   await store.write([forgetForms({ forms: JSON.stringify(['frm_1', 'c/site/one']) })]);
   expect((await formCounters(store, ['frm_1', 'c/site/one', 'example.com/a'])).size).toBe(1);
 });

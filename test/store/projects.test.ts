@@ -29,7 +29,15 @@ const PUSH: ProjectSource = {
 
 async function open(): Promise<Store> {
   const store = await openTestStore();
-  const row = { name: 'T', plan: 'free', requests_per_hour: null, suspended: 0, confirmed_at: 1, created_at: 1 };
+  const row = {
+    name: 'T',
+    plan: 'free',
+    requests_per_hour: null,
+    suspended: 0,
+    trusted: 1,
+    confirmed_at: 1,
+    created_at: 1,
+  };
   await saveOperator(store, 'ops@example.net', 1);
   await store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
   return store;

@@ -1,4 +1,4 @@
-import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import Database from 'better-sqlite3';
 import { sql } from 'kysely';
@@ -7,7 +7,7 @@ import { PassingError } from '../../src/lib/errors.ts';
 import { createStore } from '../../src/store/database.ts';
 import { obtainSecret } from '../../src/store/secrets.ts';
 import { assertDurable, openForWriting } from '../../src/store/sqlite-connection.ts';
-import { freshDatabase, openTestStore } from '../harness/store.ts';
+import { freshDatabase, migratedDatabase, openTestStore } from '../harness/store.ts';
 
 test('a writing connection survives a power cut, and one that would not is found out', async () => {
   const path = (await freshDatabase()).slice('sqlite:'.length);
@@ -49,6 +49,34 @@ test('a file that is no database is refused and left as it was', async () => {
   await writeFile(path, 'This is a letter to my aunt, not a database. '.repeat(100));
   await expect(createStore(url)).rejects.toThrow('file is not a database');
   expect(await readFile(path, 'utf8')).toContain('my aunt');
+});
+
+test('a damaged file is refused with what to do next', async () => {
+  const url = await migratedDatabase();
+  const path = url.slice('sqlite:'.length);
+  const bytes = await readFile(path);
+  await writeFile(path, bytes.fill(0xff, 4096));
+  await expect(createStore(url)).rejects.toThrow(/damaged: keep a copy of it .* restore the newest backup/);
+});
+
+test.for([
+  ['is empty', async (path: string) => writeFile(path, '')],
+  [
+    'is gone, and its log is there',
+    async (path: string) => {
+      await rm(path);
+      await writeFile(`${path}-wal`, 'x');
+    },
+  ],
+] as const)('where there was a database and its file %s, no new one is made', async ([, spoil]) => {
+  const url = await migratedDatabase();
+  const path = url.slice('sqlite:'.length);
+  await spoil(path);
+  const opening = createStore(url);
+  await expect(opening).rejects.toThrow(/restore a backup in its place, or delete/);
+  await expect(opening).rejects.not.toBeInstanceOf(PassingError);
+  for (const name of [path, `${path}-wal`]) await rm(name, { force: true });
+  await createStore(url).then((store) => store.close());
 });
 
 test('the reading side refuses to write', async () => {

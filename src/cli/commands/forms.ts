@@ -1,4 +1,4 @@
-/** `instant …`, `forms …` and `submissions …` */
+/** `instant …`, `forms …`, `recipients …` and `submissions …` */
 import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
 import { STYLES, type Style } from '../snippet.ts';
@@ -58,6 +58,24 @@ export function addFormsCommands(program: CliCommand, cli: Cli): void {
     const { formsSnippet } = await import('../forms.ts');
     cli.exit(await formsSnippet(await askingOptions(cli, flags), form, style));
   });
+}
+
+/** Adds `recipients …`. */
+export function addRecipientsCommands(program: CliCommand, cli: Cli): void {
+  const recipients = program.command('recipients').description('addresses that have to agree to mail of the account');
+  asking(paged(recipients.command('list')))
+    .description('list the addresses that were asked to agree, or did')
+    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
+      const { recipientsList } = await import('../recipients.ts');
+      cli.exit(await recipientsList(await askingOptions(cli, flags), { limit, cursor }));
+    });
+  asking(recipients.command('ask'))
+    .argument('<address>', 'a recipient whose mail waits', mailAddress)
+    .description('mail an address a new link to agree by; a mailbox is asked at most 3 times a day')
+    .action(async (address: string, flags: AskingFlags) => {
+      const { recipientsAsk } = await import('../recipients.ts');
+      cli.exit(await recipientsAsk(await askingOptions(cli, flags), address));
+    });
 }
 
 /** Adds `submissions …`. */

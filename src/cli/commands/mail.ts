@@ -1,10 +1,11 @@
-/** `suppressions …` and `webhooks …` */
+/** `suppressions …`, `events …` and `webhooks …` */
 import { Option } from 'commander';
 import { PUBLIC_EVENTS } from '../../lib/event-types.ts';
 import type { CliCommand } from '../command.ts';
 import { listOf, mailAddress, moment, oneOf, webAddress } from '../values.ts';
+import type { EventFilter } from '../events.ts';
 import type { NewWebhook } from '../webhooks.ts';
-import { asking, askingOptions, paged, YES, type AskingFlags, type Cli, type PageFlags } from './asking.ts';
+import { asking, askingOptions, paged, spanned, YES, type AskingFlags, type Cli, type PageFlags } from './asking.ts';
 
 const WEBHOOK = ['<id>', 'as webhooks list shows it: whk_…'] as const;
 const REASONS = ['manual', 'bounce', 'complaint', 'unsubscribe'];
@@ -33,6 +34,21 @@ export function addSuppressionsCommands(program: CliCommand, cli: Cli): void {
       const { suppressionsRemove } = await import('../suppressions.ts');
       cli.exit(await suppressionsRemove(await askingOptions(cli, flags), address));
     });
+}
+
+/** Adds `events …`. */
+export function addEventsCommands(program: CliCommand, cli: Cli): void {
+  const events = program.command('events').description('what happened to mail of this account');
+  const list = events
+    .command('list')
+    .description('list events, newest first')
+    .option('--type <type>', 'only those, such as email.bounced')
+    .option('--domain <domain>', 'of this domain')
+    .example('events list --type email.bounced', 'what never arrived, forwards among it');
+  asking(paged(spanned(list))).action(async ({ url, config, json, ...filter }: EventFilter & AskingFlags) => {
+    const { eventsList } = await import('../events.ts');
+    cli.exit(await eventsList(await askingOptions(cli, { url, config, json }), filter));
+  });
 }
 
 /** Adds `webhooks …`. */

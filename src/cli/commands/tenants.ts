@@ -44,16 +44,22 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
       const change = { plan, requests_per_hour: requestsPerHour };
       cli.exit(await tenantsChange(await operatingOptions(cli, asker), id, change));
     });
-  for (const [name, description, suspended] of [
-    ['suspend', 'serve an account no more: its keys, its forms and its mail', true],
-    ['resume', 'serve an account again', false],
+  for (const [name, description, change] of [
+    ['suspend', 'serve an account no more: its keys, its forms and its mail', { suspended: true }],
+    ['resume', 'serve an account again', { suspended: false }],
+    [
+      'trust',
+      'let an account mail its recipients without asking them, and send what waited for that',
+      { trusted: true },
+    ],
+    ['distrust', 'have the recipients of an account agree to its mail', { trusted: false }],
   ] as const) {
     operating(tenants.command(name))
       .argument(...TENANT)
       .description(description)
       .action(async (id: string, flags: AskingFlags) => {
         const { tenantsChange } = await import('../tenants.ts');
-        cli.exit(await tenantsChange(await operatingOptions(cli, flags), id, { suspended }));
+        cli.exit(await tenantsChange(await operatingOptions(cli, flags), id, change));
       });
   }
 }

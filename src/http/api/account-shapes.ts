@@ -27,11 +27,6 @@ export const mailAddress = z
   .transform((text) => parseAddress(text.trim())?.address ?? '')
   .refine((address) => address !== '', 'must be a mail address such as you@example.com');
 
-/** One person's address, however it is tagged. */
-export function mailboxOf(address: string): string {
-  return address.toLowerCase().replace(/\+[^@]*@/, '@');
-}
-
 const network = z
   .string()
   .transform((text) => normalNetwork(text.trim()) ?? '')
@@ -115,6 +110,7 @@ export const tenantShape = z.object({
   plan: z.string(),
   requests_per_hour: z.int().nullable().describe('In place of the plan’s; null: the plan’s.'),
   suspended: z.boolean(),
+  trusted: z.boolean().describe('true: its recipients need not agree to get its mail; the operator answers for it.'),
   confirmed_at: time.nullable().describe('Until then its keys do not work.'),
   created_at: time,
 });
@@ -153,7 +149,7 @@ export function newKey(row: ApiKeyRow, key: string): object {
 }
 
 export function shownTenant(row: TenantRow): object {
-  const { id, name, email, plan, requests_per_hour, suspended, confirmed_at, created_at } = row;
+  const { id, name, email, plan, requests_per_hour, suspended, trusted, confirmed_at, created_at } = row;
   return {
     id,
     name,
@@ -161,6 +157,7 @@ export function shownTenant(row: TenantRow): object {
     plan,
     requests_per_hour,
     suspended: suspended !== 0,
+    trusted: trusted !== 0,
     confirmed_at: timeOf(confirmed_at),
     created_at: isoTime(created_at),
   };

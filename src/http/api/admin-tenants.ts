@@ -1,5 +1,6 @@
 /** Tenants as the operator sees and steers them. */
 import { z } from 'zod';
+import type { Consent } from '../../access/consent.ts';
 import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
 import { alterTenant, makeAccount } from '../../access/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -16,6 +17,7 @@ import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
 export interface AdminTenantsParts {
+  readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
   /** Tells the queue, here and in other daemons, that there may be something to do or to stop. */
@@ -32,7 +34,7 @@ const cursor = z
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/tenants…` */
-export function adminTenantsRoutes({ store, clock, wake }: AdminTenantsParts): Route[] {
+export function adminTenantsRoutes({ store, clock, wake, consent }: AdminTenantsParts): Route[] {
   return [
     defineRoute({
       ...ADMIN,
@@ -55,7 +57,7 @@ export function adminTenantsRoutes({ store, clock, wake }: AdminTenantsParts): R
       method: 'POST',
       path: '/admin/tenants',
       summary: 'Makes a tenant and its first key, whose value is shown once.',
-      description: 'The key works at once.',
+      description: 'The key works at once, and the account is `trusted`.',
       body: z.strictObject({
         name: label.describe('Of the person or organisation.'),
         email: mailAddress.describe('Where its alerts go, and the mail of its forms without a recipient.'),
@@ -86,13 +88,17 @@ export function adminTenantsRoutes({ store, clock, wake }: AdminTenantsParts): R
       ...ADMIN,
       method: 'PATCH',
       path: '/admin/tenants/:id',
-      summary: 'Changes the plan of a tenant, its limit, or whether it is served.',
+      summary: 'Changes the plan of a tenant, its limit, whether it is served, or whether it is trusted.',
       description:
         'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail and posts to webhooks leave; what it has in the queue waits until it expires. `POST /admin/queue/actions` cancels it as a whole. What is not named stays as it is.',
       body: z.strictObject({
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
         requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
         suspended: z.boolean().optional().describe('true: nothing is accepted from it or for it.'),
+        trusted: z
+          .boolean()
+          .optional()
+          .describe('true: its recipients need not agree to get its mail; what waited for that is sent.'),
       }),
       answer: tenantShape,
       async handle({ exchange, principal, params: { id }, body }) {
@@ -101,12 +107,16 @@ export function adminTenantsRoutes({ store, clock, wake }: AdminTenantsParts): R
         if (id === OPERATOR && body.suspended === true) {
           return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
         }
+        if (id === OPERATOR && body.trusted === false) {
+          return refuse('CONFLICT', { message: 'The operator’s own tenant is always trusted.' });
+        }
         const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
         if (body.suspended !== undefined) wake();
         if (row !== undefined && body.suspended === false) {
           await resume(store, id, clock.now());
           wake();
         }
+        if (body.trusted === true) await consent.release(id);
         return row === undefined ? unknown(id) : json(shownTenant(row));
       },
     }),

@@ -1,5 +1,6 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
+import type { Consent } from '../../access/consent.ts';
 import { collectionSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Collection } from '../../config/snapshot.ts';
@@ -16,11 +17,12 @@ import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { environment, label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
-import { formSettings, refuseForms } from './form-shapes.ts';
+import { formSettings, formShape, refuseForms, shownConsent } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Route } from './route.ts';
 
 export interface CollectionsParts {
+  readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
   readonly reader: BundleReader;
@@ -47,6 +49,8 @@ const storedForms = z.record(is.identifier, form);
 const shownForm = z.object({
   id: z.string().describe('The key: the API knows the form as `c/<collection>/<id>`.'),
   email: z.union([z.string(), z.array(z.string())]),
+  recipient_status: formShape.shape.recipient_status,
+  recipients: formShape.shape.recipients,
   endpoint: z.string(),
   submissions: z.int(),
 });
@@ -63,7 +67,7 @@ const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collecti
 const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
-export function collectionsRoutes({ store, clock, reader }: CollectionsParts): Route[] {
+export function collectionsRoutes({ store, clock, consent, reader }: CollectionsParts): Route[] {
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
@@ -73,6 +77,8 @@ export function collectionsRoutes({ store, clock, reader }: CollectionsParts): R
     const { name, title, config, project } = collection;
     const all = [...collection.forms.values()];
     const counters = await formCounters(store, all.map(counterOf));
+    const addresses = [...new Set(all.flatMap(({ to }) => to))];
+    const statuses = await consent.statuses({ tenant: collection.tenant, addresses });
     return {
       name,
       title,
@@ -83,6 +89,7 @@ export function collectionsRoutes({ store, clock, reader }: CollectionsParts): R
         return {
           id: one.key,
           email: others.length === 0 ? first : [...one.to],
+          ...shownConsent(one.to, statuses),
           endpoint: endpointOf(exchange, one),
           submissions: counters.get(counterOf(one))?.submissions ?? 0,
         };
@@ -154,6 +161,8 @@ export function collectionsRoutes({ store, clock, reader }: CollectionsParts): R
           if (error instanceof UnmetError) return taken(name);
           throw error;
         }
+        const addresses = [...collection.forms.values()].flatMap(({ to }) => to);
+        if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
         return json(await show(collection, exchange));
       },
     }),

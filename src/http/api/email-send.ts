@@ -5,7 +5,7 @@ import { withdraw } from '../../queue/operate.ts';
 import { recomputeDue } from '../../store/destinations.ts';
 import { deliveriesOfMessage, reschedule } from '../../store/deliveries.ts';
 import { findMessage, updateSource } from '../../store/messages.ts';
-import { UnmetError, type Store } from '../../store/store.ts';
+import { UnmetError, writeNamed, type Store } from '../../store/store.ts';
 import type { MessageRow } from '../../store/tables.ts';
 import { readEmail, type NewEmail } from '../../transactional/email.ts';
 import { faultAt, type Fault } from '../../transactional/fault.ts';
@@ -44,7 +44,8 @@ export async function commit(
   { answer, call }: { readonly answer: Answer; readonly call: Asked },
   { store, wake }: EmailParts,
 ): Promise<Answer> {
-  await store.write(unitOf(plans, call.stored(answer)));
+  // All of them or none: one id tells.
+  await writeNamed(store, plans[0]?.id, unitOf(plans, call.stored(answer)));
   wake();
   return answer;
 }

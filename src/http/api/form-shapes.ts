@@ -6,6 +6,7 @@ import { formSchema } from '../../config/schema-project.ts';
 import type { Form } from '../../config/snapshot.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
+import type { RecipientStatuses } from '../../store/consents.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
@@ -43,6 +44,16 @@ function bare<T extends z.ZodType>(schema: z.ZodType & { unwrap(): T }): T {
 const count = z.int().describe('Submissions that it ever accepted, whatever is kept of them.');
 const endpoint = z.string().describe('Where it is posted to.');
 
+export const recipientStatus = z.enum(['confirmed', 'pending', 'refused']);
+
+/** Whether those who are to get the notifications agreed to. */
+const consent = {
+  recipient_status: recipientStatus.describe(
+    'pending: a recipient has not agreed yet to get mail of the account, and mail for it waits; refused: none wants mail from this server.',
+  ),
+  recipients: z.array(z.object({ address: z.string(), status: recipientStatus })),
+};
+
 export const formShape = z.object({
   id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
   name: z.string(),
@@ -52,6 +63,7 @@ export const formShape = z.object({
   to: z
     .union([z.string(), z.array(z.string())])
     .describe('Who gets the notifications; a list where there are several.'),
+  ...consent,
   subject: z.string().nullable(),
   endpoint,
   source: z.enum(['file', 'push', 'api']),
@@ -65,9 +77,8 @@ export const instantFormShape = z.object({
   endpoint,
   submissions: count,
   created_at: z.iso.datetime(),
-  confirmed: z
-    .boolean()
-    .describe('false: its recipient has not agreed yet, so that submissions are kept and mail nobody.'),
+  confirmed: z.boolean().describe('false: its recipient has not agreed yet, so that notifications wait.'),
+  recipient_status: consent.recipient_status,
 });
 
 export interface Shown {
@@ -75,9 +86,22 @@ export interface Shown {
   readonly exchange: Exchange;
   /** What is counted of it; undefined for one that is only just known. */
   readonly counter: FormCounterRow | undefined;
+  /** Of its recipients at least. */
+  readonly statuses: RecipientStatuses;
 }
 
-export function shownForm({ form, exchange, counter }: Shown): z.output<typeof formShape> {
+/** What is said of these recipients. */
+export function shownConsent(
+  to: readonly string[],
+  statuses: RecipientStatuses,
+): Pick<z.output<typeof formShape>, 'recipient_status' | 'recipients'> {
+  const recipients = to.map((address) => ({ address, status: statuses.get(address) ?? 'pending' }));
+  const found = new Set(recipients.map(({ status }) => status));
+  const recipient_status = found.has('pending') ? 'pending' : found.has('confirmed') ? 'confirmed' : 'refused';
+  return { recipient_status, recipients };
+}
+
+export function shownForm({ form, exchange, counter, statuses }: Shown): z.output<typeof formShape> {
   const [first = '', ...others] = form.to;
   return {
     id: form.id,
@@ -86,13 +110,15 @@ export function shownForm({ form, exchange, counter }: Shown): z.output<typeof f
     submissions: counter?.submissions ?? 0,
     created_at: isoTime(counter?.created_at ?? exchange.at),
     to: others.length === 0 ? first : [...form.to],
+    ...shownConsent(form.to, statuses),
     subject: form.config.subject ?? null,
     endpoint: endpointOf(exchange, form),
     source: form.project?.source ?? 'api',
   };
 }
 
-export function shownInstantForm({ form, exchange, counter }: Shown): z.output<typeof instantFormShape> {
+export function shownInstantForm({ form, exchange, counter, statuses }: Shown): z.output<typeof instantFormShape> {
+  const { recipient_status } = shownConsent(form.to, statuses);
   return {
     id: form.id,
     name: form.name,
@@ -101,7 +127,8 @@ export function shownInstantForm({ form, exchange, counter }: Shown): z.output<t
     endpoint: endpointOf(exchange, form),
     submissions: counter?.submissions ?? 0,
     created_at: isoTime(counter?.created_at ?? exchange.at),
-    confirmed: form.confirmed,
+    confirmed: recipient_status === 'confirmed',
+    recipient_status,
   };
 }
 

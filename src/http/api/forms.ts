@@ -1,5 +1,6 @@
 /** Forms: those of the configuration, to be read, and those that are made here, which belong to no domain. */
 import { z } from 'zod';
+import type { Consent } from '../../access/consent.ts';
 import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
 import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
@@ -23,6 +24,7 @@ import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 import { mayTouchForm } from './submission-shapes.ts';
 
 export interface FormsParts {
+  readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
   readonly reader: BundleReader;
@@ -49,14 +51,15 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
 
 /** `/forms…` */
-export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
+export function formsRoutes({ store, clock, consent, reader }: FormsParts): Route[] {
   function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
     return { principal, snapshot: exchange.snapshot, store };
   }
 
   async function answer(form: Form, exchange: Exchange): Promise<Outcome> {
     const counters = await formCounters(store, [counterOf(form)]);
-    const shown = shownForm({ form, exchange, counter: counters.get(counterOf(form)) });
+    const statuses = await consent.statuses({ tenant: form.tenant, addresses: form.to });
+    const shown = shownForm({ form, exchange, counter: counters.get(counterOf(form)), statuses });
     return json({ ...shown, settings: settingsOf(form) });
   }
 
@@ -108,8 +111,10 @@ export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
         const page = forms.slice(0, limit);
         const [last] = page.slice(-1);
         const counters = await formCounters(store, page.map(counterOf));
+        const addresses = [...new Set(page.flatMap(({ to: all }) => all))];
+        const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
         return json({
-          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(counterOf(form)) })),
+          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(counterOf(form)), statuses })),
           count: placed.length + (await countForms(store, filter)),
           next_cursor:
             forms.length > limit && last !== undefined ? (last.kind === 'api' ? last.id : counterOf(last)) : null,
@@ -122,7 +127,7 @@ export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
       path: '/forms',
       summary: 'Makes a form that is posted to at `/f/{id}`, or on a domain of the account at `/{domain}/{id}`.',
       description:
-        'Its mail is from `forms@` the domain, or without one the host name of the server, in the built-in template. Without a domain pages of any origin may post unless `allowed_origins` names some. Everything but `name`, `to` and `domain` is as in a project file.',
+        'Its mail is from `forms@` the domain, or without one the host name of the server, in the built-in template. Without a domain pages of any origin may post unless `allowed_origins` names some. Everything but `name`, `to` and `domain` is as in a project file. Recipients that have to agree first are mailed a link.',
       body: wantedForm,
       answer: wholeForm,
       async handle({ principal, exchange, body }) {
@@ -130,8 +135,8 @@ export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
         const place = refusePlace(principal, exchange.snapshot, domain);
         if (place !== undefined) return place;
         const config = z.encode(storedForm, rest);
-        const form = formSchema.parse(config);
-        const refusal = await refuseForms([{ path: [], form }], principal.tenant.id, reader);
+        const settings = formSchema.parse(config);
+        const refusal = await refuseForms([{ path: [], form: settings }], principal.tenant.id, reader);
         if (refusal !== undefined) return refusal;
         const now = clock.now();
         const row = {
@@ -141,11 +146,12 @@ export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
           name: called,
           domain,
           config: JSON.stringify(config),
-          confirmed_at: now,
           created_at: now,
         } as const;
         await store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]);
-        return answer(formOfRow(row, exchange.snapshot.server), exchange);
+        const form = formOfRow(row, exchange.snapshot.server);
+        if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+        return answer(form, exchange);
       },
     }),
     defineRoute({
@@ -182,12 +188,14 @@ export function formsRoutes({ store, clock, reader }: FormsParts): Route[] {
         const config = Object.fromEntries(
           Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
         );
-        const form = formSchema.parse(config);
-        const refusal = await refuseForms([{ path: [], form }], row.tenant, reader);
+        const settings = formSchema.parse(config);
+        const refusal = await refuseForms([{ path: [], form: settings }], row.tenant, reader);
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);
-        return answer(formOfRow(after, call.exchange.snapshot.server), call.exchange);
+        const form = formOfRow(after, call.exchange.snapshot.server);
+        if (call.principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+        return answer(form, call.exchange);
       },
     }),
     defineRoute({

@@ -95,7 +95,11 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
   ): Promise<Outcome> {
     const tenant = await tenantOf(principal, given);
     if (tenant === undefined) return refuse('AUTH_TEST_KEY');
-    const whose = { tenant, may: (domain: string | undefined) => mayTouch(principal, domain) };
+    const whose = {
+      tenant,
+      asks: principal.environment === 'live',
+      may: (domain: string | undefined) => mayTouch(principal, domain),
+    };
     return answerOf(await push({ ...given, ...whose }, parts));
   }
 
@@ -153,7 +157,7 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       path: '/projects/:slug/config',
       summary: 'Pushes a configuration: checks it, and puts it in force as a whole.',
       description:
-        'Makes the project where there is none. What is wrong is told with its path, line and column, and changes nothing. References to secrets (`${NAME}`, `file:/…`) are refused: they would be the server’s.',
+        'Makes the project where there is none. What is wrong is told with its path, line and column, and changes nothing. Recipients that have to agree first are named in `warnings`, and mailed a link. References to secrets (`${NAME}`, `file:/…`) are refused: they would be the server’s.',
       query: z.strictObject({
         dry_run: z.enum(['true', 'false']).default('false').describe('Only tell what would change.'),
       }),

@@ -22,6 +22,7 @@ const RESEND: Partial<Record<ErrorCode, string>> = {
   IDEMPOTENCY_CONFLICT: 'invalid_idempotent_request',
   RATE_LIMITED: 'rate_limit_exceeded',
   INTERNAL: 'internal_server_error',
+  OUTCOME_UNKNOWN: 'internal_server_error',
   UNAVAILABLE: 'internal_server_error',
 };
 

@@ -9,8 +9,10 @@ import { FIRST_PLAN } from '../../access/plans.ts';
 import { makeAccount } from '../../access/tenants.ts';
 import { LINK_LIFE, newToken } from '../../access/tokens.ts';
 import type { ServerConfig } from '../../config/schema.ts';
+import { canonicalMailbox } from '../../lib/addresses.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { systemMail } from '../../queue/system-mail.ts';
+import { isRefused } from '../../store/consents.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
@@ -19,7 +21,7 @@ import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { tighter, type Exchange } from '../exchange.ts';
 import { rateLimited } from '../rate.ts';
-import { label, mailAddress, mailboxOf, newAccountShape, shownTenant } from './account-shapes.ts';
+import { label, mailAddress, newAccountShape, shownTenant } from './account-shapes.ts';
 import { defineRoute, type Route } from './route.ts';
 
 export interface SignupParts {
@@ -41,7 +43,7 @@ export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route
   async function capped(exchange: Exchange, email: string): Promise<Verdict | undefined> {
     const caps = [
       [`signup:client:${clientBucket(exchange.ip)}`, PER_CLIENT],
-      [`signup:mailbox:${mailboxOf(email)}`, PER_MAILBOX],
+      [`signup:mailbox:${canonicalMailbox(email)}`, PER_MAILBOX],
       ['signup:server', PER_SERVER],
     ] as const;
     for (const [bucket, limit] of caps) {
@@ -61,7 +63,7 @@ export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route
       tag: 'Accounts',
       summary: 'Makes an account and its first API key, whose value is shown once.',
       description:
-        'Needs no key. Open where the server’s operator says so (`server.signup: open`); the key then works once the link that is mailed to `email` is confirmed. Over the Unix socket it is always open, and the key works at once.',
+        'Needs no key. Open where the server’s operator says so (`server.signup: open`); the key then works once the link that is mailed to `email` is confirmed; a mailbox has one account. Over the Unix socket it is always open, and the key works at once.',
       body: z.strictObject({
         name: label.describe('Of the person or organisation.'),
         email: mailAddress.describe('Where its alerts go, and the mail of its forms without a recipient.'),
@@ -74,8 +76,10 @@ export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route
         if (over !== undefined) return rateLimited(over, exchange.at);
         const now = clock.now();
         const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
-        await store.write(local ? unit : [...unit, ...confirmation(tenant, snapshot.server, now)]);
-        if (!local) wake();
+        // Who refused mail of this server hears nothing, and whoever asks is not told so.
+        const asks = !local && !(await isRefused(store, body.email));
+        await store.write(asks ? [...unit, ...confirmation(tenant, snapshot.server, now)] : unit);
+        if (asks) wake();
         return json({ tenant: shownTenant(tenant), key });
       },
     }),
@@ -93,7 +97,7 @@ To confirm it, open this link within ${LINK_LIFE} and press the button:
 ${link}
 
 Until then the account does nothing. If it was not you, ignore this mail: the account then ends by itself, and you
-will not hear of it again.
+will not hear of it again. To get no mail from this server any more, open the link and press "Never again".
 `;
   const mail = systemMail(
     { tenant: OPERATOR, to: email, subject: `Confirm your account on ${hostname}`, text },

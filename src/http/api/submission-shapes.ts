@@ -3,11 +3,13 @@ import { z } from 'zod';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import { readFields, readReasons } from '../../forms/stored.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 import type { Store } from '../../store/store.ts';
 import { partsOf, type SubmissionParts } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { parseFormId } from '../../forms/form-id.ts';
 import { environment } from './account-shapes.ts';
+import { recipientStatus } from './form-shapes.ts';
 import { since, until } from './times.ts';
 
 const value = z.union([z.string(), z.array(z.string())]);
@@ -37,6 +39,11 @@ export const submissionShape = z.object({
   }),
   created_at: z.iso.datetime(),
   messages: z.array(z.string()).describe('Ids of the messages that tell of it.'),
+  deliveries: z
+    .array(
+      z.object({ message: z.string(), recipient: z.string(), state: z.string(), recipient_status: recipientStatus }),
+    )
+    .describe('Its notifications by recipient; while a `recipient_status` is pending, its mail waits.'),
 });
 
 /** The conditions of a list or an export, as its query has them. */
@@ -57,10 +64,19 @@ export function mayTouchForm(principal: Principal, form: string, domain?: string
 /** The submissions as the API shows them. */
 export async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]): Promise<object[]> {
   const parts = await partsOf(store, rows);
-  return rows.map((row) => shown(row, parts(row.id)));
+  const statuses = new Map<string, RecipientStatuses>();
+  for (const [tenant, own] of Map.groupBy(rows, (row) => row.tenant)) {
+    const addresses = new Set(own.flatMap(({ id }) => parts(id).deliveries.map(({ recipient }) => recipient)));
+    statuses.set(tenant, await recipientStatuses(store, tenant, [...addresses]));
+  }
+  return rows.map((row) => shown(row, parts(row.id), statuses.get(row.tenant)));
 }
 
-function shown(row: SubmissionRow, { files, messages }: SubmissionParts): object {
+function shown(
+  row: SubmissionRow,
+  { files, messages, deliveries }: SubmissionParts,
+  statuses?: RecipientStatuses,
+): object {
   const { id, form, domain, ip, user_agent, referer, status, spam_score, spam_reasons, created_at } = row;
   return {
     id,
@@ -76,5 +92,8 @@ function shown(row: SubmissionRow, { files, messages }: SubmissionParts): object
     spam: { score: spam_score, reasons: readReasons(spam_reasons) },
     created_at: isoTime(created_at),
     messages,
+    deliveries: deliveries.map(({ message, recipient, state }) => {
+      return { message, recipient, state, recipient_status: statuses?.get(recipient) ?? 'pending' };
+    }),
   };
 }

@@ -77,7 +77,10 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
     const row = await find(principal, id);
     if ('kind' in row) return row;
     const decided = await decision(row, { snapshot, environment: principal.environment });
-    return decided.kind === 'done' ? show(id) : refuse('CONFLICT', { message: CONFLICTS[decided.kind] });
+    if (decided.kind === 'done') return show(id);
+    return decided.kind === 'unconfirmed'
+      ? refuse('RECIPIENT_NOT_CONFIRMED', { message: UNCONFIRMED })
+      : refuse('CONFLICT', { message: CONFLICTS[decided.kind] });
   }
 
   return [
@@ -175,6 +178,7 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
       method: 'POST',
       path: '/submissions/:id/resend',
       summary: 'Sends the notification of a submission once more, as a new message to whom the form names today.',
+      description: '403 `RECIPIENT_NOT_CONFIRMED` while none of them has agreed to get it.',
       answer: submissionShape,
       handle: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, parts)),
     }),
@@ -209,9 +213,11 @@ interface Asked {
 
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 
+const UNCONFIRMED =
+  'No recipient of the form has agreed yet to get mail of this account: what is sent is kept. POST /recipients asks again.';
+
 const CONFLICTS = {
   'submission-gone': 'This submission has just been removed.',
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
-  unconfirmed: 'The recipient of the form has not agreed to get mail yet.',
   spam: 'This submission is marked as spam. Release it first.',
-} as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done'>, string>>;
+} as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;

@@ -22,6 +22,7 @@ import { keysRoutes, type KeysParts } from './keys.ts';
 import { projectConfigRoutes, type ProjectConfigParts } from './project-config.ts';
 import { projectsRoutes, type ProjectsParts } from './projects.ts';
 import { rateLimitsRoutes, type RateLimitsParts } from './rate-limits.ts';
+import { recipientsRoutes, type RecipientsParts } from './recipients.ts';
 import type { Route } from './route.ts';
 import { signupRoutes, type SignupParts } from './signup.ts';
 import { submissionsRoutes, type SubmissionsParts } from './submissions.ts';
@@ -49,6 +50,7 @@ export interface ApiParts
     ProjectConfigParts,
     ProjectsParts,
     RateLimitsParts,
+    RecipientsParts,
     SignupParts,
     SubmissionsParts,
     SuppressionsParts,
@@ -71,6 +73,7 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...collectionsRoutes(parts),
     ...formsRoutes(parts),
     ...instantRoutes(parts),
+    ...recipientsRoutes(parts),
     ...rateLimitsRoutes(parts),
     ...analyticsRoutes(parts),
     ...eventsRoutes(parts),

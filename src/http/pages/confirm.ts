@@ -4,20 +4,41 @@ import { LINK_LIFE } from '../../access/tokens.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
-/** Asks; its form posts to its own address. */
-export function confirmPage({ heading, text, button }: Confirmable['question']): Page {
+/** The `answer` of who wants no mail of this server any more. */
+export const NEVER = 'never';
+
+export interface ConfirmOptions {
+  /** Whether the page offers never to be mailed again. */
+  readonly refusable?: boolean;
+}
+
+/** Asks; its forms post to its own address. */
+export function confirmPage({ heading, text, button }: Confirmable['question'], options: ConfirmOptions = {}): Page {
   return layout({
     title: heading,
     formAction: ["'self'"],
     content: html`<h1>${heading}</h1>
 ${paragraphs(text)}<form method="post">
 <button>${button}</button>
-</form>`,
+</form>${refusalForm(options)}`,
   });
 }
 
-export function confirmedPage({ heading, text }: Words): Page {
-  return layout({ title: heading, content: html`${mark('good')}\n<h1>${heading}</h1>\n${paragraphs(text)}` });
+export function confirmedPage({ heading, text }: Words, options: ConfirmOptions = {}): Page {
+  return layout({
+    title: heading,
+    ...(options.refusable === true && { formAction: ["'self'"] }),
+    content: html`${mark('good')}\n<h1>${heading}</h1>\n${paragraphs(text)}${refusalForm(options)}`,
+  });
+}
+
+function refusalForm({ refusable = false }: ConfirmOptions): Content {
+  if (!refusable) return '';
+  return html`
+<form method="post" action="?answer=${NEVER}">
+<p>Or get no mail from this server any more, whoever asks for it: no links, no confirmations, nothing that you agreed to before.</p>
+<button class="quiet">Never again</button>
+</form>`;
 }
 
 export function linkOverPage(requestId: string): Page {
@@ -28,7 +49,7 @@ export function linkOverPage(requestId: string): Page {
 <h1>This link does not work</h1>
 <p>Links to confirm work for ${LINK_LIFE}, and this one is older, or was not copied whole from the mail.</p>
 <p>Please open the link in the mail once more. If it still leads here, ask for a new one where you asked for this one:
-sign up again, or make the form again.</p>`,
+sign up again, or have the account ask you again.</p>`,
   });
 }
 

@@ -61,6 +61,9 @@ function faultLine({ field = '', message }: FieldError, ids: ReadonlyMap<string,
 
 function advice({ code, givenBack, wait }: { code: ErrorCode; givenBack: boolean; wait: number | undefined }): Content {
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
+  if (code === 'OUTCOME_UNKNOWN') {
+    return html`<p>Your message may have arrived. Please wait a few minutes for an answer before you send it again.</p>`;
+  }
   const when = wait === undefined ? '' : ` Please try again in ${waitWords(wait)}.`;
   if (!givenBack) {
     return html`<p>Nothing was sent.${when} Your browser’s Back button leads to the form; most browsers still know what you typed.</p>`;

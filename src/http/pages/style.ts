@@ -28,6 +28,7 @@ textarea{min-height:8.5rem;resize:vertical}
 .fault{margin:.3rem 0 0;font-size:.92rem;font-weight:600;color:var(--bad)}
 button,.button{display:inline-block;padding:.7rem 1.5rem;border:0;border-radius:8px;background:var(--accent);color:var(--accent-text);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
 button:hover,.button:hover{filter:brightness(1.08)}
+button.quiet{background:none;color:inherit;border:1px solid var(--line)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .alert:focus{outline:2px solid var(--bad);outline-offset:0}
 .actions{margin:1.6rem 0 0}

@@ -1,10 +1,14 @@
-/** `/confirm/{token}`: GET shows what the link would do, POST does it. Following a link alone changes nothing. */
-import { findToken, type ConfirmKinds } from '../../access/tokens.ts';
+/**
+ * `/confirm/{token}`: GET shows what the link would do, POST does it (`?answer=never`: refuses, for good). Following a link
+ * alone changes nothing: mail scanners do.
+ */
+import { findToken, type Confirmable, type ConfirmKinds } from '../../access/tokens.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Store } from '../../store/store.ts';
 import { page, type Answer } from '../answer.ts';
 import type { Exchange } from '../exchange.ts';
-import { confirmPage, confirmedPage, linkOverPage } from '../pages/confirm.ts';
+import { confirmPage, confirmedPage, linkOverPage, NEVER } from '../pages/confirm.ts';
+import type { Page } from '../pages/layout.ts';
 
 export interface ConfirmParts {
   readonly store: Store;
@@ -14,12 +18,22 @@ export interface ConfirmParts {
 }
 
 export function createConfirm(parts: ConfirmParts): (exchange: Exchange, token: string) => Promise<Answer> {
-  return async ({ method, id }, value) => {
+  return async ({ method, id, query }, value) => {
     const token = await findToken(parts, value);
-    const found = token && (await parts.confirmations[token.kind](token));
+    if (token === undefined) return page(linkOverPage(id), 404);
+    const kind = parts.confirmations[token.kind];
+    const found = await kind(token);
     if (found === undefined) return page(linkOverPage(id), 404);
-    if (method === 'POST') await found.confirm();
-    else if (!found.isDone) return page(confirmPage(found.question));
-    return page(confirmedPage(found.done));
+    if (method !== 'POST') return page(stateOf(found));
+    if (new URLSearchParams(query).get('answer') === NEVER) await found.refuse();
+    else if (!found.isRefused) await found.confirm();
+    return page(stateOf((await kind(token)) ?? found));
   };
+}
+
+function stateOf(found: Confirmable): Page {
+  if (found.isRefused) return confirmedPage(found.refused);
+  return found.isDone
+    ? confirmedPage(found.done, { refusable: true })
+    : confirmPage(found.question, { refusable: true });
 }

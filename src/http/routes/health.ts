@@ -6,6 +6,7 @@ import type { Snapshot } from '../../config/snapshot.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { errorFields } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
+import { isDamaged } from '../../store/database.ts';
 import { probeStore } from '../../store/probe.ts';
 import type { Store } from '../../store/store.ts';
 import { json, type Answer } from '../answer.ts';
@@ -42,7 +43,10 @@ export function readyz({ store, freeSpace, clock, log, snapshot, queueProblem }:
       return OK;
     } catch (error) {
       log.error('readyz.database_failed', errorFields(error));
-      return { ok: false, reason: 'the database cannot be written' };
+      return {
+        ok: false,
+        reason: isDamaged(error) ? 'the database is damaged: restore a backup' : 'the database cannot be written',
+      };
     }
   }
 

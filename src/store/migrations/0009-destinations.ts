@@ -5,7 +5,7 @@ import type { Dialect } from '../statement.ts';
 
 /** Adds `deliveries.begun` and `destinations.line`. */
 export function destinations(dialect: Dialect): Migration {
-  const integer = sql.raw<unknown>(dialect === 'sqlite' ? 'integer' : 'bigint');
+  const integer = sql.raw(dialect === 'sqlite' ? 'integer' : 'bigint');
   return {
     async up(db: Kysely<unknown>) {
       await sql`alter table deliveries add column begun ${integer} not null default 0`.execute(db);

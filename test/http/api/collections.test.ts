@@ -43,10 +43,22 @@ const SHOWN = {
   environment: 'live',
   settings: { requireApiKey: false },
   forms: [
-    { id: 'rsvp', email: 'rsvp@inbox.example', endpoint: 'https://forms.example.net/c/events/rsvp', submissions: 0 },
+    {
+      id: 'rsvp',
+      email: 'rsvp@inbox.example',
+      recipient_status: 'confirmed',
+      recipients: [{ address: 'rsvp@inbox.example', status: 'confirmed' }],
+      endpoint: 'https://forms.example.net/c/events/rsvp',
+      submissions: 0,
+    },
     {
       id: 'talk-1',
       email: ['a@inbox.example', 'b@inbox.example'],
+      recipient_status: 'confirmed',
+      recipients: [
+        { address: 'a@inbox.example', status: 'confirmed' },
+        { address: 'b@inbox.example', status: 'confirmed' },
+      ],
       endpoint: 'https://forms.example.net/c/events/talk-1',
       submissions: 0,
     },

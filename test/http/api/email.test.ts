@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { TestAnswer } from '../../harness/http.ts';
 import { enqueue } from '../../../src/queue/enqueue.ts';
+import { loseConfirmations } from '../../harness/lost-commit.ts';
 import { testKey } from '../../harness/keys.ts';
 import { hello, startEmailWorld } from './email-world.ts';
 
@@ -187,6 +188,16 @@ describe('POST /email/send', () => {
   test('503 where the disk is full', async () => {
     const { ask } = await startEmailWorld({ diskIsFull: true });
     expect((await ask('/email/send', { body: hello })).status).toBe(503);
+  });
+
+  test('503 with the id to look up where nobody knows whether the database has it', async () => {
+    const { ask, store } = await startEmailWorld();
+    loseConfirmations(store);
+    const answer = await ask('/email/send', { body: hello });
+    const [message] = await store.read.selectFrom('messages').select('id').execute();
+    expect(answer.status).toBe(503);
+    expect(answer.json()).toMatchObject({ code: 'OUTCOME_UNKNOWN', id: message?.id });
+    expect(answer.text).not.toMatch(/nothing was sent/i);
   });
 
   test('413 where the mail would be too big', async () => {

@@ -44,6 +44,8 @@ describe('GET /forms', () => {
           submissions: 0,
           created_at: '2026-01-01T00:00:00.000Z',
           to: 'c@inbox.example',
+          recipient_status: 'confirmed',
+          recipients: [{ address: 'c@inbox.example', status: 'confirmed' }],
           subject: null,
           endpoint: 'https://forms.example.net/c/site/contact',
           environment: 'live',
@@ -55,6 +57,11 @@ describe('GET /forms', () => {
           submissions: 1,
           created_at: '2026-01-01T00:00:00.000Z',
           to: ['a@example.com', 'b@example.com'],
+          recipient_status: 'confirmed',
+          recipients: [
+            { address: 'a@example.com', status: 'confirmed' },
+            { address: 'b@example.com', status: 'confirmed' },
+          ],
           subject: 'Hi',
           endpoint: 'https://forms.example.net/example.com/contact',
           environment: 'live',
@@ -68,6 +75,8 @@ describe('GET /forms', () => {
           submissions: 0,
           created_at: '2026-01-01T00:00:00.000Z',
           to: 'me@inbox.example',
+          recipient_status: 'confirmed',
+          recipients: [{ address: 'me@inbox.example', status: 'confirmed' }],
           subject: 'Feedback from {{ form.name }}',
           endpoint: `https://forms.example.net/f/${String(made.json['id'])}`,
           environment: 'live',
@@ -303,7 +312,9 @@ describe('PATCH /forms/{id}', () => {
     const { json } = await ask('POST', '/forms', { ...NEW, rateLimit: 7, redirect: 'https://site.example/thanks' });
     const path = `/forms/${String(json['id'])}`;
     const changed = await ask('PATCH', path, { name: 'Renamed', to: 'you@inbox.example', redirect: null });
-    expect(changed.json).toEqual({ ...json, name: 'Renamed', to: 'you@inbox.example', settings: { rateLimit: 7 } });
+    const recipients = [{ address: 'you@inbox.example', status: 'confirmed' }];
+    const renamed = { name: 'Renamed', to: 'you@inbox.example', recipients, settings: { rateLimit: 7 } };
+    expect(changed.json).toEqual({ ...json, ...renamed });
     expect((await ask('GET', path)).json).toEqual(changed.json);
     expect((await ask('PATCH', path, {})).json).toEqual(changed.json);
     await http.request(`/f/${String(json['id'])}`, { body: { message: 'Hello' } });

@@ -63,6 +63,7 @@ describe('where sign-up is closed', () => {
           plan: 'free',
           requests_per_hour: null,
           suspended: false,
+          trusted: true,
           confirmed_at: '2026-01-01T00:00:00.000Z',
           created_at: '2026-01-01T00:00:00.000Z',
         },
@@ -153,6 +154,34 @@ describe('where sign-up is open', () => {
     expect(await read.selectFrom('tokens').selectAll().execute()).toEqual([]);
     expect(await read.selectFrom('api_keys').selectAll().execute()).toEqual([]);
     expect(await read.selectFrom('tenants').select('id').execute()).toEqual([{ id: OPERATOR }]);
+  });
+
+  test('a mailbox has one account, however it is written; the page says so', async () => {
+    const { http, signup, status } = await start();
+    await signup({ name: 'Anna', email: 'an.na@gmail.com' });
+    await http.request(await mailedPath(http), { method: 'POST' });
+    const [first] = await letters(http);
+    const second = (await signup({ name: 'Anna', email: 'Anna+2@googlemail.com' })).json();
+    const letter = (await letters(http)).find((mail) => mail.letter.to !== first?.letter.to);
+    const path = /(\/confirm\/\S+)/.exec(letter?.letter.text ?? '')?.[1] ?? '';
+    for (const method of ['GET', 'POST']) {
+      expect((await http.request(path, { method })).text).toContain('You have an account already');
+    }
+    expect((await status(second['key'])).status).toBe(403);
+  });
+
+  test('who refused mail of this server is mailed no link, and whoever asks does not learn it', async () => {
+    const { http, signup } = await start();
+    const first = await signup(ANNA);
+    const path = await mailedPath(http);
+    expect((await http.request(`${path}?answer=never`)).text).toContain('Confirm the account');
+    const refused = await http.request(`${path}?answer=never`, { method: 'POST' });
+    expect(refused.text).toContain('gets no mail from this server any more');
+    expect((await http.request(path, { method: 'POST' })).text).toContain('gets no mail from this server any more');
+    const before = (await letters(http)).length;
+    const again = await signup({ ...ANNA, email: 'anna+again@inbox.test' });
+    expect([again.status, Object.keys(again.json())]).toEqual([200, Object.keys(first.json())]);
+    expect(await letters(http)).toHaveLength(before);
   });
 
   test('the sweep leaves confirmed accounts alone', async () => {

@@ -115,6 +115,14 @@ describe('GET /submissions/{id}', () => {
       spam: { score: 0, reasons: [] },
       created_at: '2026-01-01T00:00:01.000Z',
       messages: [expect.stringMatching(/^msg_/)],
+      deliveries: [
+        {
+          message: expect.stringMatching(/^msg_/),
+          recipient: 'owner@example.com',
+          state: 'queued',
+          recipient_status: 'confirmed',
+        },
+      ],
     });
   });
 
@@ -284,7 +292,6 @@ test('GET /instant/submissions lists those of the tenant’s instant forms alone
     name: 'F',
     config: JSON.stringify({ to: 'a@example.org' }),
     domain: null,
-    confirmed_at: at,
     created_at: at,
   });
   const [one, two, api, foreign] = [formOf('instant'), formOf('instant'), formOf('api'), formOf('instant', 'ten_x')];
@@ -360,28 +367,24 @@ describe('POST /submissions/{id}/ham', () => {
     expect((await world.api(`/submissions/${gone.id}`)).json()['status']).toBe('spam');
   });
 
-  test('a form that nobody has agreed to counts it and mails nobody', async () => {
+  test('of a form whose recipient has not agreed, its mail waits; it is not sent once more before', async () => {
     const world = await open();
     const at = world.clock.now();
+    const key = await testKey(world.store, { account: { trusted: 0 } });
     const id = newId('frm', at);
     const config = JSON.stringify({ to: 'a@example.org' });
-    const spam = row(world, { form: id, status: 'spam' });
+    const spam = row(world, { form: id, tenant: key.tenant, status: 'spam' });
     await world.store.write([
-      insertForm({
-        id,
-        tenant: OPERATOR,
-        kind: 'instant',
-        name: 'F',
-        domain: null,
-        config,
-        confirmed_at: null,
-        created_at: at,
-      }),
+      insertForm({ id, tenant: key.tenant, kind: 'instant', name: 'F', domain: null, config, created_at: at }),
       insertSubmission(spam),
     ]);
-    expect((await world.api(`/submissions/${spam.id}/ham`, { method: 'POST' })).json()['status']).toBe('accepted');
-    expect(await mails(world, spam.id)).toEqual([]);
-    expect((await world.api(`/submissions/${spam.id}/resend`, { method: 'POST' })).status).toBe(409);
+    const ham = await world.api(`/submissions/${spam.id}/ham`, { method: 'POST', headers: key.headers });
+    expect(ham.json()).toMatchObject({
+      status: 'accepted',
+      deliveries: [{ recipient: 'a@example.org', state: 'queued', recipient_status: 'pending' }],
+    });
+    const resent = await world.api(`/submissions/${spam.id}/resend`, { method: 'POST', headers: key.headers });
+    expect([resent.status, resent.json()['code']]).toEqual([403, 'RECIPIENT_NOT_CONFIRMED']);
   });
 });
 

@@ -27,6 +27,7 @@ describe('POST /admin/tenants', () => {
       plan: 'pro',
       requests_per_hour: null,
       suspended: false,
+      trusted: true,
       confirmed_at: '2026-01-01T00:00:00.000Z',
       created_at: '2026-01-01T00:00:00.000Z',
     };

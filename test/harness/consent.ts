@@ -1,0 +1,17 @@
+/** Who has to agree to mail, as the daemon decides it; the letters that ask go into the queue. */
+import { createConsent, type Consent, type ConsentParts } from '../../src/access/consent.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { systemMail } from '../../src/queue/system-mail.ts';
+
+/** It wakes nobody unless told. */
+export function testConsent(
+  parts: Pick<ConsentParts, 'store' | 'clock' | 'limits' | 'config'> & Partial<ConsentParts>,
+): Consent {
+  const { config, clock } = parts;
+  return createConsent({
+    log: silentLog,
+    letter: (letter) => systemMail(letter, config().server.hostname, clock.now()),
+    wake() {},
+    ...parts,
+  });
+}
