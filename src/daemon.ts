@@ -4,6 +4,7 @@
  */
 import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
+import { createAuthFailures } from './access/auth-failures.ts';
 import { createAuthenticator } from './access/authenticate.ts';
 import { createCollectionNames } from './access/collection-names.ts';
 import { createConsent, releaseInTime } from './access/consent.ts';
@@ -174,7 +175,8 @@ async function compose(
   const counts = createEventCounts({ store, clock });
   const files = createFileStore({ store, clock });
   const idempotency = createIdempotency({ store, clock });
-  const authenticator = createAuthenticator({ store, clock, log });
+  const authFailures = createAuthFailures({ store, clock, log });
+  const authenticator = createAuthenticator({ store, clock, log, failures: authFailures });
   ending.push(() => authenticator.saveUses());
 
   const now = { config: () => snapshot().server, env };
@@ -214,7 +216,7 @@ async function compose(
   ending.push(() => backups.drop());
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
   const tallies = createSmtpTallies();
-  const metrics = openMetrics({ store, clock, log, certificate, tallies });
+  const metrics = openMetrics({ store, clock, log, certificate, tallies, authFailures });
   ending.push(() => metrics.close());
   await metrics.listen(server.server.metrics.listen);
   const { extra } = parts;

@@ -5,7 +5,7 @@
 import type { ServerConfig } from '../config/schema.ts';
 import type { Bucket, Limits, Verdict } from './limits.ts';
 import { allowanceOf } from './plans.ts';
-import type { Principal } from './principal.ts';
+import { accountIdOf, type Principal } from './principal.ts';
 
 export interface AccountLimits {
   /**
@@ -45,18 +45,19 @@ export function createAccountLimits({ limits, config }: AccountLimitsOptions): A
   };
 }
 
-function bucketsOf({ tenant, key, restrictions }: Principal, config: Pick<ServerConfig, 'plans'>): Bucket[] {
+/** What a key asks for counts against the keys that made it, too: it is no way round their limits. */
+function bucketsOf(principal: Principal, config: Pick<ServerConfig, 'plans'>): Bucket[] {
+  const { tenant, key, restrictions, makers = [] } = principal;
   const { requests_per_hour, requests_per_minute } = allowanceOf(tenant, config);
-  const account = `account:${tenant.id}`;
+  const account = `account:${accountIdOf(principal)}`;
+  const keys = key === undefined ? [] : [...makers, { id: key.id, restrictions }];
   return [
     ...bucket(account, requests_per_hour, HOUR),
     ...bucket(account, requests_per_minute, MINUTE),
-    ...(key === undefined
-      ? []
-      : [
-          ...bucket(`key:${key.id}`, restrictions.rate_limit, HOUR),
-          ...bucket(`key:${key.id}`, restrictions.burst_limit, MINUTE),
-        ]),
+    ...keys.flatMap(({ id, restrictions: { rate_limit, burst_limit } }) => [
+      ...bucket(`key:${id}`, rate_limit, HOUR),
+      ...bucket(`key:${id}`, burst_limit, MINUTE),
+    ]),
   ];
 }
 

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
+import { environmentOf } from '../lib/ids.ts';
 import { dkimKeyNames } from '../store/dkim-keys.ts';
 import { allDomains, findDomain, insertDomain, releaseDomain } from '../store/domains.ts';
 import { findProject } from '../store/projects.ts';
@@ -145,7 +146,8 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     adopt,
     due() {
       const now = clock.now();
-      const due = [...snapshot().claims.values()].flatMap((domain) => {
+      const live = [...snapshot().claims.values()].filter(({ project }) => environmentOf(project.tenant) === 'live');
+      const due = live.flatMap((domain) => {
         const row = rows.get(keyOf(domain));
         return row !== undefined && isDue(row, now) ? [{ domain, at: row.next_check_at }] : [];
       });

@@ -11,7 +11,7 @@ import type { ApiKeyRow } from '../store/tables-accounts.ts';
 import { hashOfKey, newKeyValue, type KeyPrefix } from './key-value.ts';
 import { PERMISSIONS, type Permission, type PermissionName } from '../lib/permission-names.ts';
 import { expandPermissions } from './permissions.ts';
-import type { Principal, Restrictions } from './principal.ts';
+import { accountIdOf, type Principal, type Restrictions } from './principal.ts';
 import { narrowRestrictions, type TooMuch } from './restrictions.ts';
 
 export interface WantedKey {
@@ -60,7 +60,7 @@ export function grantKey(maker: Principal, wanted: WantedKey): KeyGrant | TooMuc
   const restrictions = narrowRestrictions(maker, wanted.restrictions ?? {});
   if ('kind' in restrictions) return restrictions;
   const created_by = maker.key?.id ?? null;
-  return { tenant: maker.tenant.id, name, environment, permissions, restrictions, created_by };
+  return { tenant: accountIdOf(maker), name, environment, permissions, restrictions, created_by };
 }
 
 function tooMuch(message: string): TooMuch {
@@ -100,6 +100,25 @@ function normalRestrictions({ expires_at, ...rest }: Restrictions): Restrictions
 function prefixOf({ permissions, environment }: KeyGrant): KeyPrefix {
   const full = FULL.every((permission) => permissions.includes(permission));
   return full ? `svc_sk_${environment}_` : 'svc_rk_';
+}
+
+/** The keys among these that `id` made, directly or not, and are active: what is left to whoever stole it. */
+export function activeChildrenOf(id: string, keys: readonly ApiKeyRow[], now: number): ApiKeyRow[] {
+  const made = Map.groupBy(keys, ({ created_by }) => created_by);
+  const found: ApiKeyRow[] = [];
+  const seen = new Set([id]);
+  for (const maker of seen) {
+    for (const key of made.get(maker) ?? []) {
+      seen.add(key.id);
+      if (isActive(key, now)) found.push(key);
+    }
+  }
+  return found;
+}
+
+/** Whether the key opens anything at this time. */
+export function isActive({ revoked_at, expires_at }: ApiKeyRow, now: number): boolean {
+  return revoked_at === null && (expires_at === null || expires_at > now);
 }
 
 /** The unit that ends a key, for a row that is not revoked yet; it fails with UnmetError where another was faster. */

@@ -1,5 +1,6 @@
 /**
- * How many projects, domains, forms, collections, keys and webhooks an account may have, as its plan says. What is made
+ * How many projects, domains, forms, collections, keys and webhooks an account may have, as its plan says; what test keys
+ * make is counted by itself, but for keys. What is made
  * for an account is made one thing after the other in this daemon, each behind its own count, so that requests beside each
  * other do not exceed the limit together; several daemons on one database may, by one thing each. What an account has
  * already stays when its plan allows less.
@@ -9,6 +10,7 @@ import { OBJECT_KINDS, type ObjectKind } from '../config/schema-server.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
+import { accountOf } from '../lib/ids.ts';
 import { countActiveKeys } from '../store/api-keys.ts';
 import { collectionsOfTenant } from '../store/collections.ts';
 import { countFormsOfTenant } from '../store/forms.ts';
@@ -55,7 +57,7 @@ export function createObjectLimits(options: ObjectLimitsOptions): ObjectLimits {
   const making = new Map<string, Promise<unknown>>();
 
   async function over(id: string, { more, instead = {} }: Wanted): Promise<OverLimit | undefined> {
-    const tenant = await findTenant(store, id);
+    const tenant = await findTenant(store, accountOf(id));
     if (tenant === undefined) return undefined;
     const { objects: limits } = planOf(tenant, snapshot().server);
     for (const object of OBJECT_KINDS) {
@@ -70,7 +72,7 @@ export function createObjectLimits(options: ObjectLimitsOptions): ObjectLimits {
 
   return {
     within(tenant, wanted, make) {
-      if (tenant === OPERATOR) return make();
+      if (accountOf(tenant) === OPERATOR) return make();
       const before = making.get(tenant) ?? Promise.resolve();
       const made = before.then(async () => (await over(tenant, wanted)) ?? make());
       const ended = made.then(forget, forget);
@@ -104,9 +106,9 @@ async function countOf(
 ): Promise<number> {
   switch (object) {
     case 'projects':
-      return countProjects(store, { tenant, onDisk: [] });
+      return countProjects(store, { tenants: [tenant], onDisk: [] });
     case 'keys':
-      return countActiveKeys(store, tenant, clock.now());
+      return countActiveKeys(store, accountOf(tenant), clock.now());
     case 'domains':
       return configured('domains');
     case 'forms': {

@@ -1,5 +1,6 @@
 /** The plans of server.yml by their names, and what they mean for a tenant. */
 import type { ServerConfig } from '../config/schema.ts';
+import { accountOf } from '../lib/ids.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
 
@@ -51,7 +52,7 @@ export function allowanceOf(
   tenant: Pick<TenantRow, 'id' | 'plan' | 'requests_per_hour'>,
   config: Pick<ServerConfig, 'plans'>,
 ): Allowance {
-  if (tenant.id === OPERATOR) return { requests_per_hour: null, requests_per_minute: null };
+  if (accountOf(tenant.id) === OPERATOR) return { requests_per_hour: null, requests_per_minute: null };
   const { requests_per_hour, requests_per_minute } = planOf(tenant, config);
   return { requests_per_hour: tenant.requests_per_hour ?? requests_per_hour, requests_per_minute };
 }

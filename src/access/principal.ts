@@ -1,5 +1,6 @@
 /** Who asks: a tenant by one of its keys, or the operator, who has none. */
 import { z } from 'zod';
+import { accountOf, testPartitionOf, type Environment } from '../lib/ids.ts';
 import type { ApiKeyRow, TenantRow } from '../store/tables-accounts.ts';
 import type { Permission } from '../lib/permission-names.ts';
 
@@ -15,13 +16,39 @@ const restrictions = z.object({
 export type Restrictions = Readonly<z.output<typeof restrictions>>;
 
 export interface Principal {
-  /** Whose things are meant; the operator may name another than its own. */
+  /**
+   * Whose things are meant; the operator may name another than its own. Of a test key the id is that of the account's test
+   * partition: what such a key makes and sees is apart from what is live, in every table.
+   */
   readonly tenant: TenantRow;
   /** Undefined for the operator over the Unix socket. */
   readonly key: ApiKeyRow | undefined;
   readonly permissions: ReadonlySet<Permission>;
-  readonly environment: 'live' | 'test';
+  readonly environment: Environment;
   readonly restrictions: Restrictions;
+  /** The keys that made this one, directly or not, and are still active, the first of them first. */
+  readonly makers?: readonly Maker[];
+}
+
+export interface Maker {
+  readonly id: string;
+  readonly restrictions: Restrictions;
+}
+
+/** The id of the account, whose limits, keys and usage both partitions share. */
+export function accountIdOf({ tenant }: Principal): string {
+  return accountOf(tenant.id);
+}
+
+/** The tenant as keys of this environment have it. */
+export function partitionOf(tenant: TenantRow, environment: Environment): TenantRow {
+  const id = environment === 'test' ? testPartitionOf(tenant.id) : tenant.id;
+  return { ...tenant, id };
+}
+
+/** The tenants whose projects, domains and forms the principal may read: a test key also the live ones. */
+export function readableTenants({ tenant }: Principal): string[] {
+  return [...new Set([tenant.id, accountOf(tenant.id)])];
 }
 
 /** Whether the principal may touch what belongs to this domain; `undefined` belongs to none. */

@@ -92,13 +92,11 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   for (let tries = 1; ; tries++) {
     const row = await findProject(parts.store, tenant, slug);
     const current = await currentOf(row, parts);
-    const touched = new Set([...Object.keys(current?.domains ?? {}), ...Object.keys(next.domains)]);
-    const foreign = touched.size === 0 ? [undefined] : [...touched];
-    const refused = foreign.findIndex((domain) => !may(domain));
-    if (refused >= 0) return { kind: 'forbidden', domain: foreign[refused] };
-    const taken = await parts.reader.locate(bundle.yaml, domainErrors({ tenant, slug, next }, parts.snapshot()), {
-      tenant,
-    });
+    const touched = [...(current === undefined ? [] : placesIn(current)), ...placesIn(next)];
+    const refused = touched.findIndex((domain) => !may(domain));
+    if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
+    const wrong = domainErrors({ tenant, slug, next }, parts.snapshot());
+    const taken = await parts.reader.locate(bundle.yaml, wrong, { tenant });
     if (taken.length > 0) return conflict(NOT_TO_BE_HAD, taken);
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
@@ -133,6 +131,16 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
 }
 
 const NOT_TO_BE_HAD = 'Something that it claims is not to be had.';
+/**
+ * The domains that a project is about; `undefined` among them where it is also about what belongs to none: collections, and
+ * webhooks that are told of the whole project.
+ */
+export function placesIn(config: Pick<ProjectConfig, 'domains' | 'collections' | 'webhooks'>): (string | undefined)[] {
+  const domains = Object.keys(config.domains);
+  const isWider = Object.keys(config.collections).length > 0 || config.webhooks.length > 0 || domains.length === 0;
+  return isWider ? [...domains, undefined] : domains;
+}
+
 const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
 const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
 

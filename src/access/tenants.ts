@@ -1,6 +1,6 @@
 /** The life of tenants: made by a sign-up or the operator, each with a first key, confirmed, changed, suspended. */
 import { canonicalMailbox } from '../lib/addresses.ts';
-import { newId } from '../lib/ids.ts';
+import { accountOf, newId } from '../lib/ids.ts';
 import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
 import { OPERATOR } from '../store/revisions.ts';
@@ -84,8 +84,8 @@ export async function alterTenant(
 
 /** Whether the tenant is served: forms take nothing for one that is suspended or was never confirmed. */
 export async function isServed(store: Store, id: string): Promise<boolean> {
-  if (id === OPERATOR) return true;
-  const tenant = await findTenant(store, id);
+  if (accountOf(id) === OPERATOR) return true;
+  const tenant = await findTenant(store, accountOf(id));
   return tenant !== undefined && tenant.suspended === 0 && tenant.confirmed_at !== null;
 }
 

@@ -8,7 +8,7 @@ import type { Log } from '../lib/log.ts';
 import type { Store } from '../store/store.ts';
 import type { UsageRow } from '../store/tables-accounts.ts';
 import { addUsage } from '../store/usage.ts';
-import type { Principal } from './principal.ts';
+import { accountIdOf, type Principal } from './principal.ts';
 
 export interface Usage {
   /** Counts what became of a request with a key: its HTTP status. */
@@ -74,11 +74,12 @@ export function createUsage({ store, clock, log }: { store: Store; clock: Clock;
   const keeping = keep();
 
   return {
-    used({ tenant, key }, status) {
+    used(principal, status) {
+      const { key } = principal;
       if (key === undefined) return;
       const now = clock.now();
       add({
-        tenant: tenant.id,
+        tenant: accountIdOf(principal),
         key: key.id,
         day: now - (now % DAY),
         requests: 1,

@@ -8,6 +8,8 @@ import { EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from '.
 import { printable } from './table.ts';
 
 const listedKey = keyShape.extend({ revoked_at: z.string().nullable() });
+const family = listedKey.extend({ active_children: z.array(listedKey) });
+const revoked = family.extend({ revoked_children: z.array(listedKey) });
 const listing = z.object({ api_keys: z.array(listedKey), count: z.number(), next_cursor: z.string().nullable() });
 const newKey = z.object({
   id: z.string(),
@@ -79,18 +81,32 @@ export function listKeys(options: CommandOptions, page: PageFlags): Promise<numb
   });
 }
 
-/** Ends a key, once a person has agreed. */
-export function revokeKey(options: CommandOptions, id: string, { yes }: { yes: boolean }): Promise<number> {
+/** Ends a key, and on request the keys that it made, once a person has agreed. */
+export function revokeKey(
+  options: CommandOptions,
+  id: string,
+  { yes, withChildren }: { yes: boolean; withChildren: boolean },
+): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/api-keys/${encodeURIComponent(id)}`;
-    const { name, revoked_at } = listedKey.parse(await client.get(path));
-    if (revoked_at === null) {
-      const question = `Revoke ${id} (${printable(name)})? Whoever uses it is refused from then on.`;
+    const { name, revoked_at, active_children: children } = family.parse(await client.get(path));
+    const ending = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
+    if (ending.length > 0) {
+      const named = ending.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
+      const question = `Revoke ${named}? Whoever uses ${ending.length === 1 ? 'it' : 'one of them'} is refused from then on.`;
       if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     }
-    const data = await client.delete(path);
+    const data = await client.delete(`${path}${queryOf({ with_children: withChildren ? 'true' : undefined })}`);
     if (json) return writeJson(terminal, data);
-    terminal.write(`${id} was revoked ${shortTime(listedKey.parse(data).revoked_at)}\n`);
+    const done = revoked.parse(data);
+    for (const key of [done, ...done.revoked_children]) {
+      terminal.write(`${key.id} was revoked ${shortTime(key.revoked_at)}\n`);
+    }
+    if (done.active_children.length === 0) return undefined;
+    const left = done.active_children.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
+    terminal.complain(`Keys that it made are still active: ${left}.\n`);
+    terminal.complain(`If it was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
+    return undefined;
   });
 }
 

@@ -37,7 +37,11 @@ function explainIssue(issue: Issue, base: Path, context: Context): Finding[] {
       return issue.keys.map((key) => unknownKey(key, path, context.schema));
     case 'invalid_key':
       return [
-        { path, message: `${issue.issues[0]?.message ?? 'unknown key'}, found "${String(path.at(-1))}"`, key: true },
+        {
+          path,
+          message: `${issue.issues[0] === undefined ? 'unknown key' : expectation(issue.issues[0])}, found "${String(path.at(-1))}"`,
+          key: true,
+        },
         ...valueOfBadKey(path, context),
       ];
     case 'invalid_union': {
@@ -45,7 +49,7 @@ function explainIssue(issue: Issue, base: Path, context: Context): Finding[] {
       if (inner !== undefined) return inner.flatMap((nested) => explainIssue(nested, path, context));
       const deeper = issue.errors.flat().find((nested) => nested.code === 'invalid_union' && hasPath(nested));
       if (deeper !== undefined) return explainIssue(deeper, path, context);
-      return [finding(path, issue.message, context)];
+      return [finding(path, expectation(issue), context)];
     }
     case 'invalid_value': {
       const values = issue.values.map(String);
@@ -85,20 +89,76 @@ function unknownKey(key: string, path: Path, schema: z.core.$ZodType): Finding {
 }
 
 function expectation(issue: Issue): string {
-  if (issue.message.startsWith('expected ')) return issue.message;
+  if (!isRaw(issue)) return issue.message.startsWith('expected ') ? issue.message : `it ${issue.message}`;
+  return `expected ${wantedBy(issue)}`;
+}
+
+/** Whether the message is the validator's own, in which no person should have to read. */
+export function isRaw({ message }: Issue): boolean {
+  return /^(?:Too (?:small|big)|Invalid|Unrecognized|Array must)\b/.test(message);
+}
+
+/** What would have passed, as it follows "expected" and "must be". */
+export function wantedBy(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return `expected ${TYPES[issue.expected] ?? issue.expected}`;
+      return TYPES[issue.expected] ?? issue.expected;
     case 'too_small':
-      if (issue.origin === 'string') return `expected text of at least ${counted(issue.minimum, 'character')}`;
-      if (issue.origin === 'array') return `expected a list of at least ${counted(issue.minimum, 'entry')}`;
-      return `expected a number of at least ${issue.minimum}`;
+      return sizeOf(issue.origin, { exactly: issue.exact, bound: issue.minimum, words: 'at least' });
     case 'too_big':
-      if (issue.origin === 'string') return `expected text of at most ${counted(issue.maximum, 'character')}`;
-      if (issue.origin === 'array') return `expected a list of at most ${counted(issue.maximum, 'entry')}`;
-      return `expected a number of at most ${issue.maximum}`;
+      return sizeOf(issue.origin, { exactly: issue.exact, bound: issue.maximum, words: 'at most' });
+    case 'not_multiple_of':
+      return `a multiple of ${issue.divisor}`;
+    case 'invalid_format':
+      return FORMATS[issue.format] ?? 'text of another form';
+    case 'invalid_value':
+      return `${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
+    case 'invalid_union': {
+      const wanted = new Set(issue.errors.flatMap((branch) => branch.map(wantedBy)));
+      return wanted.size === 0 ? 'another value' : [...wanted].join(' or ');
+    }
+    case 'unrecognized_keys':
+      return `a map without ${issue.keys.join(', ')}`;
+    case 'invalid_key':
+    case 'invalid_element':
+      return issue.issues.map(wantedBy).join(' and ');
+    case 'custom':
+      return 'another value';
+  }
+}
+
+/** Forms of text that schemas ask for, each with an example. */
+const FORMATS: Readonly<Record<string, string>> = {
+  email: 'an email address, such as name@example.com',
+  url: 'a URL, such as https://example.com/',
+  datetime: 'a time, such as 2030-01-31T12:00:00Z',
+  date: 'a date, such as 2030-01-31',
+  base64: 'base64',
+  uuid: 'a UUID',
+  ipv4: 'an IPv4 address, such as 192.0.2.10',
+  ipv6: 'an IPv6 address, such as 2001:db8::1',
+};
+
+interface Size {
+  readonly exactly: boolean | undefined;
+  readonly bound: number | bigint;
+  readonly words: 'at least' | 'at most';
+}
+
+function sizeOf(origin: string, { exactly, bound, words }: Size): string {
+  const how = exactly === true ? 'exactly' : words;
+  switch (origin) {
+    case 'string':
+      return `text of ${how} ${counted(bound, 'character')}`;
+    case 'array':
+    case 'set':
+      return `a list of ${how} ${counted(bound, 'entry')}`;
+    case 'object':
+    case 'record':
+    case 'map':
+      return `a map of ${how} ${counted(bound, 'entry')}`;
     default:
-      return `expected another value (${issue.message})`;
+      return `a number of ${how} ${bound}`;
   }
 }
 

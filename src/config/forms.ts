@@ -186,18 +186,21 @@ export function collectionOf({ name, tenant, project, config, server }: NewColle
 
 export interface OwnForm extends Pick<Form, 'id' | 'name' | 'tenant' | 'config'> {
   readonly kind: 'api' | 'instant';
+  /** The account's domain that it is on, if any. */
+  readonly on: string | null;
 }
 
 /** A form that the API made by itself. */
-export function ownForm(own: OwnForm, { server }: ServerConfig): Form {
+export function ownForm({ on, ...own }: OwnForm, { server }: ServerConfig): Form {
+  const origins = own.config.allowed_origins;
   return formOf({
     ...own,
     key: own.id,
     project: undefined,
-    domain: server.hostname,
+    domain: on ?? server.hostname,
     to: own.config.to ?? [],
     requireApiKey: false,
-    audience: withoutDomain(own.config.allowed_origins),
+    audience: on === null ? withoutDomain(origins) : { domain: on, origins, anyone: false },
   });
 }
 

@@ -3,6 +3,7 @@
  * sees half of an edit. A request keeps the snapshot that it began with.
  */
 import { collectionOf, formsOfDomain, type Collection, type Form, type Project } from './forms.ts';
+import { environmentOf } from '../lib/ids.ts';
 import { freeze, freezeMap } from './freeze.ts';
 import type { DomainConfig, ServerConfig } from './schema.ts';
 
@@ -11,7 +12,7 @@ export type { Collection, Form, Project };
 export interface Snapshot {
   readonly server: ServerConfig;
   readonly projects: readonly Project[];
-  /** By domain name (lower case, A-labels). */
+  /** By domain name (lower case, A-labels); none that only a test key's project claims. */
   readonly domains: ReadonlyMap<string, Domain>;
   /** Every claim to a domain by `claimKey`, also those of tenants that do not hold it. */
   readonly claims: ReadonlyMap<string, Domain>;
@@ -60,6 +61,7 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
       const forms = formsOfDomain({ name, config: domain, project, server });
       const claimed = Object.freeze({ name, project, config: domain, forms });
       claims.set(claim, claimed);
+      if (environmentOf(tenant) === 'test') continue;
       if (holders.get(name) === tenant || (!holders.has(name) && !domains.has(name))) domains.set(name, claimed);
     }
     for (const [name, collection] of Object.entries(config.collections)) {

@@ -1,5 +1,6 @@
 /** What is in force, put together: server.yml, the projects on disk and those of the database, and who holds which domain. */
 import { dirname, join } from 'node:path';
+import { environmentOf } from '../lib/ids.ts';
 import type { Assembled } from './assemble.ts';
 import { claimsIn, contested, holdersOf } from './claims.ts';
 import { diffConfig, writtenProject, writtenServer, type Change } from './diff.ts';
@@ -74,7 +75,8 @@ async function findHolders(
   projects: readonly Project[],
   standings: StoredProjects['standings'],
 ): Promise<ReadonlyMap<string, string>> {
-  const claims = projects.flatMap(({ tenant, source, config }) =>
+  const live = projects.filter(({ tenant }) => environmentOf(tenant) === 'live');
+  const claims = live.flatMap(({ tenant, source, config }) =>
     Object.keys(config.domains).map((name) => ({ name, tenant, source })),
   );
   const names = new Set(contested(claims));

@@ -1,4 +1,5 @@
 /** What happened to one thing, in the order in which it happened, each in a line of words and with its facts. */
+import { z } from 'zod';
 import { isoTime } from '../lib/clock.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
 import { HELD, SUSPENDED } from '../store/deliveries.ts';
@@ -58,8 +59,20 @@ function submissionEntries(row: SubmissionRow, events: readonly EventRow[]): Ent
   return [
     { at, step: 'request', id, text: `posted to ${form} from ${ip}${circumstances}` },
     { at, step: 'judged', id, text: `${status}, ${spam_score} points${why}` },
+    ...withheldEntries(row, events),
   ];
 }
+
+/** Why the visitor got no acknowledgment, where the form sends one. */
+function withheldEntries({ id, created_at: at }: SubmissionRow, events: readonly EventRow[]): Entry[] {
+  const accepted = events.filter(({ submission, type }) => submission === id && type === 'submission.accepted');
+  return accepted.flatMap(({ data }) => {
+    const { acknowledgment_withheld: reason } = acceptedData.parse(JSON.parse(data));
+    return reason === undefined ? [] : [{ at, step: 'judged', id, text: `no acknowledgment: ${reason}` } as const];
+  });
+}
+
+const acceptedData = z.object({ acknowledgment_withheld: z.string().optional() });
 
 /** Mail that a program asked for: it has no submission that says so. */
 function requestEntry({ created_at: at, submission, request }: EventRow): Entry | undefined {

@@ -15,10 +15,11 @@ import { cleanText } from '../mail/header-text.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
 import { recordEvent } from '../store/events.ts';
+import { counterOf } from '../store/form-counters.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
-import { acknowledgeableAddress } from './acknowledgeable.ts';
+import { acknowledgeeOf, type Acknowledgee } from './acknowledgeable.ts';
 import type { Control, Field } from './fields.ts';
 import { fileStatements, type Upload } from './files.ts';
 import type { Judgement } from './judge.ts';
@@ -82,7 +83,7 @@ export function createAccept(options: AcceptOptions): Accept {
     const question = { tenant: form.tenant, addresses: form.to };
     const statuses = spam ? undefined : [...(await consent.statuses(question)).values()];
     const isAwaited = statuses?.includes('confirmed') === true;
-    const visitor = isAwaited ? await acknowledgeableAddress(form, submission, options) : undefined;
+    const visitor = isAwaited ? await acknowledgeeOf(form, submission, options) : OFF;
     const { expire } = config().delivery;
     const entry = { submission, accepted, expire, now };
     await commit(store, entry, visitor);
@@ -104,28 +105,34 @@ interface Entry {
   readonly now: number;
 }
 
-async function commit(store: Store, entry: Entry, visitor: string | undefined): Promise<void> {
+const OFF: Acknowledgee = { kind: 'off' };
+
+async function commit(store: Store, entry: Entry, visitor: Acknowledgee): Promise<void> {
   try {
     await writeNamed(store, entry.accepted.id, unitOf(entry, visitor));
   } catch (error) {
-    if (!(error instanceof UnmetError) || visitor === undefined) throw error;
+    if (!(error instanceof UnmetError) || visitor.kind !== 'to') throw error;
     // The mailbox had its acknowledgment today: the submission counts all the same.
-    await writeNamed(store, entry.accepted.id, unitOf(entry, undefined));
+    const without = { kind: 'withheld', reason: 'the address had one within 24 hours' } as const;
+    await writeNamed(store, entry.accepted.id, unitOf(entry, without));
   }
 }
 
 /** Rows that many submissions share come last: on PostgreSQL they stay locked until the commit. */
-function unitOf({ submission, accepted, expire, now }: Entry, visitor: string | undefined): Statement[] {
+function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowledgee): Statement[] {
   const { form, files, environment = 'live', also } = submission;
   const unit: Statement[] = [submissionRow(submission, accepted, now), ...fileStatements(accepted.id, files, now)];
   if (also !== undefined) unit.push(...also(accepted));
-  if (visitor !== undefined)
-    unit.push(...acknowledgment({ form, id: accepted.id, visitor, ttl: expire.acknowledgment, environment, now }));
-  unit.push(eventOf(submission, accepted, now));
+  if (visitor.kind === 'to') {
+    const { address } = visitor;
+    const ttl = expire.acknowledgment;
+    unit.push(...acknowledgment({ form, id: accepted.id, visitor: address, ttl, environment, now }));
+  }
+  unit.push(eventOf(submission, accepted, { now, visitor }));
   if (accepted.isOverflow) unit.push(countOverflow(form, now));
   if (accepted.status === 'spam') return unit;
   unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
-  unit.push(countSubmission({ form: form.id, at: now }));
+  unit.push(countSubmission({ form: counterOf(form), at: now }));
   return unit;
 }
 
@@ -154,15 +161,20 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
 function eventOf(
   { form, judgement, environment, request }: Admitted,
   { id, status }: Accepted,
-  now: number,
+  { now, visitor }: { readonly now: number; readonly visitor: Acknowledgee },
 ): Statement {
+  // Why a visitor who expects an acknowledgment got none: shown by trace.
+  const withheld = visitor.kind === 'withheld' ? { acknowledgment_withheld: visitor.reason } : undefined;
   const reasons = judgement.reasons.map(({ name }) => name);
   const test = environment === 'test' ? { environment } : undefined;
   return recordEvent({
     type: `submission.${status}`,
     tenant: form.tenant,
     at: now,
-    data: status === 'spam' ? { form: form.id, score: judgement.score, reasons, ...test } : { form: form.id, ...test },
+    data:
+      status === 'spam'
+        ? { form: form.id, score: judgement.score, reasons, ...test }
+        : { form: form.id, ...withheld, ...test },
     submission: id,
     form: form.id,
     domain: form.domain,

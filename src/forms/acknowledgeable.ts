@@ -8,6 +8,7 @@ import { routeOf } from '../config/forwarding.ts';
 import type { Form } from '../config/snapshot.ts';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import { isRefused } from '../store/consents.ts';
+import { counterOf } from '../store/form-counters.ts';
 import { isSuppressed } from '../store/suppressions.ts';
 import type { Store } from '../store/store.ts';
 import { emailOf, replyToOf, type Control, type Field } from './fields.ts';
@@ -40,21 +41,34 @@ export interface Visitor {
   readonly ip: string;
 }
 
-/** The address that the form may acknowledge to, or undefined. Counts against the caps of the client and the form. */
-export async function acknowledgeableAddress(
+/** To whom a submission is acknowledged, or why to nobody; `off` where its form acknowledges nothing. */
+export type Acknowledgee =
+  | { readonly kind: 'to'; readonly address: string }
+  | { readonly kind: 'withheld'; readonly reason: string }
+  | { readonly kind: 'off' };
+
+/** Whom the form may acknowledge to. Counts against the caps of the client and the form. */
+export async function acknowledgeeOf(
   form: Form,
   { fields, control, ip }: Visitor,
   { store, limits }: Acknowledgeable,
-): Promise<string | undefined> {
-  if (form.config.acknowledgment?.enabled !== true) return undefined;
+): Promise<Acknowledgee> {
+  if (form.config.acknowledgment?.enabled !== true) return { kind: 'off' };
   const address = emailOf(fields, form.config) ?? replyToOf(control);
-  if (address === undefined || isRole(address) || isOurs(address, form)) return undefined;
+  if (address === undefined) return withheld('the visitor gave no address');
+  if (isRole(address)) return withheld('the address is a role address');
+  if (isOurs(address, form)) return withheld('the address is one of the form or its domain');
   const { tenant } = form;
-  if ((await isSuppressed(store, tenant, address)) || (await isRefused(store, address))) return undefined;
+  if (await isSuppressed(store, tenant, address)) return withheld('the address is on the suppression list');
+  if (await isRefused(store, address)) return withheld('the address wants no mail of this server');
   const client = await limits.take(`acknowledged:${tenant}:${clientBucket(ip)}`, PER_CLIENT);
-  if (!client.allowed) return undefined;
-  const { allowed } = await limits.take(`acknowledged:${form.id}`, PER_FORM);
-  return allowed ? address : undefined;
+  if (!client.allowed) return withheld(`the visitor has caused ${PER_CLIENT.count} within an hour`);
+  const { allowed } = await limits.take(`acknowledged:${counterOf(form)}`, PER_FORM);
+  return allowed ? { kind: 'to', address } : withheld(`the form has caused ${PER_FORM.count} within an hour`);
+}
+
+function withheld(reason: string): Acknowledgee {
+  return { kind: 'withheld', reason };
 }
 
 function isRole(address: string): boolean {

@@ -1,7 +1,7 @@
 /** Forms of the configuration are counted from the moment that they are known. */
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
-import { noteForms } from '../store/form-counters.ts';
+import { counterOf, noteForms } from '../store/form-counters.ts';
 import type { Store } from '../store/store.ts';
 
 /** Begins to count for what is new in the configuration. */
@@ -10,6 +10,6 @@ export async function adoptForms(
   { domains, collections }: Snapshot,
 ): Promise<void> {
   const places = [...domains.values(), ...collections.values()];
-  const ids = places.flatMap(({ forms }) => [...forms.values()].map(({ id }) => id));
-  await noteForms(store, ids, clock.now());
+  const counted = places.flatMap(({ forms }) => [...forms.values()].map(counterOf));
+  await noteForms(store, counted, clock.now());
 }

@@ -10,6 +10,7 @@ import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDue } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
+import { counterOf } from '../store/form-counters.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
 import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
@@ -62,7 +63,7 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
     markSubmission({ id: row.id, status: 'accepted' }, 1),
     eventOf(row, 'submission.accepted', { now, data: { form: row.form, released: true } }),
     ...(told ? [] : notify(row, form, { ...decision, now })),
-    countSubmission({ form: row.form, at: now }),
+    countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
   const changed = await done(store.write(unit));
   if (changed) {
@@ -91,7 +92,7 @@ export async function condemnSubmission(
       data: { form: row.form, score: row.spam_score, reasons: [], marked: true },
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
-    uncountSubmission({ form: row.form }),
+    uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
     ...destinations.map((name) => recomputeDue({ name })),
   ];
   const changed = await done(store.write(unit));

@@ -37,7 +37,7 @@ const NONE: Credentials = { kind: 'none' };
  * nobody (undefined). A key that is shown and is not valid is refused, wherever it is shown.
  */
 export async function principalOf(
-  { request, local }: Pick<Exchange, 'request' | 'local'>,
+  { request, local, ip }: Pick<Exchange, 'request' | 'local' | 'ip'>,
   authenticator: Authenticator,
 ): Promise<Principal | Refusal | undefined> {
   const credentials = credentialsOf(request);
@@ -45,7 +45,7 @@ export async function principalOf(
     case 'ambiguous':
       return refuse('AUTH_AMBIGUOUS');
     case 'key': {
-      const known = await authenticator.byKey(credentials.value);
+      const known = await authenticator.byKey(credentials.value, ip);
       return typeof known === 'string' ? refusalOfKey(known) : known;
     }
     case 'none': {

@@ -11,12 +11,12 @@ export const LOCAL = 'local';
 
 /** The client's IP address; an IPv4-mapped one as IPv4. */
 export function clientAddress(request: IncomingMessage, trusted: readonly string[]): string {
-  let address = plain(request.socket.remoteAddress ?? '');
+  let address = plainAddress(request.socket.remoteAddress ?? '');
   if (trusted.length === 0 || !addressInRanges(address, trusted)) return address;
   const header = request.headers['x-forwarded-for'];
   const hops = (Array.isArray(header) ? header.join(',') : (header ?? '')).split(',');
   for (const hop of hops.reverse()) {
-    const next = plain(hop.trim());
+    const next = plainAddress(hop.trim());
     if (isIP(next) === 0) break;
     address = next;
     if (!addressInRanges(address, trusted)) break;
@@ -24,6 +24,7 @@ export function clientAddress(request: IncomingMessage, trusted: readonly string
   return address;
 }
 
-function plain(address: string): string {
+/** The address; an IPv4-mapped one as IPv4. */
+export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }

@@ -8,18 +8,17 @@ import type Koa from 'koa';
 import type { Audience } from '../config/forms.ts';
 import type { ServerConfig } from '../config/schema.ts';
 
-const ALLOWED_HEADERS =
-  'content-type, accept, x-requested-with, idempotency-key, authorization, x-api-key, service-api-key, formspree-client, formspree-session-data';
 const EXPOSED_HEADERS =
   'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
 const DAY = '86400';
+/** A scheme, a name of DNS and a port. */
+const LONGEST_ORIGIN = 300;
 
-/** Answers preflights for the origin in the state's `readableFor`. */
+/** Answers preflights for the origin in the state's `readableFor`; whatever headers it asks for may come. */
 export function preflights(): Koa.Middleware {
   return cors({
     origin: (ctx) => String(ctx.state['readableFor']),
     allowMethods: 'POST',
-    allowHeaders: ALLOWED_HEADERS,
     maxAge: DAY,
   });
 }
@@ -28,6 +27,19 @@ export function preflights(): Koa.Middleware {
 export function readableHeaders(origin: string): string[] {
   if (origin === '') return ['Vary', 'Origin'];
   return ['Vary', 'Origin', 'Access-Control-Allow-Origin', origin, 'Access-Control-Expose-Headers', EXPOSED_HEADERS];
+}
+
+/**
+ * The `Origin` header where it is one (RFC 6454 §7), `null` among them, else nothing: no other text is sent back in a header.
+ */
+export function validOrigin(header: string | undefined): string {
+  if (header === undefined || header.length > LONGEST_ORIGIN) return '';
+  if (header === 'null') return header;
+  const [, port] = /^[a-z][a-z0-9+.-]*:\/\/(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$/i.exec(header) ?? [
+    '',
+    '-1',
+  ];
+  return port === undefined || (Number(port) >= 0 && Number(port) <= 65_535) ? header : '';
 }
 
 /** The origin (`https://www.example.com`) of an `Origin` header or of a URL; undefined where it has none that we take. */

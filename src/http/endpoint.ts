@@ -4,10 +4,10 @@ import type { Form } from '../config/forms.ts';
 import type { Exchange } from './exchange.ts';
 import { isSecure } from './secure.ts';
 
-/** `https://mail.example.net/example.com/contact`, `…/c/partners/signup`, `…/f/frm_…` */
-export function endpointOf(exchange: Exchange, { id, kind }: Pick<Form, 'id' | 'kind'>): string {
+/** `https://mail.example.net/example.com/contact`, `…/c/partners/signup`, `…/f/frm_…`, `…/example.com/frm_…` */
+export function endpointOf(exchange: Exchange, { id, kind, audience }: Pick<Form, 'id' | 'kind' | 'audience'>): string {
   const own = kind === 'api' || kind === 'instant';
-  return `${baseOf(exchange)}/${own ? 'f/' : ''}${encodeURI(id)}`;
+  return `${baseOf(exchange)}/${own ? `${audience.domain ?? 'f'}/` : ''}${encodeURI(id)}`;
 }
 
 /** Where none is configured, the address that the client itself used. */

@@ -26,6 +26,10 @@ const TABLE = {
   AUTH_EXPIRED_KEY: { status: 401, message: 'The API key has expired.' },
   AUTH_REVOKED_KEY: { status: 401, message: 'The API key was revoked.' },
   AUTH_FORBIDDEN: { status: 403, message: 'The API key may not do this.' },
+  AUTH_TEST_KEY: {
+    status: 403,
+    message: 'A test key neither changes what is live nor reads its data. Use a live key.',
+  },
   AUTH_IP_NOT_ALLOWED: { status: 403, message: 'The API key may not be used from this address.' },
   AUTH_DOMAIN_NOT_ALLOWED: { status: 403, message: 'The API key may not be used for this domain.' },
   PLAN_LIMIT: { status: 403, message: 'The plan of the account does not allow more of these.' },
@@ -83,6 +87,11 @@ export interface Refusal {
 /** The value of a refusal; `more` gives its own words, fields or headers. */
 export function refuse(code: ErrorCode, more: Omit<Refusal, 'kind' | 'code'> = {}): Refusal {
   return { kind: 'refused', code, ...more };
+}
+
+/** The refusal of a key that may not, which names what it would need. */
+export function lacksPermission(permission: string): Refusal {
+  return refuse('AUTH_FORBIDDEN', { message: `The API key may not do this: it lacks the permission ${permission}.` });
 }
 
 /** What a fault is to the client: a store that cannot write, or too much at a time, is 503, all else is 500. */

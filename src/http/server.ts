@@ -106,8 +106,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     const exchange = await begin(ctx);
     ctx.state.exchange = exchange;
     try {
-      if (ctx.req.headers.host === undefined && ctx.req.httpVersion === '1.1')
-        send(ctx, refused(exchange, refuse('REQUEST_MALFORMED')));
+      const host = hostFault(ctx.req);
+      if (host !== undefined) send(ctx, refused(exchange, refuse('REQUEST_MALFORMED', { message: host })));
       else {
         const elsewhere = pageByTls(exchange);
         if (elsewhere === undefined) await next();
@@ -235,6 +235,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 
   return { listen, close };
+}
+
+/** What is wrong with the header Host, of which there is exactly one (RFC 9112 §3.2); HTTP/1.0 needs none. */
+function hostFault({ rawHeaders, httpVersion }: IncomingMessage): string | undefined {
+  const count = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
+  if (count > 1) return 'The request has several Host headers.';
+  return count === 0 && httpVersion === '1.1' ? 'The request has no Host header.' : undefined;
 }
 
 /** A request that is on its way when the doors close has this long to arrive. */

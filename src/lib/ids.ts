@@ -61,3 +61,25 @@ function random(at: number): string {
 function byte(at: number): number {
   return drawn[at] ?? 0;
 }
+
+export type Environment = 'live' | 'test';
+
+const TEST = ':test';
+
+/**
+ * The partition of an account that its test keys work in. To the store it is a tenant of its own, so that no query that
+ * names a tenant mixes what is live with what is not.
+ */
+export function testPartitionOf(account: string): string {
+  return account.endsWith(TEST) ? account : account + TEST;
+}
+
+/** The account that a tenant is, or is the test partition of. */
+export function accountOf(tenant: string): string {
+  return tenant.endsWith(TEST) ? tenant.slice(0, -TEST.length) : tenant;
+}
+
+/** Whether the tenant is an account itself (`live`) or the test partition of one. */
+export function environmentOf(tenant: string): Environment {
+  return tenant.endsWith(TEST) ? 'test' : 'live';
+}

@@ -60,7 +60,8 @@ export function createLog(options: LogOptions): AdjustableLog {
   };
 
   function shown(fields: Fields): Fields {
-    return redacting ? redact(fields) : fields;
+    const safe = eachText(fields, withoutSecrets);
+    return redacting ? eachText(safe, maskAddresses) : safe;
   }
 }
 
@@ -89,12 +90,30 @@ function turnByTurn(destination: { write(text: string): void }): { write(line: s
 /** A log that says nothing. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-function redact(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, mask(value)]));
+/** API keys, secrets of webhooks, and tokens of mailed links, wherever they stand, percent-encoded too. */
+const SECRETS = [
+  /(svc(?:_|%5f)(?:(?:sk(?:_|%5f)(?:live|test))|rk)(?:_|%5f))[\w%.~-]+/gi,
+  /(whsec(?:_|%5f))[\w%+/=-]+/gi,
+  /(\/(?:confirm|unsubscribe|s)\/)[\w%.~-]{16,}/g,
+];
+
+/** The text without what would open something to whoever reads the log. */
+export function withoutSecrets(text: string): string {
+  return SECRETS.reduce((safe, secret) => safe.replaceAll(secret, '$1…'), text);
 }
 
-function mask(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll(/([^\s<>"@,;:])[^\s<>"@,;:]*@/g, '$1***@');
-  if (Array.isArray(value)) return value.map(mask);
-  return value;
+function maskAddresses(text: string): string {
+  return text.replaceAll(/([^\s<>"@,;:])[^\s<>"@,;:]*@/g, '$1***@');
+}
+
+function eachText(fields: Fields, change: (text: string) => string): Fields {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, changed(value, change)]));
+}
+
+function changed(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === 'string') return change(value);
+  if (Array.isArray(value)) return value.map((item: unknown) => changed(item, change));
+  if (value instanceof Error) return change(value.stack ?? value.message);
+  if (typeof value !== 'object' || value === null) return value;
+  return eachText({ ...value }, change);
 }

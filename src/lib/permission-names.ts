@@ -2,6 +2,7 @@
 export const PERMISSIONS = [
   'forms.read',
   'forms.write',
+  'forms.submit',
   'domains.read',
   'domains.write',
   'collections.read',
@@ -14,6 +15,9 @@ export const PERMISSIONS = [
   'keys.write',
   'admin',
 ] as const;
+
+/** What else a permission allows. */
+export const CONTAINED: Readonly<Record<string, readonly Permission[]>> = { 'forms.write': ['forms.submit'] };
 
 export type Permission = (typeof PERMISSIONS)[number];
 

@@ -9,7 +9,7 @@ export type Admission = (key: string, ip: string) => Promise<Principal | Refusal
 
 export function createAdmission(authenticator: Pick<Authenticator, 'byKey'>): Admission {
   return async (key, ip) => {
-    const known = await authenticator.byKey(key);
+    const known = await authenticator.byKey(key, ip);
     if (typeof known === 'string') return refuseKey(known);
     const denial = decide(known, { permission: 'email.send', domain: 'narrowed', ip });
     switch (denial) {
@@ -18,6 +18,7 @@ export function createAdmission(authenticator: Pick<Authenticator, 'byKey'>): Ad
       case 'AUTH_IP_NOT_ALLOWED':
         return { reply: '535 5.7.8 this API key may not be used from your address', reason: 'auth_ip_not_allowed' };
       case 'AUTH_FORBIDDEN':
+      case 'AUTH_TEST_KEY':
       case 'AUTH_DOMAIN_NOT_ALLOWED':
         return { reply: '535 5.7.8 this API key lacks the permission email.send', reason: 'auth_forbidden' };
     }

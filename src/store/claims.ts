@@ -145,7 +145,12 @@ function tenantWith(eb: ExpressionBuilder<Tables, 'deliveries'>, flag: 'suspende
 
 /** 1 where the tenant of the delivery has this flag, else 0. */
 function ofTenant(eb: ExpressionBuilder<Tables, 'deliveries'>, flag: 'suspended' | 'trusted', is: 0 | 1) {
-  return eb.case().when(eb.exists(tenantWith(eb, flag, is))).then(1).else(0).end();
+  return eb
+    .case()
+    .when(eb.exists(tenantWith(eb, flag, is)))
+    .then(1)
+    .else(0)
+    .end();
 }
 
 /** Reading an element of a JSON array is the one thing here that the dialects spell differently. */

@@ -12,6 +12,7 @@ export type EventType =
   | 'domain.dkim_next'
   | 'domain.dkim_active'
   | 'domain.dkim_retired'
+  | 'auth.failed'
   | 'key.created'
   | 'key.revoked'
   | 'tenant.created'

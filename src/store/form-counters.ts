@@ -1,5 +1,6 @@
 /** Since when each form is known and how many submissions it accepted, whatever is kept of them. */
 import { listed } from './listed.ts';
+import { environmentOf, testPartitionOf } from '../lib/ids.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { FormCounterRow } from './tables.ts';
@@ -20,13 +21,23 @@ const remove = define<{ forms: string }>()((db, value, dialect) =>
   db.deleteFrom('form_counters').where('form', 'in', listed(value('forms'), dialect)),
 );
 
+/** What a form is counted under: submissions of test keys, to whatever form, are counted apart. */
+export function counterOf({ tenant, id }: CountedForm): string {
+  return environmentOf(tenant) === 'test' ? testPartitionOf(id) : id;
+}
+
+interface CountedForm {
+  readonly tenant: string;
+  readonly id: string;
+}
+
 /** The statement that begins to count for a form; one that is known stays as it is. */
 export const noteForm = insertOne;
 
 /** The statement that forgets these forms (a JSON list of ids). */
 export const forgetForms = remove;
 
-/** What is known of each of these forms. */
+/** What is known of each of these forms, by `counterOf`. */
 export async function formCounters(store: Store, forms: readonly string[]): Promise<Map<string, FormCounterRow>> {
   if (forms.length === 0) return new Map();
   const rows = await store.select(byForms({ forms: JSON.stringify(forms) }));

@@ -10,6 +10,7 @@ export const insertForm = define<FormRow>()((db, value) =>
     tenant: value('tenant'),
     kind: value('kind'),
     name: value('name'),
+    domain: value('domain'),
     config: value('config'),
     created_at: value('created_at'),
   }),
@@ -37,26 +38,33 @@ export async function findForm(store: Store, id: string): Promise<FormRow | unde
 }
 
 export interface FormFilter {
-  readonly tenant: string;
+  readonly tenants: readonly string[];
   readonly kind: FormRow['kind'];
+  /** Only those on these domains. */
+  readonly domains?: readonly string[] | undefined;
 }
 
-/** The tenant's forms of this kind, newest first; only those before an id where one is given. */
+/** The tenants' forms of this kind, newest first; only those before an id where one is given. */
 export function listForms(
   store: Store,
-  { tenant, kind, before, limit }: FormFilter & { readonly before?: string | undefined; readonly limit: number },
+  { before, limit, ...filter }: FormFilter & { readonly before?: string | undefined; readonly limit: number },
 ): Promise<FormRow[]> {
-  let query = store.read.selectFrom('forms').selectAll().where('tenant', '=', tenant).where('kind', '=', kind);
+  let query = filtered(store, filter).selectAll();
   if (before !== undefined) query = query.where('id', '<', before);
   return query.orderBy('id', 'desc').limit(limit).execute();
 }
 
-export async function countForms(store: Store, { tenant, kind }: FormFilter): Promise<number> {
-  const { count } = await store.read
+function filtered(store: Store, { tenants, kind, domains }: FormFilter) {
+  const all = store.read
     .selectFrom('forms')
+    .where('tenant', 'in', [...tenants])
+    .where('kind', '=', kind);
+  return domains === undefined ? all : all.where('domain', 'in', ['', ...domains]);
+}
+
+export async function countForms(store: Store, filter: FormFilter): Promise<number> {
+  const { count } = await filtered(store, filter)
     .select((eb) => eb.fn.countAll().as('count'))
-    .where('tenant', '=', tenant)
-    .where('kind', '=', kind)
     .executeTakeFirstOrThrow();
   return Number(count);
 }

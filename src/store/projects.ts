@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { newId } from '../lib/ids.ts';
+import { sql } from 'kysely';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { ProjectRow, RevisionRow } from './tables.ts';
@@ -20,7 +21,8 @@ export interface StoredProjectRow extends Omit<ProjectRow, 'source'> {
 const stored = define<object>()((db) =>
   db
     .selectFrom('projects')
-    .innerJoin('tenants', 'tenants.id', 'projects.tenant')
+    // The account of a test partition, too.
+    .innerJoin('tenants', (join) => join.on('tenants.id', '=', sql<string>`replace(projects.tenant, ':test', '')`))
     .selectAll('projects')
     .select('tenants.email')
     .where('projects.source', 'in', ['push', 'api'])
@@ -59,14 +61,14 @@ export async function findProject(store: Store, tenant: string, slug: string): P
 }
 
 export interface ProjectFilter {
-  readonly tenant: string;
+  readonly tenants: readonly string[];
   /** Slugs of the projects on disk: rows of others that lay there once are left out. */
   readonly onDisk: readonly string[];
   /** Only these; all unless told. */
   readonly slugs?: readonly string[] | undefined;
 }
 
-/** One page of the tenant's projects, newest first. */
+/** One page of the tenants' projects, newest first. */
 export function listProjects(
   store: Store,
   filter: ProjectFilter,
@@ -84,10 +86,10 @@ export async function countProjects(store: Store, filter: ProjectFilter): Promis
   return count;
 }
 
-function filtered(store: Store, { tenant, onDisk, slugs }: ProjectFilter) {
+function filtered(store: Store, { tenants, onDisk, slugs }: ProjectFilter) {
   const all = store.read
     .selectFrom('projects')
-    .where('tenant', '=', tenant)
+    .where('tenant', 'in', [...tenants])
     .where((eb) => eb.or([eb('source', '<>', 'file'), eb('slug', 'in', [...onDisk, ''])]));
   return slugs === undefined ? all : all.where('slug', 'in', [...slugs, '']);
 }

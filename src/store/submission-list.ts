@@ -1,6 +1,6 @@
 /** Submissions as lists: newest first, page by page, and found by what is written in them. */
 import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
-import { firstId } from '../lib/ids.ts';
+import { accountOf, firstId } from '../lib/ids.ts';
 import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
@@ -88,7 +88,11 @@ function filtered(store: Store, { tenant, form, status, from, until }: Submissio
     typeof form === 'string'
       ? query.where('form', '=', form)
       : query.where('form', 'in', (eb) =>
-          eb.selectFrom('forms').select('forms.id').where('forms.tenant', '=', tenant).where('kind', '=', form.kind),
+          eb
+            .selectFrom('forms')
+            .select('forms.id')
+            .where('forms.tenant', 'in', [tenant, accountOf(tenant)])
+            .where('kind', '=', form.kind),
         );
   // Written as the partial index has it.
   if (status === 'spam') query = query.where(sql<boolean>`status = 'spam'`);

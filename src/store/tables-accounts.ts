@@ -112,6 +112,8 @@ export interface FormRow {
   tenant: string;
   kind: 'api' | 'instant';
   name: string;
+  /** The account's domain that its mail is from; null: the server's host name. */
+  domain: string | null;
   /** JSON: as `domains.<d>.forms.<id>` of a project file. */
   config: string;
   created_at: number;

@@ -3,9 +3,9 @@
  * be sent; what it answers is committed by the caller in one unit, and then nothing of it is lost.
  */
 import type { KeyObject } from 'node:crypto';
-import type { Principal } from '../access/principal.ts';
+import { accountIdOf, mayTouch, readableTenants, type Principal } from '../access/principal.ts';
 import { baseUrlOf } from '../config/http-address.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import type { Project, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
@@ -71,7 +71,7 @@ export function createTransactional({ store, unsubscribeKey, renderer }: Transac
       const checked: (Checked | Fault)[] = [];
       for (const email of emails) checked.push(await check(email, asker));
       const good = checked.filter((one): one is Checked => !isFault(one));
-      const contents = await contentsOf(good, { tenant: asker.principal.tenant.id, now: asker.now });
+      const contents = await contentsOf(good, { tenant: accountIdOf(asker.principal), now: asker.now });
       const contentOf = new Map(good.map((one, i) => [one, contents[i]]));
       return checked.map((one) => {
         if (isFault(one)) return one;
@@ -89,10 +89,10 @@ export function createTransactional({ store, unsubscribeKey, renderer }: Transac
     const wrong =
       recipientsFault(email, { principal, snapshot, now }) ?? headersFault(email.headers) ?? sendAtFault(email, now);
     if (wrong !== undefined) return wrong;
-    const project = projectOf(email, principal.tenant.id, snapshot);
+    const project = projectOf(email, readableProjects(principal, snapshot));
     if (project !== undefined && 'kind' in project) return project;
     const sender = await senderOf({ from: email.from, project, principal, now });
-    return 'kind' in sender ? sender : { email, project, sender };
+    return 'kind' in sender ? sender : { email, project, domain: sender.domain, sender };
   }
 
   function headersOf({ to, headers, unsubscribe }: NewEmail, { principal, snapshot }: Asker): [string, string][] {
@@ -110,6 +110,15 @@ interface Checked extends Wording {
 
 function isFault(value: Checked | Content | Fault): value is Fault {
   return 'kind' in value;
+}
+
+/** The projects whose templates the key may use; a test key's own go before live ones of the same slug. */
+function readableProjects(principal: Principal, { projects }: Snapshot): Project[] {
+  const tenants = readableTenants(principal);
+  const readable = tenants.flatMap((tenant) => projects.filter((project) => project.tenant === tenant));
+  return readable
+    .filter(({ slug }, i) => readable.findIndex((other) => other.slug === slug) === i)
+    .filter(({ config }) => [undefined, ...Object.keys(config.domains)].some((domain) => mayTouch(principal, domain)));
 }
 
 function recipientsFault(email: NewEmail, { principal, snapshot }: Asker): Fault | undefined {

@@ -1,5 +1,5 @@
 /** What a mail says: a template of one of the tenant's projects with the data that was given, or the words as they came. */
-import type { Project, Snapshot } from '../config/snapshot.ts';
+import type { Project } from '../config/snapshot.ts';
 import { sentenceOf, type Rendered } from '../templates/engine.ts';
 import type { Renderer, RenderPart } from '../templates/render.ts';
 import type { NewEmail } from './email.ts';
@@ -15,6 +15,8 @@ export interface Content {
 export interface Wording {
   readonly email: NewEmail;
   readonly project: Project | undefined;
+  /** The domain that it is sent as. */
+  readonly domain: string;
 }
 
 /** Says what mails say. */
@@ -50,7 +52,7 @@ type Plan =
   | Fault
   | { readonly part: RenderPart; readonly path: string; readonly toContent: (rendered: Rendered) => Content | Fault };
 
-function planOf({ email, project }: Wording, now: number): Plan {
+function planOf({ email, project, domain }: Wording, now: number): Plan {
   const { template, subject, text, html, data } = email;
   if (template !== undefined) {
     if (text !== undefined || html !== undefined) return faultAt('template', 'cannot stand beside text or html');
@@ -63,7 +65,8 @@ function planOf({ email, project }: Wording, now: number): Plan {
         kind: 'template',
         project: { revision, templates, timezone: settings.timezone },
         name: nameOf(template),
-        variables: { timestamp: now, ...data, data },
+        // `ip` as in a form's mail; no visitor caused this.
+        variables: { timestamp: now, domain, ip: '', ...data, data },
       },
       toContent: (rendered) => withSubject(subject ?? rendered.subject, { text: rendered.text, html: rendered.html }),
     };
@@ -87,11 +90,10 @@ function withSubject(subject: string | undefined, content: Omit<Content, 'subjec
 }
 
 /**
- * The project that a mail belongs to: the one that was named, else the one that has its template, else the tenant's only
+ * The project of these that a mail belongs to: the one that was named, else the one that has its template, else the only
  * one. `slug/name` names both.
  */
-export function projectOf(email: NewEmail, tenant: string, { projects }: Snapshot): Project | undefined | Fault {
-  const own = projects.filter((project) => project.tenant === tenant);
+export function projectOf(email: NewEmail, own: readonly Project[]): Project | undefined | Fault {
   const { template } = email;
   const slug = email.project ?? slugOf(template ?? '');
   if (slug !== undefined) {

@@ -52,7 +52,8 @@ describe('the value of a key', () => {
 });
 
 test('coarse names stand for all of their kind, and full keys for all but admin', () => {
-  expect(expandPermissions(['keys', 'forms'])).toEqual(['forms.read', 'forms.write', 'keys.read', 'keys.write']);
+  expect(expandPermissions(['keys', 'forms'])).toEqual(PERMISSIONS.filter((name) => /^(?:forms|keys)\./.test(name)));
+  expect(expandPermissions(['forms.write'])).toEqual(['forms.write', 'forms.submit']);
   expect(expandPermissions([])).toEqual([]);
   expect(expandPermissions([...PERMISSIONS, 'forms', 'forms'])).toEqual(PERMISSIONS);
 });
@@ -85,7 +86,7 @@ describe('a look-up', () => {
         created_at: clock.now(),
       },
       key: expect.objectContaining({ id: key.id, tenant: key.tenant, created_at: clock.now() }),
-      permissions: new Set(['forms.read', 'forms.write']),
+      permissions: new Set(['forms.read', 'forms.write', 'forms.submit']),
       environment: 'live',
       restrictions: {},
     });

@@ -10,7 +10,7 @@ import { testKey } from '../harness/keys.ts';
 import { person, type Person } from './cli-world.ts';
 
 const FULL =
-  'forms.read forms.write domains.read domains.write collections.read collections.write analytics.read projects.read projects.write email.send keys.read keys.write';
+  'forms.read forms.write forms.submit domains.read domains.write collections.read collections.write analytics.read projects.read projects.write email.send keys.read keys.write';
 
 interface Kept {
   readonly url: string;
@@ -144,7 +144,7 @@ describe('auth status', () => {
     for (const line of [
       /^account +Tenant \(ten_\w+\), plan free$/m,
       /^key +Shop \(key_\w+\), svc_rk_….{4}, live$/m,
-      /^permissions +forms\.read, forms\.write$/m,
+      /^permissions +forms\.read, forms\.write, forms\.submit$/m,
       /^for +example\.com$/m,
       /^an hour +50 requests$/m,
       /^this hour +\d+ of 50 requests left, more from 20.*Z$/m,
@@ -211,7 +211,7 @@ describe('keys', () => {
     const shown = JSON.parse((await ana.say(['auth', 'permissions', '--key-id', id, '--json'])).out) as object;
     expect(shown).toEqual({
       id,
-      permissions: ['forms.read', 'forms.write', 'email.send'],
+      permissions: ['forms.read', 'forms.write', 'forms.submit', 'email.send'],
       restrictions: {
         ip_whitelist: ['192.0.2.1', '2001:db8::/32'],
         domain_restrictions: ['example.com'],
@@ -220,10 +220,12 @@ describe('keys', () => {
         expires_at: '2999-01-01T00:00:00.000Z',
       },
     });
-    expect((await ana.say(['auth', 'permissions', '--key-id', id])).out).toBe('forms.read\nforms.write\nemail.send\n');
+    expect((await ana.say(['auth', 'permissions', '--key-id', id])).out).toBe(
+      'forms.read\nforms.write\nforms.submit\nemail.send\n',
+    );
     const { out } = await ana.say(['auth', 'list-keys']);
     expect(out.split('\n').map((line) => line.split('\t'))).toEqual([
-      [id, 'Shop', expect.stringMatching(/^svc_rk_…/), 'active', '-', 'forms.read forms.write email.send'],
+      [id, 'Shop', expect.stringMatching(/^svc_rk_…/), 'active', '-', 'forms.read forms.write forms.submit email.send'],
       [ana.key, 'Test', expect.stringMatching(/^svc_sk_live_…/), 'active', expect.anything(), FULL],
       [''],
     ]);
@@ -242,6 +244,22 @@ describe('keys', () => {
     });
     expect(await ana.say(['auth', 'revoke-key', id])).toMatchObject({ code: 0 });
     expect((await ana.say(['auth', 'list-keys'], { width: 300 })).out).toMatch(/Shop +svc_rk_….{4} +revoked/);
+  });
+
+  test('that a stolen one made are named when it is revoked, and revoked with it on request', async () => {
+    const ana = await member();
+    const made = await ana.say(['auth', 'create-key', '--name', 'Child', '--permissions', 'keys']);
+    const [, value = '', id = ''] = /^key +(\S+)\nid +(\S+)$/m.exec(made.out) ?? [];
+    const child = await person({ POSTERN_URL: ana.http.base, POSTERN_API_KEY: value });
+    const alone = await child.say(['auth', 'revoke-key', ana.key, '--yes']);
+    expect(alone).toMatchObject({ code: 0, out: expect.stringMatching(/^key_\w+ was revoked .*\n$/) });
+    expect(alone.err).toBe(
+      `Keys that it made are still active: ${id} (Child).\nIf it was stolen, revoke them too: postern auth revoke-key ${ana.key} --with-children\n`,
+    );
+    const asked = await child.say(['auth', 'revoke-key', ana.key, '--with-children'], { answers: ['y'] });
+    expect(asked.err).toContain(`Revoke ${id} (Child)?`);
+    expect(asked.out).toContain(`${id} was revoked `);
+    expect((await child.say(['auth', 'status'])).code).toBe(1);
   });
 
   test('that have asked too often are told when they may again', async () => {

@@ -102,6 +102,25 @@ webhooks: [{ url: '${url}', events: [submission.accepted] }]
   }
 });
 
+test('an acknowledgment that was withheld, and why', async () => {
+  const site = `
+project: { name: Site, slug: site, owner: owner@inbox.test }
+domains: { example.test: { forms: { contact: { to: owner@inbox.test, acknowledgment: { enabled: true } } } } }
+`;
+  const { world, trace } = await start({ projects: { 'site.yml': site } });
+  const post = async (email: string) => {
+    const answer = await world.post('/example.test/contact', { email, message: 'Hi' }, { Accept: 'application/json' });
+    const { id } = (await answer.json()) as { id: string };
+    return (await trace(id)).lines.filter((line) => line.startsWith('no acknowledgment'));
+  };
+  expect(await post('ann@inbox.test')).toEqual([]);
+  expect(await post('ann@inbox.test')).toEqual(['no acknowledgment: the address had one within 24 hours']);
+  expect(await post('postmaster@inbox.test')).toEqual(['no acknowledgment: the address is a role address']);
+  const operator = await apiClient(world, { tenant: OPERATOR });
+  await operator.ask('POST', '/suppressions', { address: 'bob@inbox.test' });
+  expect(await post('bob@inbox.test')).toEqual(['no acknowledgment: the address is on the suppression list']);
+});
+
 test('mail of the API that waits: the request, what the server said, and when it is tried again', async () => {
   const { world, trace } = await start();
   world.mx.behave(({ stage }) => (stage === 'rcpt' ? { code: 451, text: '4.7.1 not now' } : undefined));

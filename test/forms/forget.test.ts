@@ -135,7 +135,7 @@ test('a form has the last word, and so has one that the API made; forever is for
     form: { retention: 'forever' },
     forms: { brief: { retention: '1d' } },
   });
-  const form = { id: newId('frm', clock.now()), tenant: TENANT, kind: 'api', name: 'Own' } as const;
+  const form = { id: newId('frm', clock.now()), tenant: TENANT, kind: 'api', name: 'Own', domain: null } as const;
   const config = JSON.stringify({ to: 'ana@example.org', retention: '2d' });
   await store.write([insertForm({ ...form, config, created_at: 1 })]);
   const forever = await submit('delivered');

@@ -18,7 +18,7 @@ function preflight(http: TestHttp, origin: string, path = ADDRESS) {
     headers: {
       Origin: origin,
       'Access-Control-Request-Method': 'POST',
-      'Access-Control-Request-Headers': 'content-type',
+      'Access-Control-Request-Headers': 'content-type,x-of-the-page',
     },
   });
 }
@@ -37,11 +37,22 @@ const STRANGERS = [
   'https://notexample.com',
   'https://partner.example',
   'http://partner.example:8443',
+  'chrome-extension://abcdef',
+  'http://[2001:db8::1]:8080',
+];
+/** What stands in a header Origin and is none. */
+const NONSENSE = [
   'https://evil.example/example.com',
+  'https://example.com/contact',
   'https://example.com@evil.example',
   'https://evil.example\\example.com',
-  'chrome-extension://abcdef',
+  'https://example.com, https://evil.example',
+  'https://example.com:99999',
+  'https://',
   'file://',
+  '*',
+  'example.com',
+  `https://${'a'.repeat(300)}.example`,
 ];
 
 describe('pages that may use the form', () => {
@@ -59,33 +70,53 @@ describe('pages that may use the form', () => {
     expect(asked.headers).toMatchObject({
       'access-control-allow-origin': origin,
       'access-control-allow-methods': 'POST',
-      'access-control-allow-headers': expect.stringContaining('idempotency-key'),
+      'access-control-allow-headers': 'content-type,x-of-the-page',
       'access-control-max-age': '86400',
       'x-ratelimit-limit': expect.stringMatching(/^\d+$/),
     });
   });
 
-  test.each(STRANGERS)('%s does not, by Origin, by Referer or by preflight', async (origin) => {
+  test.each(STRANGERS)('%s does not, and its script reads why', async (origin) => {
     const http = await startHttp({ forms: FORMS });
-    const answers = [
-      await post(http, { Origin: origin }),
-      await post(http, { Referer: `${origin}/page` }),
-      await preflight(http, origin),
-    ];
-    for (const answer of answers) {
-      expect(answer.status).toBe(403);
-      expect(answer.json()).toMatchObject({ errors: [{ code: 'ORIGIN_NOT_ALLOWED' }] });
+    const answer = await post(http, { Origin: origin });
+    expect(answer.status).toBe(403);
+    expect(answer.json()).toMatchObject({
+      errors: [{ code: 'ORIGIN_NOT_ALLOWED' }],
+      message: expect.stringMatching(/example\.com.*allowed_origins/),
+    });
+    // Of an extension the name of its scheme is all that is known.
+    expect(String(answer.json()['message'])).toContain(origin);
+    expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, vary: 'Origin' });
+    const asked = await preflight(http, origin);
+    expect([asked.status, asked.headers['access-control-allow-origin']]).toEqual([204, origin]);
+    const referred = await post(http, { Referer: `${origin}/page` });
+    expect([referred.status, referred.headers['access-control-allow-origin']]).toEqual([403, undefined]);
+    expect(await http.submissions()).toEqual([]);
+  });
+
+  test.each(NONSENSE)('%s is no origin, and is never sent back as one', async (origin) => {
+    const http = await startHttp({
+      forms: FORMS,
+      server: { http: { listen: ['127.0.0.1:0'], cors_origins: ['https://example.com'] } },
+    });
+    for (const answer of [await post(http, { Origin: origin }), await preflight(http, origin)]) {
       expect(answer.headers['access-control-allow-origin']).toBeUndefined();
       expect(answer.headers.vary).toBe('Origin');
     }
-    expect(await http.submissions()).toEqual([]);
+    expect((await preflight(http, origin)).status).toBe(403);
+    const api = await http.request('/forms', { headers: { Origin: origin } });
+    expect(api.headers['access-control-allow-origin']).toBeUndefined();
   });
 
   test('without Origin and Referer, or with Origin: null, a post passes at level normal and not at strict', async () => {
     const http = await startHttp({ forms: FORMS });
     for (const headers of [{}, { Origin: 'null' }]) {
-      expect((await post(http, headers)).status).toBe(200);
-      expect((await post(http, headers, '/example.com/strict')).status).toBe(403);
+      const passed = await post(http, headers);
+      const refused = await post(http, headers, '/example.com/strict');
+      expect([passed.status, refused.status]).toEqual([200, 403]);
+      expect(refused.json()['message']).toContain('allowed_origins');
+      for (const { headers: answered } of [passed, refused])
+        expect(answered['access-control-allow-origin']).toBe('Origin' in headers ? 'null' : undefined);
     }
     expect((await post(http, { Referer: 'https://example.com/x' }, '/example.com/strict')).status).toBe(200);
     expect((await post(http, { Origin: 'https://example.com' }, '/example.com/strict')).status).toBe(200);
@@ -135,14 +166,16 @@ test('every answer of a form’s address is readable for its pages', async () =>
   expect(answers[5]?.text).not.toContain('secret');
 });
 
-test('a pending domain’s own pages can read what is missing; other paths are nobody’s to read', async () => {
+test('what is missing can be read of a pending, a broken and an unknown domain; other paths are nobody’s to read', async () => {
   const http = await startHttp();
   const pending = await post(http, { Origin: 'https://pending.example' }, '/pending.example/contact');
   expect([pending.status, pending.headers['access-control-allow-origin']]).toEqual([403, 'https://pending.example']);
   const broken = await startHttp({ unavailable: new Map([['broken.example', 'broken.yml']]) });
   const down = await post(broken, { Origin: 'https://www.broken.example' }, '/broken.example/contact');
   expect([down.status, down.headers['access-control-allow-origin']]).toEqual([503, 'https://www.broken.example']);
-  for (const path of ['/healthz', '/admin/queue', '/nope', '/unknown.example/contact']) {
+  const unknown = await post(http, { Origin: 'https://any.example' }, '/unknown.example/contact');
+  expect([unknown.status, unknown.headers['access-control-allow-origin']]).toEqual([404, 'https://any.example']);
+  for (const path of ['/healthz', '/admin/queue', '/nope']) {
     const answer = await http.request(path, { headers: { Origin: 'https://example.com' } });
     expect(answer.headers['access-control-allow-origin']).toBeUndefined();
   }

@@ -80,7 +80,9 @@ describe('paths', () => {
   test('an unknown one is 404 in shape A; a page to somebody who typed it', async () => {
     const http = await startHttp();
     for (const path of [
-      '/',
+      '/Healthz',
+      '/API/projects',
+      '/Projects',
       '/x',
       '/v1',
       '/c/a',
@@ -106,6 +108,26 @@ describe('paths', () => {
     expect([page.status, page.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
   });
 
+  test('the first one says what the server is, with a policy that fetches nothing', async () => {
+    const http = await startHttp();
+    const page = await http.request('/');
+    expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(page.text).toContain('<meta name="viewport"');
+    expect(page.text).toContain('<a href="/docs">');
+    expect(page.text).toContain('mail.example.net');
+    expect(page.headers['content-security-policy']).toMatch(/^default-src 'none'; style-src 'sha256-/);
+    expect(page.text).not.toMatch(/(?:src|href)="https?:/);
+  });
+
+  test('a domain in a path is written in any case, the rest in one', async () => {
+    const http = await startHttp();
+    const post = async (path: string) =>
+      (await http.request(path, { body: new URLSearchParams({ message: 'x' }) })).status;
+    expect(await post('/Example.COM/contact')).toBe(200);
+    expect(await post('/example.com/Contact')).toBe(404);
+    expect(await post('/V1/example.com/contact')).toBe(404);
+  });
+
   test('a known one with another method is 405 and says which', async () => {
     const http = await startHttp();
     const answer = await http.request('/healthz', { method: 'POST' });
@@ -115,6 +137,20 @@ describe('paths', () => {
       'METHOD_NOT_ALLOWED',
     ]);
     expect((await http.request('/v1/admin/queue/hold', { method: 'PUT' })).headers.allow).toBe('POST, HEAD, GET');
+  });
+
+  test.each([
+    ['two hosts', 'Host: a\r\nHost: b\r\n'],
+    ['the same host twice', 'Host: a\r\nhost: a\r\n'],
+    ['no host', ''],
+    ['two lengths', 'Host: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n'],
+    ['a length and a coding', 'Host: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n'],
+  ])('%s in a request is 400', async (_, headers) => {
+    const http = await startHttp();
+    const heard = await http.raw(`POST /example.com/contact HTTP/1.1\r\n${headers}Connection: close\r\n\r\na=b`);
+    expect(heard).toMatch(/^HTTP\/1.1 400 /);
+    expect(heard).toContain('"code":"REQUEST_MALFORMED"');
+    expect(await http.submissions()).toEqual([]);
   });
 
   test('an absolute request target is its path; HEAD is GET without a body', async () => {

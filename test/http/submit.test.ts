@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
 import { loseConfirmations } from '../harness/lost-commit.ts';
 import { testClock } from '../harness/clock.ts';
+import { testKey } from '../harness/keys.ts';
 
 const ADDRESS = '/example.com/contact';
 const GOOD = { name: 'Ann Lee', email: 'ann@example.org', message: 'Hello' };
@@ -205,6 +207,34 @@ describe('the order of checks', () => {
     const answer = await http.request('/broken.example/contact', { body: form(GOOD), headers: JSON_WANTED });
     expect(answer.status).toBe(503);
     expect(answer.text).not.toContain('broken.yml');
+  });
+});
+
+describe('a key of a site’s server', () => {
+  const FORMS = { contact: { rateLimit: 1 } };
+
+  test('with forms.submit posts and can do nothing else; without it is told what it lacks', async () => {
+    const http = await startHttp();
+    const site = await testKey(http.store, { tenant: OPERATOR, permissions: ['forms.submit'] });
+    const reader = await testKey(http.store, { tenant: OPERATOR, permissions: ['forms.read', 'collections.write'] });
+    expect((await post(http, form(GOOD), { ...JSON_WANTED, ...site.headers })).status).toBe(200);
+    expect((await http.request('/forms', { headers: site.headers })).status).toBe(403);
+    const refused = await post(http, form(GOOD), { ...JSON_WANTED, ...reader.headers });
+    expect([refused.status, refused.json()['message']]).toEqual([403, expect.stringContaining('forms.submit')]);
+  });
+
+  test('names the visitor, whose limits then count; without a key the header says nothing', async () => {
+    const http = await startHttp({ forms: FORMS });
+    const { headers: key } = await testKey(http.store, { tenant: OPERATOR, permissions: ['forms.submit'] });
+    const as = async (visitor: string, headers: object = key) =>
+      (await post(http, form(GOOD), { ...JSON_WANTED, ...headers, 'Postern-Client-IP': visitor })).status;
+    expect([await as('203.0.113.1'), await as('203.0.113.1'), await as('203.0.113.2')]).toEqual([200, 429, 200]);
+    expect([await as('::ffff:203.0.113.2'), await as('2001:db8::1')]).toEqual([429, 200]);
+    for (const nonsense of ['', 'localhost', '203.0.113.1, 203.0.113.2', '999.1.1.1'])
+      expect(await as(nonsense)).toBe(400);
+    expect([await as('203.0.113.9', {}), await as('203.0.113.10', {})]).toEqual([200, 429]);
+    const kept = await http.submissions();
+    expect(kept.map(({ ip }) => ip).sort()).toEqual(['127.0.0.1', '2001:db8::1', '203.0.113.1', '203.0.113.2']);
   });
 });
 

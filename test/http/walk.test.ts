@@ -35,6 +35,8 @@ interface Walk {
   readonly ask: (operation: Operation, asked?: Asked) => Promise<Answered>;
   /** Things of the operator's tenant, by the path that names them. */
   readonly things: Readonly<Record<string, string>>;
+  /** All that the operator's tenant has, but for what happens by itself. */
+  readonly dump: () => Promise<unknown>;
 }
 
 interface Asked {
@@ -47,7 +49,9 @@ interface Asked {
 let spelling = 0;
 
 async function walk(): Promise<Walk> {
-  const world = await startTestWorld({ server: { webhooks: { allow_private_networks: true } } });
+  // Each request is from an address of its own: one that shows wrong keys again and again is answered slowly.
+  const http = { listen: ['127.0.0.1:0'], trusted_proxies: ['127.0.0.1'] };
+  const world = await startTestWorld({ server: { server: { http }, webhooks: { allow_private_networks: true } } });
   const { store } = world.daemon;
   const document = (await (await fetch(`${world.url}/openapi.json`)).json()) as Document;
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -72,7 +76,7 @@ async function walk(): Promise<Walk> {
     const type = body === undefined ? {} : { 'Content-Type': 'application/json' };
     const response = await fetch(world.url + prefix + target, {
       method,
-      headers: { ...type, ...headers },
+      headers: { ...type, 'X-Forwarded-For': `198.18.${spelling >> 8}.${spelling & 255}`, ...headers },
       ...(body === undefined ? {} : { body }),
     });
     const text = await response.text();
@@ -99,7 +103,7 @@ async function walk(): Promise<Walk> {
   await make('/domains', { domain: 'walked.example', project: project['slug'] });
   things['domains.domain'] = 'walked.example';
   const form = await make('/forms', { name: 'Walked', to: 'owner@inbox.test', subject: 'Walked' });
-  things['forms.id'] = String(form['id']);
+  things['forms.id'] = things['forms.form'] = String(form['id']);
   const instant = await make('/instant/forms', { name: 'Walked', email: 'owner@inbox.test' });
   things['instant.id'] = String(instant['id']);
   await make('/collections', {
@@ -127,7 +131,29 @@ async function walk(): Promise<Walk> {
   const hook = await make('/webhooks', { url: 'http://127.0.0.1:9/hook', events: [], description: 'Walked' });
   things['webhooks.id'] = String(hook['id']);
   things['api-keys.id'] = (await key({ tenant: OPERATOR })).id;
-  return { operations, key, ask, things };
+
+  async function dump(): Promise<unknown> {
+    const tables = [
+      'projects',
+      'config_revisions',
+      'submissions',
+      'forms',
+      'collections',
+      'webhooks',
+      'suppressions',
+    ] as const;
+    const rows = await Promise.all(
+      tables.map((table) => store.read.selectFrom(table).selectAll().where('tenant', '=', OPERATOR).execute()),
+    );
+    const domains = store.read
+      .selectFrom('domains')
+      .select(['name', 'project', 'token'])
+      .where('tenant', '=', OPERATOR);
+    const keys = store.read.selectFrom('api_keys').select(['id', 'revoked_at']).where('tenant', '=', OPERATOR);
+    const mails = store.read.selectFrom('messages').select(['id', 'expires_at']).where('tenant', '=', OPERATOR);
+    return [...rows, await domains.execute(), await keys.execute(), await mails.execute()];
+  }
+  return { operations, key, ask, things, dump };
 }
 
 interface Document {
@@ -219,6 +245,34 @@ describe('every route of the API', () => {
     }
   });
 
+  test.each([
+    ['live', 200],
+    ['test', 403],
+  ] as const)(
+    'by a %s key: what is live is read and changed, or only its configuration read',
+    async (environment, ok) => {
+      const { operations, key, ask, dump } = await walk();
+      const { headers } = await key({ tenant: OPERATOR, permissions: PERMISSIONS, environment });
+      const before = await dump();
+      const named = operations.filter(({ path, permission }) => path.includes('{') || permission === 'admin');
+      expect(named.length).toBeGreaterThan(40);
+      for (const operation of environment === 'test' ? named : named.filter(({ method }) => method === 'GET')) {
+        const where = `${operation.method} ${operation.path}`;
+        const body = operation.body === undefined ? undefined : JSON.stringify(VALID[where] ?? {});
+        const answer = await ask(operation, { headers, ...(body === undefined ? {} : { body }) });
+        const told = `${where}: ${answer.status} ${JSON.stringify(answer.json)}`;
+        if (operation.permission !== 'admin' && (LIVE_FOR_ALL.has(where) || environment === 'live')) {
+          // What a file, or the source of a mail that has left, is asked for is not there for anybody.
+          expect([200, 404], told).toContain(answer.status);
+          if (ok === 403) expect(answer.status, told).toBe(200);
+        } else if (environment === 'test' && !UNKNOWN_TO_ALL.has(where)) {
+          expectRefusal(answer, told, [403, 'AUTH_TEST_KEY']);
+        }
+      }
+      expect(await dump()).toEqual(before);
+    },
+  );
+
   test('says what is wrong with a body of the wrong shape', async () => {
     const { operations, key, ask } = await walk();
     const { headers } = await key({ tenant: OPERATOR, permissions: PERMISSIONS });
@@ -249,8 +303,25 @@ const VALID: Readonly<Record<string, object>> = {
   'PATCH /instant/forms/{id}': { name: 'Mine' },
   'POST /projects/{slug}/rollback': { revision: 'rev_00000000000000000000000000' },
   'PATCH /webhooks/{id}': { description: 'Mine' },
+  'POST /webhooks/{id}/replay': { since: '2030-01-01T00:00:00Z' },
+  'PUT /projects/{slug}/config': { config: 'project: { name: Mine, slug: walkers-project }\n' },
   'PATCH /emails/{id}': { scheduled_at: '2099-01-01T00:00:00.000Z' },
 };
+
+/** What a test key reads of the live account. */
+const LIVE_FOR_ALL = new Set([
+  'GET /projects/{slug}',
+  'GET /projects/{slug}/config',
+  'GET /domains/{domain}',
+  'GET /forms/{id}',
+  'GET /forms/{form}/submissions',
+  'GET /forms/{form}/submissions/export',
+  'GET /collections/{name}',
+  'GET /instant/forms/{id}',
+]);
+
+/** The submission has no file, and of mail that has left there is no source. */
+const UNKNOWN_TO_ALL = new Set(['GET /submissions/{id}/files/{file}', 'GET /email/{id}/source']);
 
 /** Here a name that the other tenant has is a new one. */
 const CREATES = new Set(['PUT /projects/{slug}/config']);

@@ -43,6 +43,28 @@ test('the level decides what is said, and addresses are masked on demand', async
   expect(delivered).toMatchObject({ recipient: 'o***@example.com', reply: '250 <o***@example.com>\r\nok' });
 });
 
+test('keys, secrets and the tokens of links stand in no line, wherever they are', async () => {
+  const path = join(await temporaryFolder(), 'log');
+  const fd = openSync(path, 'w');
+  const log = createLog({ level: 'info', redact_addresses: false, format: 'json', fd });
+  const [live, restricted, secret] = ['svc_sk_live_4fGh12Ab9', 'svc_rk_Zz81kk2Q7p', 'whsec_MfKQ9r8GKYqrTwjUPD8='];
+  const token = 'dGhpcyBpcyBhIHRva2Vu_of-a.link';
+  log.info('a', { path: `/forms/${live}/x`, query: `key=${restricted}&a=1`, encoded: 'svc%5Fsk%5Ftest%5FQq12' });
+  log.info('b', { error: `Bearer ${live} refused`, stack: `Error: ${secret}\n    at x`, cause: new Error(secret) });
+  log.info('c', {
+    url: `https://mail.example.net/confirm/${token}`,
+    list: [{ at: `/unsubscribe/${token}` }],
+    s: `/s/${token}`,
+  });
+  await turn();
+  closeSync(fd);
+  const text = readFileSync(path, 'utf8');
+  for (const hidden of ['4fGh12Ab9', 'Zz81kk2Q7p', 'MfKQ9r8', 'Qq12', 'dGhpcyB', 'of-a.link'])
+    expect(text).not.toContain(hidden);
+  expect(text).toContain('svc_sk_live_…');
+  expect(text).toContain('&a=1');
+});
+
 test('level and redaction can change while it runs', async () => {
   const path = join(await temporaryFolder(), 'log');
   const fd = openSync(path, 'w');

@@ -13,7 +13,7 @@ import type { FormRow } from '../../src/store/tables-accounts.ts';
 import { openTestStore } from '../harness/store.ts';
 
 function form(id: string, more: Partial<FormRow> = {}): FormRow {
-  return { id, tenant: 'ten_1', kind: 'api', name: id, config: '{}', created_at: 1, ...more };
+  return { id, tenant: 'ten_1', kind: 'api', name: id, domain: null, config: '{}', created_at: 1, ...more };
 }
 
 test('forms are found by id and listed by tenant and kind, newest first', async () => {
@@ -28,7 +28,7 @@ test('forms are found by id and listed by tenant and kind, newest first', async 
   await store.write(rows.map((row) => insertForm(row)));
   expect(await findForm(store, 'frm_4')).toEqual(rows[3]);
   for (const id of ['frm_9', 'frm_\0', '', 'x']) expect(await findForm(store, id)).toBeUndefined();
-  const filter = { tenant: 'ten_1', kind: 'api' } as const;
+  const filter = { tenants: ['ten_1'], kind: 'api' } as const;
   const ids = async (before?: string) => (await listForms(store, { ...filter, before, limit: 2 })).map(({ id }) => id);
   expect([await ids(), await ids('frm_2'), await countForms(store, filter)]).toEqual([
     ['frm_3', 'frm_2'],

@@ -99,13 +99,15 @@ test('lists are one tenant’s, newest first, without what lay on disk once', as
   await saveRevision(store, { ...PUSH, slug: 'gone', source: 'file', file: 'projects/gone.yml' }, 10);
   await saveRevision(store, { ...PUSH, slug: 'here', source: 'file', file: 'projects/here.yml' }, 10);
   const slugs = async (filter: object, page = { before: undefined as string | undefined, limit: 10 }) =>
-    (await listProjects(store, { tenant: 'ten_a', onDisk: ['here'], ...filter }, page)).map(({ slug }) => slug).sort();
+    (await listProjects(store, { tenants: ['ten_a'], onDisk: ['here'], ...filter }, page))
+      .map(({ slug }) => slug)
+      .sort();
   expect(await slugs({})).toEqual(['here', 'x', 'y', 'z']);
   expect(await slugs({}, { before: 'prj_2', limit: 1 })).toEqual(['y']);
   expect(await slugs({ slugs: ['x', 'gone'] })).toEqual(['x']);
   expect(await slugs({ slugs: [] })).toEqual([]);
-  expect(await countProjects(store, { tenant: 'ten_a', onDisk: [] })).toBe(3);
-  expect(await countProjects(store, { tenant: 'ten_b', onDisk: [] })).toBe(0);
+  expect(await countProjects(store, { tenants: ['ten_a'], onDisk: [] })).toBe(3);
+  expect(await countProjects(store, { tenants: ['ten_b'], onDisk: [] })).toBe(0);
 });
 
 test('a project that the API made has the domains of its rows, until it ends', async () => {

@@ -99,7 +99,7 @@ test('text is found whatever its case and its special characters', async () => {
 
 test('those of instant forms are of this tenant’s instant forms', async () => {
   const store = await openTestStore();
-  const made = { name: 'F', config: '{}', created_at: 1 };
+  const made = { name: 'F', domain: null, config: '{}', created_at: 1 };
   await store.write([
     insertForm({ id: 'frm_1', tenant: 'ten_1', kind: 'instant', ...made }),
     insertForm({ id: 'frm_2', tenant: 'ten_1', kind: 'instant', ...made }),

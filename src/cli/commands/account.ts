@@ -63,11 +63,14 @@ export function addAuthCommands(program: CliCommand, cli: Cli, version: string):
   asking(auth.command('revoke-key'))
     .argument('<key_id>', 'as auth list-keys shows it')
     .description('end a key, from the next request on')
+    .option('--with-children', 'also revoke the keys that it made, directly or not: for a key that was stolen', false)
     .option(...YES)
-    .action(async (id: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
-      const { revokeKey } = await import('../keys.ts');
-      cli.exit(await revokeKey(await askingOptions(cli, flags), id, { yes }));
-    });
+    .action(
+      async (id: string, { yes, withChildren, ...flags }: AskingFlags & { yes: boolean; withChildren: boolean }) => {
+        const { revokeKey } = await import('../keys.ts');
+        cli.exit(await revokeKey(await askingOptions(cli, flags), id, { yes, withChildren }));
+      },
+    );
   asking(auth.command('permissions'))
     .description('list what a key may do')
     .requiredOption('--key-id <key_id>', 'as auth list-keys shows it')

@@ -16,6 +16,11 @@ export const label = z
   .trim()
   .regex(/^\P{Cc}{1,200}$/u, 'must be one line of 1 to 200 characters');
 
+/** Where a thing belongs. */
+export const environment = z
+  .enum(['live', 'test'])
+  .describe('`test`: a test key made it, live keys do not see it, and its mail is captured.');
+
 /** A mail address in its normal form. */
 export const mailAddress = z
   .string()

@@ -1,5 +1,6 @@
 /** Who asks: the first thing to try with a new key. */
 import { z } from 'zod';
+import { accountIdOf } from '../../access/principal.ts';
 import { json } from '../answer.ts';
 import { keyShape, shownKey } from './account-shapes.ts';
 import { defineRoute, type Route } from './route.ts';
@@ -18,8 +19,10 @@ export function authStatusRoutes(): Route[] {
         key: keyShape.nullable().describe('null for the operator on the Unix socket, who needs none.'),
         tenant: z.object({ id: z.string(), name: z.string(), plan: z.string() }),
       }),
-      handle({ principal: { key, tenant } }) {
-        const { id, name, plan } = tenant;
+      handle({ principal }) {
+        const { key, tenant } = principal;
+        const { name, plan } = tenant;
+        const id = accountIdOf(principal);
         return Promise.resolve(json({ key: key === undefined ? null : shownKey(key), tenant: { id, name, plan } }));
       },
     }),

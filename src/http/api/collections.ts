@@ -9,15 +9,16 @@ import type { CollectionNames, Names } from '../../access/collection-names.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
-import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
+import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
 import { UnmetError, type Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import { overLimit, rateLimited } from '../rate.ts';
 import type { Exchange } from '../exchange.ts';
-import { label } from './account-shapes.ts';
+import { environment, label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
 import { formSettings, formShape, refuseForms, refuseRecipients, shownConsent } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
@@ -61,6 +62,7 @@ const shownForm = z.object({
 const collectionShape = z.object({
   name: z.string(),
   title: z.string(),
+  environment,
   settings: z.object({ requireApiKey: z.boolean() }),
   forms: z.array(shownForm),
   source: z.enum(['file', 'push', 'api']),
@@ -80,15 +82,13 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
   async function show(collection: Collection, exchange: Exchange): Promise<z.output<typeof collectionShape>> {
     const { name, title, config, project } = collection;
     const all = [...collection.forms.values()];
-    const counters = await formCounters(
-      store,
-      all.map(({ id }) => id),
-    );
+    const counters = await formCounters(store, all.map(counterOf));
     const addresses = [...new Set(all.flatMap(({ to }) => to))];
     const statuses = await consent.statuses({ tenant: collection.tenant, addresses });
     return {
       name,
       title,
+      environment: environmentOf(collection.tenant),
       settings: { requireApiKey: config.settings.requireApiKey },
       forms: all.map((one) => {
         const [first = '', ...others] = one.to;
@@ -97,7 +97,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
           email: others.length === 0 ? first : [...one.to],
           ...shownConsent(one.to, statuses),
           endpoint: endpointOf(exchange, one),
-          submissions: counters.get(one.id)?.submissions ?? 0,
+          submissions: counters.get(counterOf(one))?.submissions ?? 0,
         };
       }),
       source: project?.source ?? 'api',
@@ -107,6 +107,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
   return [
     defineRoute({
       ...READ,
+      readsLive: true,
       method: 'GET',
       path: '/collections',
       summary: 'Lists the collections of the tenant by their names.',
@@ -126,6 +127,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
     }),
     defineRoute({
       ...READ,
+      readsLive: true,
       method: 'GET',
       path: '/collections/:name',
       summary: 'Shows a collection with its forms.',
@@ -141,7 +143,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
       path: '/collections',
       summary: 'Makes a collection; its forms are posted to at `/c/{collection}/{form}`.',
       description:
-        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.write`. 409 where the name is not available; who finds many such names has to wait (429).',
+        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.submit`. 409 where the name is not available; who finds many such names has to wait (429).',
       body: wantedCollection,
       answer: collectionShape,
       async handle({ principal, exchange, body }) {
@@ -159,7 +161,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
         const now = clock.now();
         const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
         const collection = collectionOfRow(row, snapshot.server);
-        const notes = [...collection.forms.values()].map(({ id }) => noteForm({ form: id, at: now }));
+        const notes = [...collection.forms.values()].map((one) => noteForm({ form: counterOf(one), at: now }));
         try {
           const more = { collections: 1, forms: collection.forms.size };
           const made = await objects.within(row.tenant, { more }, async () => {
@@ -196,7 +198,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
           return refuse('CONFLICT', { message });
         }
         const shown = json(await show(found, call.exchange));
-        const ids = [...found.forms.values()].map(({ id }) => id);
+        const ids = [...found.forms.values()].map(counterOf);
         await store.write([deleteCollection({ name }), forgetForms({ forms: JSON.stringify(ids) })]);
         return shown;
       },

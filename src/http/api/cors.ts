@@ -1,7 +1,7 @@
 /** Which pages may call the API from a browser: those of `server.http.cors_origins` alone. A key in a page is its owner's risk. */
 import cors from '@koa/cors';
 import type Koa from 'koa';
-import { originOf } from '../cors.ts';
+import { originOf, validOrigin } from '../cors.ts';
 import type { Exchange, State } from '../exchange.ts';
 
 const HEADERS =
@@ -25,7 +25,7 @@ export function apiCors(): Koa.Middleware<State> {
 /** The `Origin` that the answer is readable for, or nothing. */
 function readableFor({ request, snapshot }: Exchange): string {
   const { origin } = request.headers;
-  const asking = origin === undefined ? undefined : originOf(origin);
+  const asking = originOf(validOrigin(origin));
   if (origin === undefined || asking === undefined) return '';
   return snapshot.server.server.http.cors_origins.some((one) => originOf(one) === asking) ? origin : '';
 }

@@ -4,13 +4,14 @@ import { z } from 'zod';
 import { claimOwner, keysOfOwner } from '../../access/domain-keys.ts';
 import type { DomainReport } from '../../access/domain-report.ts';
 import type { Domains } from '../../access/domains.ts';
-import { mayTouch, type Principal } from '../../access/principal.ts';
+import { accountIdOf, mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
 import { MOST_DOMAINS } from '../../access/pushes.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
 import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import { insertDomain, releaseDomain } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
 import { OPERATOR } from '../../store/revisions.ts';
@@ -19,6 +20,7 @@ import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { overLimit } from '../rate.ts';
+import { environment } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listingByName, listOf } from './listing.ts';
 import { domainsIn, unknownProject } from './projects.ts';
@@ -53,6 +55,7 @@ const record = z.object({
 const domainShape = z.object({
   domain: z.string().describe('Lower case, A-labels.'),
   project: z.string().describe('Its slug.'),
+  environment,
   verified: z.boolean().describe('Whether mail is sent as this domain: its status is verified or degraded.'),
   status: z.enum(['pending', 'verified', 'degraded', 'failed']),
   checked_at: z.iso.datetime().nullable(),
@@ -104,7 +107,10 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
       (project) => project.tenant === tenant && project.slug === slug && project.source !== 'api',
     );
     if (inYaml) return conflict(`${slug} has a configuration: declare ${name} under its domains, and push it.`);
-    if ((await findProject(store, tenant, slug))?.source !== 'api') return unknownProject(slug);
+    if ((await findProject(store, tenant, slug))?.source !== 'api') {
+      const isLive = (await findProject(store, accountIdOf(principal), slug)) !== undefined;
+      return principal.environment === 'test' && isLive ? refuse('AUTH_TEST_KEY') : unknownProject(slug);
+    }
     if (known !== undefined) return conflict(`${name} belongs to the project ${known.project.slug}.`);
     if (name === server.server.hostname && tenant !== OPERATOR) {
       return conflict(`${name} is the name of the server itself.`);
@@ -140,19 +146,23 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
       ...READ,
       method: 'GET',
       path: '/domains',
+      readsLive: true,
       summary: 'Lists the domains, by name.',
+      description: 'A test key sees the live domains and those that test keys made.',
       query: z.strictObject(listingByName()),
       answer: listOf('domains', domainShape),
       async handle({ principal, query: { limit, cursor = '' } }) {
+        const tenants = readableTenants(principal);
         const all = [...snapshot().claims.values()]
-          .filter(({ name, project }) => project.tenant === principal.tenant.id && mayTouch(principal, name))
-          .sort((a, b) => (a.name < b.name ? -1 : 1));
-        const rest = all.filter(({ name }) => name > cursor);
+          .filter(({ name, project }) => tenants.includes(project.tenant) && mayTouch(principal, name))
+          .sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+        const rest = all.filter((claim) => placeOf(claim) > cursor);
         const page = rest.slice(0, limit);
         const found = await Promise.all(
           page.map(async (claim) => shown(claim, await domains.report(claim.name, claim.project.tenant))),
         );
-        const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
+        const [last] = page.slice(-1);
+        const next_cursor = rest.length > limit && last !== undefined ? placeOf(last) : null;
         return json({ domains: found, count: all.length, next_cursor });
       },
     }),
@@ -171,6 +181,7 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
       ...READ,
       method: 'GET',
       path: '/domains/:domain',
+      readsLive: true,
       summary: 'Shows a domain, what it has to publish, and how each record was last found.',
       answer: domainShape,
       async handle({ principal, params: { domain } }) {
@@ -220,6 +231,11 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
   ];
 }
 
+/** Its place in the list: a live domain stands before one of the same name that a test key made. */
+function placeOf({ name, project }: Domain): string {
+  return environmentOf(project.tenant) === 'test' ? `${name}:test` : name;
+}
+
 function conflict(message: string): Outcome {
   return refuse('CONFLICT', { message });
 }
@@ -234,6 +250,7 @@ function shownDomain(
   return {
     domain: name,
     project: project.slug,
+    environment: environmentOf(project.tenant),
     verified: status === 'verified' || status === 'degraded',
     status,
     checked_at: timeOf(report?.checkedAt),

@@ -13,7 +13,7 @@ import { faultAt, type Fault } from '../../transactional/fault.ts';
 import { isTooFar, unitOf, type Planned, type Transactional } from '../../transactional/send.ts';
 import type { Answer } from '../answer.ts';
 import { overPlan } from '../rate.ts';
-import { refuse, unavailable, type Refusal } from '../errors.ts';
+import { lacksPermission, refuse, unavailable, type Refusal } from '../errors.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
 import { invalidAt } from './issues.ts';
 import type { Call, Outcome } from './route.ts';
@@ -75,11 +75,19 @@ export function isPlanned(plan: Planned | Fault): plan is Planned {
   return plan.kind === 'planned';
 }
 
-/** The message of the principal's tenant with this id, or the refusal. */
+/**
+ * The message of the principal's tenant with this id, or the refusal. Mail of the system holds links that act for whoever
+ * got it, so that no account reads it; what forms and forwarding caused needs `forms.read`.
+ */
 export async function findOwn(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
   const message = await findMessage(store, id);
   const own = message?.tenant === principal.tenant.id && mayTouch(principal, message.domain);
-  return own ? message : refuse('NOT_FOUND', { message: `There is no mail ${id.slice(0, 60)}.` });
+  if (!own || message.kind === 'system') {
+    return refuse('NOT_FOUND', { message: `There is no mail ${id.slice(0, 60)}.` });
+  }
+  if (message.kind !== 'transactional' && !principal.permissions.has('forms.read'))
+    return lacksPermission('forms.read');
+  return message;
 }
 
 /** The same, sent through the API. */

@@ -118,7 +118,8 @@ export function emailRoutes(parts: EmailParts): Route[] {
       method: 'GET',
       path: '/email/:id/source',
       summary: 'Shows the finished mail, signature and all, while it is kept.',
-      description: 'That is for all mail of test keys, also of forms, and for other mail that waits to be tried again.',
+      description:
+        'That is for all mail of test keys, also of forms, and for other mail that waits to be tried again. What was not sent through the API or SMTP submission needs `forms.read` as well.',
       answer: z.object({ id: z.string(), size: z.int(), source: z.string() }),
       async handle({ principal, params: { id } }) {
         const message = await findOwn(id, principal, store);

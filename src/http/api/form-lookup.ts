@@ -1,8 +1,10 @@
 /** The forms that somebody who asks may know of: those of the tenant, and within a key's domains. */
-import { mayTouch, type Principal } from '../../access/principal.ts';
-import type { Collection, Form, Snapshot } from '../../config/snapshot.ts';
+import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
+import { claimKey, type Collection, type Form, type Snapshot } from '../../config/snapshot.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import { collectionOfRow, findFormById } from '../../forms/find.ts';
 import { collectionsOfTenant } from '../../store/collections.ts';
+import { counterOf } from '../../store/form-counters.ts';
 import type { Store } from '../../store/store.ts';
 import { parseFormId } from '../../forms/form-id.ts';
 
@@ -15,31 +17,41 @@ export interface Asking {
 /** The form with this id, as an address of the API has it. */
 export async function knownForm(text: string, { principal, snapshot, store }: Asking): Promise<Form | undefined> {
   const id = parseFormId(text);
-  const form = id && (await findFormById(id, snapshot, store));
+  const { id: tenant } = principal.tenant;
+  const inTest = id?.kind === 'domain' && environmentOf(tenant) === 'test';
+  const form = inTest
+    ? snapshot.claims.get(claimKey(tenant, id.domain))?.forms.get(id.key)
+    : id && (await findFormById(id, snapshot, store));
   return form !== undefined && form.tenant === principal.tenant.id && maySee(principal, form) ? form : undefined;
 }
 
 /** A form that belongs to no domain is none of a key's business that is restricted to some. */
-function maySee(principal: Principal, { kind, domain }: Pick<Form, 'kind' | 'domain'>): boolean {
-  return mayTouch(principal, kind === 'domain' ? domain : undefined);
+function maySee(principal: Principal, { audience }: Pick<Form, 'audience'>): boolean {
+  return mayTouch(principal, audience.domain);
 }
 
-/** The tenant's collections, of configurations and by API, by name. */
+/** The collections that the principal may read, of configurations and by API, by name. */
 export async function knownCollections({ principal, snapshot, store }: Asking): Promise<Collection[]> {
-  const { id } = principal.tenant;
-  const configured = [...snapshot.collections.values()].filter(({ tenant }) => tenant === id);
-  const made = (await collectionsOfTenant(store, id)).filter(({ name }) => !snapshot.collections.has(name));
+  const tenants = readableTenants(principal);
+  const configured = [...snapshot.collections.values()].filter(({ tenant }) => tenants.includes(tenant));
+  const rows = await Promise.all(tenants.map((tenant) => collectionsOfTenant(store, tenant)));
+  const made = rows.flat().filter(({ name }) => !snapshot.collections.has(name));
   const all = [...configured, ...made.map((row) => collectionOfRow(row, snapshot.server))];
   return all.sort((a, b) => compare(a.name, b.name));
 }
 
-/** The tenant's forms of domains and collections that the principal may see, by id. */
+/** The forms of domains and collections that the principal may see, by id; a live one before a test one. */
 export async function placedForms(asking: Asking): Promise<Form[]> {
   const { principal, snapshot } = asking;
-  const domains = [...snapshot.domains.values()].filter(({ project }) => project.tenant === principal.tenant.id);
+  const tenants = readableTenants(principal);
+  const domains = [...snapshot.claims.values()].filter(
+    (claim) =>
+      tenants.includes(claim.project.tenant) &&
+      (environmentOf(claim.project.tenant) === 'test' || snapshot.domains.get(claim.name) === claim),
+  );
   const places = [...domains, ...(await knownCollections(asking))];
   const forms = places.flatMap((place) => [...place.forms.values()]).filter((form) => maySee(principal, form));
-  return forms.sort((a, b) => compare(a.id, b.id));
+  return forms.sort((a, b) => compare(counterOf(a), counterOf(b)));
 }
 
 /** The order of characters, the same in every language. */

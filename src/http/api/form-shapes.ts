@@ -5,11 +5,13 @@ import type { FormPlace } from '../../config/checks.ts';
 import { formSchema } from '../../config/schema-project.ts';
 import type { Form } from '../../config/snapshot.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import type { RecipientStatuses } from '../../store/consents.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
+import { environment } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 
 const { shape } = formSchema;
@@ -57,6 +59,7 @@ const consent = {
 export const formShape = z.object({
   id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
   name: z.string(),
+  environment,
   submissions: count,
   created_at: z.iso.datetime().describe('When it was first known here.'),
   to: z
@@ -71,6 +74,7 @@ export const formShape = z.object({
 export const instantFormShape = z.object({
   id: z.string(),
   name: z.string(),
+  environment,
   email: z.string(),
   endpoint,
   submissions: count,
@@ -104,6 +108,7 @@ export function shownForm({ form, exchange, counter, statuses }: Shown): z.outpu
   return {
     id: form.id,
     name: form.name,
+    environment: environmentOf(form.tenant),
     submissions: counter?.submissions ?? 0,
     created_at: isoTime(counter?.created_at ?? exchange.at),
     to: others.length === 0 ? first : [...form.to],
@@ -119,6 +124,7 @@ export function shownInstantForm({ form, exchange, counter, statuses }: Shown): 
   return {
     id: form.id,
     name: form.name,
+    environment: environmentOf(form.tenant),
     email: form.to[0] ?? '',
     endpoint: endpointOf(exchange, form),
     submissions: counter?.submissions ?? 0,

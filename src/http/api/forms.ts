@@ -1,15 +1,16 @@
 /** Forms: those of the configuration, to be read, and those that are made here, which belong to no domain. */
 import { z } from 'zod';
 import type { Consent } from '../../access/consent.ts';
+import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
 import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
-import type { Form } from '../../config/snapshot.ts';
+import { claimKey, type Form, type Snapshot } from '../../config/snapshot.ts';
 import { formOfRow } from '../../forms/find.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
+import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
 import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
@@ -34,7 +35,13 @@ export interface FormsParts {
 
 const name = label.describe('Display name; notifications come from it.');
 const to = is.addresses.describe('Who gets the notifications: an address or a list of them.');
-const wantedForm = formSettings.extend({ name, to });
+const wantedForm = formSettings.extend({
+  name,
+  to,
+  domain: is.domainName
+    .optional()
+    .describe('A domain of the account: mail is from it, and pages of it and its subdomains may post.'),
+});
 const storedForm = formSettings.extend({ to });
 const nullable = Object.fromEntries(Object.entries(formSettings.shape).map(([key, value]) => [key, value.nullable()]));
 const changedForm = z.strictObject({ name: name.optional(), to: to.optional(), ...nullable });
@@ -44,7 +51,7 @@ const wholeForm = formShape.extend({
 });
 
 const READ = { permission: 'forms.read', tag: 'Forms' } as const;
-const WRITE = { permission: 'forms.write', domains: 'refuse', tag: 'Forms' } as const;
+const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
 
 /** `/forms…` */
 export function formsRoutes({ store, clock, consent, reader, objects }: FormsParts): Route[] {
@@ -53,9 +60,9 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
   }
 
   async function answer(form: Form, exchange: Exchange): Promise<Outcome> {
-    const counters = await formCounters(store, [form.id]);
+    const counters = await formCounters(store, [counterOf(form)]);
     const statuses = await consent.statuses({ tenant: form.tenant, addresses: form.to });
-    const shown = shownForm({ form, exchange, counter: counters.get(form.id), statuses });
+    const shown = shownForm({ form, exchange, counter: counters.get(counterOf(form)), statuses });
     return json({ ...shown, settings: settingsOf(form) });
   }
 
@@ -70,6 +77,7 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
   return [
     defineRoute({
       ...READ,
+      readsLive: true,
       domains: 'narrow',
       method: 'GET',
       path: '/forms',
@@ -80,7 +88,7 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
         limit: listing('frm').limit,
         cursor: z
           .string()
-          .regex(/^[\w./-]{1,400}$/, 'must be a next_cursor that was answered')
+          .regex(/^[\w./:-]{1,400}$/, 'must be a next_cursor that was answered')
           .optional()
           .describe('The next_cursor of the page before.'),
         domain: is.domainName.optional().describe('Only those of this domain.'),
@@ -92,26 +100,27 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
         const placed = (await placedForms(asking(call))).filter(
           (form) => domain === undefined || (form.kind === 'domain' && form.domain === domain),
         );
-        // Whatever is made here belongs to no domain.
-        const all = domain === undefined && principal.restrictions.domain_restrictions === undefined;
-        const filter = { tenant: principal.tenant.id, kind: 'api' } as const;
+        const { domain_restrictions: restricted } = principal.restrictions;
+        const hidden = domain !== undefined && !mayTouch(principal, domain);
+        const domains = hidden ? [] : domain === undefined ? restricted : [domain];
+        const filter = { tenants: readableTenants(principal), kind: 'api', domains } as const;
         const behind = cursor !== undefined && cursor.startsWith('frm_') ? cursor : undefined;
-        const forms = behind === undefined ? placed.filter(({ id }) => cursor === undefined || id > cursor) : [];
-        if (all && forms.length <= limit) {
+        const forms =
+          behind === undefined ? placed.filter((form) => cursor === undefined || counterOf(form) > cursor) : [];
+        if (forms.length <= limit) {
           const rows = await listForms(store, { ...filter, before: behind, limit: limit + 1 - forms.length });
           forms.push(...rows.map((row) => formOfRow(row, exchange.snapshot.server)));
         }
         const page = forms.slice(0, limit);
-        const counters = await formCounters(
-          store,
-          page.map(({ id }) => id),
-        );
+        const [last] = page.slice(-1);
+        const counters = await formCounters(store, page.map(counterOf));
         const addresses = [...new Set(page.flatMap(({ to: all }) => all))];
         const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
         return json({
-          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(form.id), statuses })),
-          count: placed.length + (all ? await countForms(store, filter) : 0),
-          next_cursor: forms.length > limit ? (page.at(-1)?.id ?? null) : null,
+          forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(counterOf(form)), statuses })),
+          count: placed.length + (await countForms(store, filter)),
+          next_cursor:
+            forms.length > limit && last !== undefined ? (last.kind === 'api' ? last.id : counterOf(last)) : null,
         });
       },
     }),
@@ -119,13 +128,15 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
       ...WRITE,
       method: 'POST',
       path: '/forms',
-      summary: 'Makes a form that is posted to at `/f/{id}`.',
+      summary: 'Makes a form that is posted to at `/f/{id}`, or on a domain of the account at `/{domain}/{id}`.',
       description:
-        'Its mail is from `forms@` the host name of the server, in the built-in template. Pages of any origin may post unless `allowed_origins` names some. Everything but `name` and `to` is as in a project file. Recipients that have to agree first are mailed a link.',
+        'Its mail is from `forms@` the domain, or without one the host name of the server, in the built-in template. Without a domain pages of any origin may post unless `allowed_origins` names some. Everything but `name`, `to` and `domain` is as in a project file. Recipients that have to agree first are mailed a link.',
       body: wantedForm,
       answer: wholeForm,
       async handle({ principal, exchange, body }) {
-        const { name: called, ...rest } = body;
+        const { name: called, domain = null, ...rest } = body;
+        const place = refusePlace(principal, exchange.snapshot, domain);
+        if (place !== undefined) return place;
         const config = z.encode(storedForm, rest);
         const settings = formSchema.parse(config);
         const refusal =
@@ -138,11 +149,12 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
           tenant: principal.tenant.id,
           kind: 'api',
           name: called,
+          domain,
           config: JSON.stringify(config),
           created_at: now,
         } as const;
         const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
-          store.write([insertForm(row), noteForm({ form: row.id, at: now })]),
+          store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]),
         );
         if ('kind' in made) return overLimit(made, exchange.snapshot.server);
         const form = formOfRow(row, exchange.snapshot.server);
@@ -152,6 +164,7 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
     }),
     defineRoute({
       ...READ,
+      readsLive: true,
       domains: 'narrow',
       method: 'GET',
       path: '/forms/*id',
@@ -159,9 +172,10 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
       answer: wholeForm,
       async handle(call) {
         const id = parseFormId(call.params.id)?.id;
-        if (id !== undefined && !mayTouchForm(call.principal, id)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
         const form = await knownForm(call.params.id, asking(call));
-        return form === undefined || form.kind === 'instant' ? unknown(call.params.id) : answer(form, call.exchange);
+        if (form !== undefined && form.kind !== 'instant') return answer(form, call.exchange);
+        if (id !== undefined && !mayTouchForm(call.principal, id)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+        return unknown(call.params.id);
       },
     }),
     defineRoute({
@@ -206,11 +220,21 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
         const row = await own(call, call.params.id);
         if ('code' in row) return row;
         const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
-        await store.write([deleteForm({ id: row.id }), forgetForms({ forms: JSON.stringify([row.id]) })]);
+        await store.write([deleteForm({ id: row.id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
         return shown;
       },
     }),
   ];
+}
+
+/** Why a form may not be put there: on a domain that is another's, or that the key is not for. */
+function refusePlace(principal: Principal, { claims }: Snapshot, domain: string | null): Refusal | undefined {
+  if (!mayTouch(principal, domain ?? undefined)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+  if (domain === null || readableTenants(principal).some((tenant) => claims.has(claimKey(tenant, domain)))) {
+    return undefined;
+  }
+  const message = `There is no domain ${domain} in this account. Add it with POST /domains, or push a project that has it.`;
+  return refuse('DOMAIN_NOT_FOUND', { message });
 }
 
 /** What the form says, as a project file would; what is left out there and what is shown beside it are not. */

@@ -1,12 +1,12 @@
 /** Instant forms: a name and an address are all that they need. They mail nobody until the recipient has agreed. */
 import { z } from 'zod';
 import type { Consent } from '../../access/consent.ts';
-import type { Principal } from '../../access/principal.ts';
+import { readableTenants, type Principal } from '../../access/principal.ts';
 import { formOfRow } from '../../forms/find.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
+import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
 import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
 import type { Store } from '../../store/store.ts';
 import type { FormRow } from '../../store/tables-accounts.ts';
@@ -35,10 +35,10 @@ const WRITE = { ...READ, permission: 'forms.write' } as const;
 /** `/instant/forms…` */
 export function instantRoutes({ store, clock, consent, objects }: InstantParts): Route[] {
   async function answer(row: FormRow, exchange: Exchange): Promise<Outcome> {
-    const counters = await formCounters(store, [row.id]);
+    const counters = await formCounters(store, [counterOf(row)]);
     const form = formOfRow(row, exchange.snapshot.server);
     const statuses = await consent.statuses({ tenant: row.tenant, addresses: form.to });
-    return json(shownInstantForm({ form, exchange, counter: counters.get(row.id), statuses }));
+    return json(shownInstantForm({ form, exchange, counter: counters.get(counterOf(row)), statuses }));
   }
 
   async function find({ tenant }: Principal, id: string): Promise<FormRow | undefined> {
@@ -63,11 +63,12 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
       tenant: principal.tenant.id,
       kind: 'instant',
       name: body.name,
+      domain: null,
       config: configOf(body.email),
       created_at: now,
     };
     const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
-      store.write([insertForm(row), noteForm({ form: row.id, at: now })]),
+      store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]),
     );
     if ('kind' in made) return overLimit(made, exchange.snapshot.server);
     return answer(row, exchange);
@@ -87,24 +88,22 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
   return [
     defineRoute({
       ...READ,
+      readsLive: true,
       method: 'GET',
       path: '/instant/forms',
       summary: 'Lists the instant forms, newest first.',
       query: z.strictObject(listing('frm')),
       answer: listOf('forms', instantFormShape),
       async handle({ principal, exchange, query: { limit, cursor } }) {
-        const filter = { tenant: principal.tenant.id, kind: 'instant' } as const;
+        const filter = { tenants: readableTenants(principal), kind: 'instant' } as const;
         const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
         const { page, next_cursor } = pageOf(rows, limit);
-        const counters = await formCounters(
-          store,
-          page.map(({ id }) => id),
-        );
+        const counters = await formCounters(store, page.map(counterOf));
         const found = page.map((row) => formOfRow(row, exchange.snapshot.server));
         const addresses = [...new Set(found.flatMap(({ to }) => to))];
         const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
         const forms = found.map((form) =>
-          shownInstantForm({ form, exchange, counter: counters.get(form.id), statuses }),
+          shownInstantForm({ form, exchange, counter: counters.get(counterOf(form)), statuses }),
         );
         return json({ forms, count: await countForms(store, filter), next_cursor });
       },
@@ -122,6 +121,7 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
     }),
     defineRoute({
       ...READ,
+      readsLive: true,
       method: 'GET',
       path: '/instant/forms/:id',
       summary: 'Shows an instant form.',
@@ -155,7 +155,7 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
         const row = await find(principal, id);
         if (row === undefined) return unknown(id);
         const shown = await answer(row, exchange);
-        await store.write([deleteForm({ id }), forgetForms({ forms: JSON.stringify([id]) })]);
+        await store.write([deleteForm({ id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
         return shown;
       },
     }),

@@ -1,5 +1,6 @@
 /** What a schema says against a query or a body, as the details of a refusal. */
 import type { z } from 'zod';
+import { isRaw, wantedBy } from '../../config/explain.ts';
 import { nearest } from '../../config/nearest.ts';
 import { knownKeys } from '../../config/shape.ts';
 import type { FieldError } from '../../forms/fault.ts';
@@ -40,16 +41,13 @@ function explain(issue: Issue, base: readonly PropertyKey[], schema: z.ZodType):
 function wordsOf(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return issue.input === undefined ? 'is missing' : `must be ${a(issue.expected)}`;
+      return issue.input === undefined ? 'is missing' : `must be ${wantedBy(issue)}`;
     case 'invalid_value':
-      return `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
+      return `must be ${wantedBy(issue)}`;
     default:
-      return issue.message;
+      // Schemas of project files say what they expected.
+      return isRaw(issue) ? `must be ${wantedBy(issue)}` : issue.message.replace(/^expected /, 'must be ');
   }
-}
-
-function a(type: string): string {
-  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 
 function unknownKey(key: string, path: readonly PropertyKey[], schema: z.ZodType): FieldError {

@@ -1,8 +1,8 @@
 /** API keys of a tenant: made by one another, never with more than their maker, and revoked at once. */
 import { z } from 'zod';
-import { endKey, grantKey, makeKey } from '../../access/keys.ts';
+import { activeChildrenOf, endKey, grantKey, makeKey } from '../../access/keys.ts';
 import { COARSE, PERMISSIONS } from '../../lib/permission-names.ts';
-import { mayTouch, restrictionsOf, type Principal } from '../../access/principal.ts';
+import { accountIdOf, mayTouch, restrictionsOf, type Principal } from '../../access/principal.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
@@ -39,29 +39,43 @@ const wantedKey = z.strictObject({
     .describe('At least as tight as those of the asking key; what is not named here is taken from it.'),
 });
 
+const active_children = z
+  .array(listedKeyShape)
+  .describe('The keys that it made, directly or not, and that are still active.');
+
 const READ = { permission: 'keys.read', domains: 'narrow', tag: 'API keys' } as const;
 const WRITE = { ...READ, permission: 'keys.write' } as const;
 
 /** `/api-keys…` */
 export function keysRoutes({ store, clock, objects }: KeysParts): Route[] {
   async function find(principal: Principal, id: string): Promise<ApiKeyRow | undefined> {
-    const row = await findKey(store, principal.tenant.id, id);
+    const row = await findKey(store, accountIdOf(principal), id);
     return row && maySee(principal, row) ? row : undefined;
   }
 
-  async function revoke(principal: Principal, id: string): Promise<Outcome> {
+  async function childrenOf({ tenant, id }: ApiKeyRow): Promise<ApiKeyRow[]> {
+    return activeChildrenOf(id, await listKeys(store, tenant), clock.now());
+  }
+
+  async function revoke(principal: Principal, id: string, withChildren: boolean): Promise<Outcome> {
     const row = await find(principal, id);
     if (row === undefined) return unknown(id);
-    if (row.revoked_at !== null) return json(listedKey(row));
+    const children = await childrenOf(row);
     const now = clock.now();
+    const ending = [row, ...(withChildren ? children : [])].filter(({ revoked_at }) => revoked_at === null);
     try {
-      await store.write(endKey(row, principal, now));
+      if (ending.length > 0) await store.write(ending.flatMap((key) => endKey(key, principal, now)));
     } catch (error) {
       // Somebody else was faster: then it is as they left it.
-      if (error instanceof UnmetError) return revoke(principal, id);
+      if (error instanceof UnmetError) return revoke(principal, id, withChildren);
       throw error;
     }
-    return json(listedKey({ ...row, revoked_at: now }));
+    const shown = listedKey({ ...row, revoked_at: row.revoked_at ?? now });
+    return json({
+      ...shown,
+      active_children: (withChildren ? [] : children).map(listedKey),
+      revoked_children: (withChildren ? children : []).map((key) => listedKey({ ...key, revoked_at: now })),
+    });
   }
 
   return [
@@ -70,11 +84,12 @@ export function keysRoutes({ store, clock, objects }: KeysParts): Route[] {
       method: 'GET',
       path: '/api-keys',
       summary: 'Lists the keys of the tenant, newest first, revoked ones among them.',
-      description: 'A key with `domain_restrictions` sees those whose domains are among its own.',
+      description:
+        'A key with `domain_restrictions` sees those whose domains are among its own; a test key sees test keys.',
       query: z.strictObject(listing('key')),
       answer: listOf('api_keys', listedKeyShape),
       async handle({ principal, query: { limit, cursor } }) {
-        const keys = (await listKeys(store, principal.tenant.id)).filter((row) => maySee(principal, row));
+        const keys = (await listKeys(store, accountIdOf(principal))).filter((row) => maySee(principal, row));
         const rest = cursor === undefined ? keys : keys.filter(({ id }) => id < cursor);
         const { page, next_cursor } = pageOf(rest, limit);
         return json({ api_keys: page.map(listedKey), count: keys.length, next_cursor });
@@ -85,10 +100,11 @@ export function keysRoutes({ store, clock, objects }: KeysParts): Route[] {
       method: 'GET',
       path: '/api-keys/:id',
       summary: 'Shows a key, without its value.',
-      answer: listedKeyShape,
+      answer: listedKeyShape.extend({ active_children }),
       async handle({ principal, params: { id } }) {
         const row = await find(principal, id);
-        return row === undefined ? unknown(id) : json(listedKey(row));
+        if (row === undefined) return unknown(id);
+        return json({ ...listedKey(row), active_children: (await childrenOf(row)).map(listedKey) });
       },
     }),
     defineRoute({
@@ -119,15 +135,26 @@ export function keysRoutes({ store, clock, objects }: KeysParts): Route[] {
       method: 'DELETE',
       path: '/api-keys/:id',
       summary: 'Revokes a key, from the next request on, and shows it.',
-      description: 'A key may revoke itself. One that was revoked before stays as it is.',
-      answer: listedKeyShape,
-      handle: ({ principal, params: { id } }) => revoke(principal, id),
+      description:
+        'The keys that it made stay active, because a key is rotated by making its successor with it: `active_children` lists them. If a key was stolen, revoke them too with `with_children=true`. A key may revoke itself. One that was revoked before stays as it is.',
+      query: z.strictObject({
+        with_children: z
+          .enum(['true', 'false'])
+          .default('false')
+          .describe('Also revoke every active key that it made, directly or not.'),
+      }),
+      answer: listedKeyShape.extend({
+        active_children,
+        revoked_children: z.array(listedKeyShape).describe('The keys that it made and that were revoked with it.'),
+      }),
+      handle: ({ principal, params: { id }, query }) => revoke(principal, id, query.with_children === 'true'),
     }),
   ];
 }
 
 /** Whether what the key may be used for lies within what the principal may be used for. */
 function maySee(principal: Principal, row: ApiKeyRow): boolean {
+  if (principal.environment === 'test' && row.environment !== 'test') return false;
   const { domain_restrictions: only } = restrictionsOf(row.restrictions);
   return only === undefined ? mayTouch(principal, undefined) : only.every((domain) => mayTouch(principal, domain));
 }

@@ -1,12 +1,12 @@
 /** Projects of a tenant: those on disk as well, which nobody changes from here. */
 import { z } from 'zod';
-import { mayTouch, type Principal } from '../../access/principal.ts';
-import { livesOnDisk, onDisk } from '../../access/pushes.ts';
+import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
+import { livesOnDisk, onDisk, placesIn } from '../../access/pushes.ts';
 import { slugOf, SLUG } from '../../config/slug.ts';
 import type { Project, Snapshot } from '../../config/snapshot.ts';
 import type { ObjectLimits } from '../../access/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
-import { newId } from '../../lib/ids.ts';
+import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
 import { countProjects, deleteProject, findProject, insertApiProject, listProjects } from '../../store/projects.ts';
 import { UnmetError, type Store } from '../../store/store.ts';
@@ -14,7 +14,7 @@ import type { ProjectRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { overLimit } from '../rate.ts';
-import { label } from './account-shapes.ts';
+import { environment, label } from './account-shapes.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
@@ -31,6 +31,7 @@ const project = z.object({
   id: z.string(),
   name: z.string(),
   slug: z.string(),
+  environment,
   source: z.enum(['file', 'push', 'api']).describe('On the server’s disk, pushed, or made by POST /projects.'),
   revision: z.string().nullable().describe('In force; null where there is no configuration.'),
   created_at: z.iso.datetime(),
@@ -75,8 +76,7 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
     if (livesOnDisk(snapshot(), tenant, slug)) return refuse('CONFLICT', onDisk());
     const row = await findProject(store, tenant, slug);
     if (row === undefined || row.source === 'file') return unknownProject(slug);
-    const domains = domainsIn(snapshot(), tenant, slug);
-    if (!mayTouchAll(principal, domains)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    if (!mayTouchProject(principal, snapshot(), row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     try {
       await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
     } catch (error) {
@@ -94,13 +94,15 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
       method: 'GET',
       path: '/projects',
       summary: 'Lists the projects, newest first.',
+      description: 'A test key sees the live projects and those that test keys made.',
+      readsLive: true,
       query: z.strictObject(listing('prj')),
       answer: listOf('projects', project),
       async handle({ principal, query: { limit, cursor } }) {
-        const tenant = principal.tenant.id;
-        const all = snapshot().projects.filter((one) => one.tenant === tenant);
+        const tenants = readableTenants(principal);
+        const all = snapshot().projects.filter((one) => tenants.includes(one.tenant));
         const filter = {
-          tenant,
+          tenants,
           onDisk: all.filter(({ source }) => source === 'file').map(({ slug }) => slug),
           slugs: isNarrowed(principal)
             ? all.filter((one) => touches(principal, one)).map(({ slug }) => slug)
@@ -137,6 +139,7 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
       ...READ,
       method: 'GET',
       path: '/projects/:slug',
+      readsLive: true,
       summary: 'Shows a project.',
       answer: project,
       async handle({ principal, params: { slug } }) {
@@ -176,9 +179,15 @@ export function domainsIn({ projects }: Snapshot, tenant: string, slug: string):
   return Object.keys(found?.config.domains ?? {});
 }
 
-/** Whether all that belongs to these domains, or to none, may be touched. */
-export function mayTouchAll(principal: Principal, domains: readonly string[]): boolean {
-  return domains.length === 0 ? mayTouch(principal, undefined) : domains.every((domain) => mayTouch(principal, domain));
+/** Whether all that the project says may be touched; of one that is not served nothing is known. */
+export function mayTouchProject(
+  principal: Principal,
+  { projects }: Snapshot,
+  { tenant, slug }: Pick<ProjectRow, 'tenant' | 'slug'>,
+): boolean {
+  const found = projects.find((one) => one.tenant === tenant && one.slug === slug);
+  const places = found === undefined ? [undefined] : placesIn(found.config);
+  return places.every((domain) => mayTouch(principal, domain));
 }
 
 export function unknownProject(slug: string): Outcome {
@@ -193,6 +202,8 @@ function touches(principal: Principal, { config }: Project): boolean {
   return Object.keys(config.domains).some((domain) => mayTouch(principal, domain));
 }
 
-function shownProject({ id, name, slug, source, revision, created_at }: ProjectRow): object {
-  return { id, name, slug, source, revision: revision === '' ? null : revision, created_at: isoTime(created_at) };
+function shownProject({ id, tenant, name, slug, source, revision, created_at }: ProjectRow): object {
+  const inForce = revision === '' ? null : revision;
+  const where = environmentOf(tenant);
+  return { id, name, slug, environment: where, source, revision: inForce, created_at: isoTime(created_at) };
 }

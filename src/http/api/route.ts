@@ -47,6 +47,11 @@ export interface RouteSpec<Path extends string, Query extends z.ZodType, Body ex
    * other domains. `refuse`: the route belongs to no domain, so that such a key may not. `free`: it is about the key itself.
    */
   readonly domains: 'narrow' | 'refuse' | 'free';
+  /**
+   * Reads what is live for a test key too, after what test keys made. Without it a test key has its partition alone, and
+   * what it names of the live account is refused (`AUTH_TEST_KEY`).
+   */
+  readonly readsLive?: boolean;
   /** Heading in the reference: `Projects`. */
   readonly tag: string;
   /** One line: `Lists the projects of the tenant.` */

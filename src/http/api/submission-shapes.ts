@@ -8,6 +8,7 @@ import type { Store } from '../../store/store.ts';
 import { partsOf, type SubmissionParts } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { parseFormId } from '../../forms/form-id.ts';
+import { environment } from './account-shapes.ts';
 import { recipientStatus } from './form-shapes.ts';
 import { since, until } from './times.ts';
 
@@ -16,6 +17,7 @@ const value = z.union([z.string(), z.array(z.string())]);
 export const submissionShape = z.object({
   id: z.string(),
   form: z.string(),
+  environment,
   domain: z.string().describe('The form’s domain; of other forms the name that their mail is sent from.'),
   fields: z.record(z.string(), value).describe('As they were sent; a field that was repeated is a list.'),
   files: z.array(
@@ -52,9 +54,10 @@ export const conditions = {
   to: until.optional().describe('Only those until this date (that whole day) or time.'),
 };
 
-/** Whether the principal's key may touch the form with this id. */
-export function mayTouchForm(principal: Principal, form: string): boolean {
+/** Whether the principal's key may touch the form with this id; `domain` is that of its submissions, where there are any. */
+export function mayTouchForm(principal: Principal, form: string, domain?: string): boolean {
   const id = parseFormId(form);
+  if (id?.kind === 'own') return mayTouch(principal, domain);
   return mayTouch(principal, id?.kind === 'domain' ? id.domain : undefined);
 }
 
@@ -78,6 +81,7 @@ function shown(
   return {
     id,
     form,
+    environment: row.environment,
     domain,
     fields: Object.fromEntries(readFields(row.fields)),
     files: files.map(({ id, field, filename, content_type, size }) => ({ id, field, filename, content_type, size })),

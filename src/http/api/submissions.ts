@@ -1,6 +1,6 @@
 /** What visitors sent: listed, exported, shown with its files, judged anew, mailed once more, removed. */
 import { z } from 'zod';
-import type { Principal } from '../../access/principal.ts';
+import { accountIdOf, type Principal } from '../../access/principal.ts';
 import {
   condemnSubmission,
   releaseSubmission,
@@ -41,17 +41,20 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
     if (row === undefined || row.tenant !== principal.tenant.id) {
       return refuse('NOT_FOUND', { message: `There is no submission ${id.slice(0, 60)}.` });
     }
-    return mayTouchForm(principal, row.form) ? row : refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    return mayTouchForm(principal, row.form, row.domain) ? row : refuse('AUTH_DOMAIN_NOT_ALLOWED');
   }
 
   /** The one spelling of a form's id, of one that there is or was. */
   async function formId(principal: Principal, text: string, { snapshot }: Exchange): Promise<string | Refusal> {
     const form = parseFormId(text)?.id;
     if (form === undefined) return refuse('FORM_NOT_FOUND');
-    if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     const tenant = principal.tenant.id;
-    const known = await knownForm(form, { principal, snapshot, store });
-    if (known !== undefined || (await countSubmissions(store, { tenant, form })) > 0) return form;
+    if ((await knownForm(form, { principal, snapshot, store })) !== undefined) return form;
+    if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    if ((await countSubmissions(store, { tenant, form })) > 0) return form;
+    // To a live form test keys post, too; what they posted is listed.
+    const live = { ...principal, tenant: { ...principal.tenant, id: accountIdOf(principal) } };
+    if (principal.environment === 'test' && (await knownForm(form, { principal: live, snapshot, store }))) return form;
     return refuse('FORM_NOT_FOUND');
   }
 

@@ -1,5 +1,6 @@
 /** Addresses that a tenant's mail is no longer sent to. Leads reach the owner of a form all the same. */
 import { z } from 'zod';
+import { accountIdOf } from '../../access/principal.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
 import type { Store } from '../../store/store.ts';
@@ -67,9 +68,12 @@ export function suppressionsRoutes({ store, clock }: SuppressionsParts): Route[]
       path: '/suppressions/:address',
       summary: 'Takes an address off the list.',
       answer: suppression,
-      async handle({ principal: { tenant }, params: { address } }) {
+      async handle({ principal, params: { address } }) {
+        const { tenant, environment } = principal;
         const row = await findSuppression(store, tenant.id, address);
         if (row === undefined) {
+          const live = environment === 'test' && (await findSuppression(store, accountIdOf(principal), address));
+          if (live) return refuse('AUTH_TEST_KEY');
           return refuse('NOT_FOUND', { message: `${address.slice(0, 320)} is not on the list.` });
         }
         await store.write([allow(tenant.id, address)]);

@@ -3,8 +3,10 @@ import { z } from 'zod';
 import { eventsOf } from '../../events/targets.ts';
 import type { Tested } from '../../events/webhooks.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import { PUBLIC_EVENTS } from '../../lib/event-types.ts';
 import type { WebhookDeliveryRow, WebhookRow } from '../../store/tables-accounts.ts';
+import { environment } from './account-shapes.ts';
 
 const url = z.string().min(1).max(2000).describe('An http or https address that the world can reach.');
 const events = z
@@ -39,6 +41,7 @@ export const secretShape = z.string().describe('`whsec_…`, shown this once.');
 
 export const webhookShape = z.object({
   id: z.string(),
+  environment,
   url: z.string(),
   events: z.array(z.enum(PUBLIC_EVENTS)),
   description: z.string(),
@@ -74,6 +77,7 @@ export function shown(webhook: WebhookRow): object {
   const { id, url, description, project, form, status, reason, failing_since, created_at } = webhook;
   return {
     id,
+    environment: environmentOf(webhook.tenant),
     url,
     events: eventsOf(webhook),
     description,

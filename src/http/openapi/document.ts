@@ -102,10 +102,11 @@ function operation(route: Route): Json {
   };
 }
 
-function permissionWords({ permission, domains }: Route): string | undefined {
+function permissionWords({ permission, domains, readsLive }: Route): string | undefined {
   if (permission === 'none') return undefined;
   const who = permission === 'any' ? 'Any valid key.' : `Needs the permission \`${permission}\`.`;
-  return domains === 'refuse' ? `${who} Not for keys that are restricted to domains.` : who;
+  const restricted = domains === 'refuse' ? ' Not for keys that are restricted to domains.' : '';
+  return `${who}${restricted}${readsLive === true ? ' A test key also reads what is live.' : ''}`;
 }
 
 function otherContent({ alsoAnswers }: Route): Json {

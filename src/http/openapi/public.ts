@@ -47,6 +47,7 @@ export const PUBLIC_PATHS: Readonly<Record<string, Readonly<Record<string, Json>
     get: page('getUnsubscribe', 'Asks whether mail to this address shall end.', ['token']),
     post: page('postUnsubscribe', 'Ends it (RFC 8058).', ['token']),
   },
+  '/': { get: page('getFront', 'What this server is, and where to go on.', []) },
   '/healthz': { get: look('getHealthz', 'Whether the process is up.') },
   '/readyz': {
     get: look('getReadyz', 'Whether the database can be written and the queue moves; 503 with the reasons.'),
@@ -77,7 +78,7 @@ function form(path: string, summary: string): Readonly<Record<string, Json>> {
       tags: ['Forms'],
       summary,
       description:
-        'No key is needed but where the collection says `requireApiKey`. A browser that navigates gets a page or 303, a script gets JSON.',
+        'No key is needed but where the collection says `requireApiKey`; a key needs `forms.submit`. A browser that navigates gets a page or 303, a script gets JSON.',
       servers: ONE_SPELLING,
       security: [{}, { bearer: [] }, { xApiKey: [] }, { serviceApiKey: [] }],
       parameters: [
@@ -87,6 +88,13 @@ function form(path: string, summary: string): Readonly<Record<string, Json>> {
           in: 'header',
           description: 'The same key with the same body counts once, for 24 hours.',
           schema: { type: 'string', maxLength: 256 },
+        },
+        {
+          name: 'Postern-Client-IP',
+          in: 'header',
+          description:
+            'With a key of `forms.submit`: the visitor’s address, whose limits then count, where a server passes posts on.',
+          schema: { type: 'string' },
         },
       ],
       requestBody: { required: true, content },

@@ -47,12 +47,11 @@ export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise
       : page(formAddressPage({ form, endpoint: endpointOf(exchange, form) }));
   }
 
-  /** What is left of preflights: those of foreign pages, and requests that only ask what is allowed here. */
+  /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
   function options(visit: Visit): Answer {
     const { origin, 'access-control-request-method': preflight } = visit.exchange.request.headers;
     if (preflight !== undefined && origin !== undefined && readableFor(visit) === '') {
-      const nothing = visit.domain === undefined && visit.form === undefined;
-      const refusal = refuse(nothing ? 'DOMAIN_NOT_FOUND' : 'ORIGIN_NOT_ALLOWED');
+      const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The header Origin holds no valid origin.' });
       return json(shapeB(refusal, visit.exchange.id), statusOf(refusal));
     }
     return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };

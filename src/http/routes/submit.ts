@@ -3,23 +3,28 @@
  * needs no body comes first. Whatever is answered with success is on the disk; whatever is refused is never sent, and what
  * had come of it is dropped.
  */
+import { isIP } from 'node:net';
 import type { Authenticator } from '../../access/authenticate.ts';
 import { decide } from '../../access/decide.ts';
 import type { Idempotency } from '../../access/idempotency.ts';
 import type { Limits, Verdict } from '../../access/limits.ts';
-import type { Principal } from '../../access/principal.ts';
-import type { Domain, Form } from '../../config/snapshot.ts';
+import { accountIdOf, type Principal } from '../../access/principal.ts';
+import { claimKey, type Domain, type Form } from '../../config/snapshot.ts';
 import type { Accept } from '../../forms/accept.ts';
 import type { SubmittedBody } from '../../forms/fields.ts';
 import type { FileStore } from '../../forms/files.ts';
-import { findSendForm } from '../../forms/find.ts';
+import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { Judge } from '../../forms/judge.ts';
+import { parseDomain } from '../../lib/addresses.ts';
+import { accountOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
+import { counterOf } from '../../store/form-counters.ts';
 import type { Answer } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
-import { refuse, unavailable, type Refusal } from '../errors.ts';
-import { tighter, type Exchange } from '../exchange.ts';
+import { plainAddress } from '../client-address.ts';
+import { lacksPermission, refuse, unavailable, type Refusal } from '../errors.ts';
+import { header, tighter, type Exchange } from '../exchange.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
 import { rateLimited } from '../rate.ts';
 import { faultRefusal } from '../faults.ts';
@@ -49,9 +54,12 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
   const { limits, files, freeSpace, log } = parts;
   const take = createTake(parts);
 
-  async function attempt(visit: Visit, seen: Asking): Promise<Answer | Refusal> {
-    const { exchange } = visit;
+  async function attempt(asked: Visit, seen: Asking): Promise<Answer | Refusal> {
+    const { exchange } = asked;
     if (!exchange.limit.allowed && !exchange.local) return rateLimited(exchange.limit, exchange.at);
+    // Looked at now, because a test key may mean a form that only test keys see; what is wrong with it is told in its turn.
+    const principal = await principalOf(exchange, parts.authenticator);
+    const visit = inPartition(asked, principal);
     const unserved = await refuseUnserved(visit, parts, seen);
     if (unserved !== undefined) return unserved;
     let { form } = visit;
@@ -64,13 +72,16 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
     }
     if (form === undefined) return drop(refuse('FORM_NOT_FOUND'), read);
     seen.form = form;
-    const principal = await principalOf(exchange, parts.authenticator);
     if (principal !== undefined && 'kind' in principal) return drop(principal, read);
     seen.principal = principal;
     const stranger =
       principal === undefined ? refuseStranger(exchange, form) : await refuseKey(principal, exchange, form);
     if (stranger !== undefined) return drop(stranger, read);
-    const admission = await limits.takeSubmission(form, exchange.ip);
+    if (principal?.environment === 'test') form = withTenant(form, principal.tenant.id);
+    const ip = visitorOf(exchange, principal);
+    if (typeof ip !== 'string') return drop(ip, read);
+    const counted = { id: counterOf(form), rateLimit: form.rateLimit };
+    const admission = await limits.takeSubmission(counted, ip);
     exchange.limit = tighter(exchange.limit, admission.verdict);
     if (!admission.verdict.allowed && !exchange.local) return drop(rateLimited(admission.verdict, exchange.at), read);
     let counts = false;
@@ -78,8 +89,7 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
       read ??= await receive(visit, form, seen);
       if (read.refusal !== undefined) return read.refusal;
-      const { environment } = principal ?? LIVE;
-      const taken = await take({ exchange, form, environment, body: read.body, words: wordsFor(visit, form, seen) });
+      const taken = await take({ exchange, form, ip, body: read.body, words: wordsFor(visit, form, seen) });
       ({ counts } = taken);
       return taken.answer;
     } finally {
@@ -98,10 +108,12 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
   /** Why the key, which is known, may not be used here and now. The operator on the machine itself may everywhere. */
   async function refuseKey(principal: Principal, exchange: Exchange, form: Form): Promise<Refusal | undefined> {
     if (principal.key === undefined) return undefined;
-    if (principal.tenant.id !== form.tenant)
+    if (accountIdOf(principal) !== accountOf(form.tenant))
       return refuse('AUTH_FORBIDDEN', { message: 'The form is of another account.' });
-    const domain = form.kind === 'domain' ? { name: form.domain } : 'none';
-    const denial = decide(principal, { permission: 'forms.write', domain, ip: exchange.ip });
+    const { domain: name } = form.audience;
+    const domain = name === undefined ? 'none' : { name };
+    const denial = decide(principal, { permission: 'forms.submit', domain, ip: exchange.ip });
+    if (denial === 'AUTH_FORBIDDEN') return lacksPermission('forms.submit');
     if (denial !== undefined) return refuse(denial);
     const verdict = await parts.takeAccount(principal);
     if (verdict === undefined) return undefined;
@@ -136,7 +148,25 @@ interface Asking extends Seen {
   principal?: Principal | undefined;
 }
 
-const LIVE = { environment: 'live' } as const;
+/** What a test key means by the address: a form of its partition goes before the live one of the same name. */
+function inPartition(visit: Visit, principal: Principal | Refusal | undefined): Visit {
+  const { exchange, path } = visit;
+  if (principal === undefined || 'kind' in principal || principal.environment !== 'test') return visit;
+  if (path.kind !== 'domain') return visit;
+  const name = parseDomain(path.domain) ?? '';
+  const domain = exchange.snapshot.claims.get(claimKey(principal.tenant.id, name));
+  if (domain === undefined) return visit;
+  return { exchange, path, domain, form: path.form === undefined ? undefined : domain.forms.get(path.form) };
+}
+
+/** Whose limits count: the client's, or with a key those of the visitor that the site's server names. */
+function visitorOf({ request, ip }: Exchange, principal: Principal | undefined): string | Refusal {
+  const named = header(request, 'postern-client-ip');
+  if (principal === undefined || named === undefined) return ip;
+  const address = plainAddress(named.trim());
+  if (isIP(address) !== 0) return address;
+  return refuse('VALIDATION_FAILED', { message: 'Postern-Client-IP must be an IP address, such as 192.0.2.10.' });
+}
 
 function isSend(path: FormPath): boolean {
   return path.kind === 'domain' && path.form === undefined;

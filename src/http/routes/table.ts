@@ -13,6 +13,7 @@ import { refuse, statusOf, type Refusal } from '../errors.ts';
 import type { Context, Exchange, Handler, State } from '../exchange.ts';
 import { errorPage } from '../pages/error.ts';
 import { rateLimited } from '../rate.ts';
+import { frontPage } from '../pages/front.ts';
 import { createConfirm, type ConfirmParts } from './confirm.ts';
 import { createReference } from './reference.ts';
 import { healthz, readyz, type HealthParts } from './health.ts';
@@ -32,7 +33,8 @@ const PREFIXES = ['/api', '/v1'] as const;
 
 /** Mounts all routes but the forms' addresses. What they do not know is 404, what they know otherwise 405. */
 export function mountRoutes(app: Koa<State>, parts: TableParts): void {
-  const table = new Router<State>({ strict: true });
+  const table = new Router<State>({ strict: true, sensitive: true });
+  table.get('/', answering(front));
   table.get('/healthz', answering(healthz));
   table.get('/readyz', answering(readyz(parts)));
   table.get('/metrics', answering(metrics(parts)));
@@ -46,13 +48,16 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   table.register('/unsubscribe/:token', ['GET', 'POST'], async (ctx) => {
     send(ctx, await unsubscribe(ctx.state.exchange, ctx.params['token'] ?? ''));
   });
-  const serve = createServe(parts);
   const routes = apiRoutes(parts);
+  const serve = createServe(parts, routes);
   const reference = createReference(routes, parts.version);
   table.get('/openapi.json', answering(reference.document));
   table.get('/docs', answering(reference.page));
   // Each spelling has a table of its own: what stands in it is tried one by one.
-  const spelled = PREFIXES.map((prefix) => ({ prefix: `${prefix}/`, table: new Router<State>({ strict: true }) }));
+  const spelled = PREFIXES.map((prefix) => ({
+    prefix: `${prefix}/`,
+    table: new Router<State>({ strict: true, sensitive: true }),
+  }));
   for (const route of routes) {
     table.register(route.path, [route.method], serving(route, serve));
     for (const [i, prefix] of PREFIXES.entries()) {
@@ -84,6 +89,11 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
     const layers = tableOf(exchange.path)?.table.match(exchange.path, exchange.method).path ?? [];
     send(ctx, refused(exchange, unknown(layers.flatMap(({ methods }) => methods))));
   });
+}
+
+/** What somebody sees who opens the server's own address. */
+function front({ snapshot }: Exchange): Answer {
+  return page(frontPage(snapshot.server.server));
 }
 
 async function limited(ctx: Context, next: Koa.Next): Promise<void> {

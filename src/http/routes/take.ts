@@ -8,7 +8,9 @@ import type { Judge } from '../../forms/judge.ts';
 import { createMatching } from '../../forms/check-field.ts';
 import { checkSubmission, type CheckedSubmission, type SubmittedBody } from '../../forms/receive.ts';
 import { errorFields } from '../../lib/errors.ts';
+import { environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
+import { counterOf } from '../../store/form-counters.ts';
 import { UnmetError } from '../../store/store.ts';
 import { formatAnswer, parseAnswer, type Answer } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
@@ -25,8 +27,8 @@ export interface TakeParts {
 export interface Posted {
   readonly exchange: Exchange;
   readonly form: Form;
-  /** Of the key that it came with. */
-  readonly environment: 'live' | 'test';
+  /** The visitor's address. */
+  readonly ip: string;
   readonly body: SubmittedBody;
   /** How the visitor is told of each end. */
   readonly words: {
@@ -54,7 +56,7 @@ export function createTake({ files, idempotency, judge, accept, log }: TakeParts
       const message = `Idempotency-Key must have 1 to ${LONGEST_KEY} characters.`;
       return refused(posted, refuse('VALIDATION_FAILED', { message }));
     }
-    const began = await idempotency.begin(`form:${posted.form.id}`, key, hashOfBody(posted.body));
+    const began = await idempotency.begin(`form:${counterOf(posted.form)}`, key, hashOfBody(posted.body));
     switch (began.kind) {
       case 'conflict':
         return refused(posted, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS[began.reason] }));
@@ -82,24 +84,24 @@ export function createTake({ files, idempotency, judge, accept, log }: TakeParts
   }
 
   async function settle(posted: Posted, claim: Claim | undefined): Promise<Taken> {
-    const { exchange, form, environment, body } = posted;
+    const { exchange, form, ip, body } = posted;
     const submission = checkSubmission(form, body, startMatching);
     if (submission.errors.length > 0) {
       const taken = await refused(posted, refuse('VALIDATION_FAILED', { errors: submission.errors }));
       if (claim !== undefined) await idempotency.finish(claim, stored(taken.answer));
       return taken;
     }
-    const judged = judge(form, { ...submission, ip: exchange.ip });
+    const judged = judge(form, { ...submission, ip });
     const judgement = judged instanceof Promise ? await judged : judged;
     const accepted = await accept({
       form,
       ...submission,
       judgement,
-      ip: exchange.ip,
+      ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
       referer: exchange.request.headers.referer ?? '',
       request: exchange.id,
-      environment,
+      environment: environmentOf(form.tenant),
       also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(posted, submission, accepted)))]),
     });
     tell(posted, submission, accepted);
@@ -123,8 +125,8 @@ export function createTake({ files, idempotency, judge, accept, log }: TakeParts
     return { answer: words.refused(refusal), counts: false };
   }
 
-  function tell({ exchange, form }: Posted, { fields, files }: CheckedSubmission, { id, status }: Accepted): void {
-    const { id: request, ip } = exchange;
+  function tell({ exchange, form, ip }: Posted, { fields, files }: CheckedSubmission, { id, status }: Accepted): void {
+    const { id: request } = exchange;
     log.info(`submission.${status}`, {
       submission: id,
       form: form.id,

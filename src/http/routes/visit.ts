@@ -1,11 +1,12 @@
 /** A request to a form's address: which form, and whether the page that it comes from may use it. */
 import type { Audience } from '../../config/forms.ts';
-import type { Domain, Form } from '../../config/snapshot.ts';
+import { claimKey, type Domain, type Form } from '../../config/snapshot.ts';
 import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
+import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
-import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources } from '../cors.ts';
+import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { faultRefusal } from '../faults.ts';
@@ -32,6 +33,15 @@ export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): 
   switch (path.kind) {
     case 'domain': {
       const domain = findDomain(exchange.snapshot, path.domain);
+      const { form: key } = path;
+      // A form that the API put on the domain.
+      if (key?.startsWith('frm_') === true && domain?.forms.has(key) === false) {
+        const found = lookUp({ exchange, path }, parts, async () => {
+          const own = await findOwnForm(parts.store, key, exchange.snapshot.server);
+          return own?.audience.domain === domain.name ? own : undefined;
+        });
+        return found.then((visit) => ({ ...visit, domain: visit.domain ?? domain }));
+      }
       const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
       return { exchange, path, domain, form };
     }
@@ -59,10 +69,22 @@ async function lookUp(
   // It is refused, whatever stands there.
   if (!exchange.limit.allowed && !exchange.local) return nothing;
   try {
-    return { ...nothing, form: await find() };
+    const form = await find();
+    return form === undefined ? nothing : placed(form, nothing);
   } catch (error) {
     return { ...nothing, outage: faultRefusal(error, exchange, log) };
   }
+}
+
+/** A form that the API put on a domain is served as long as its account has the domain. */
+function placed(form: Form, visit: Visit): Visit {
+  const { domain: name } = form.audience;
+  if (form.kind !== 'api' || name === undefined) return { ...visit, form };
+  const { claims, domains } = visit.exchange.snapshot;
+  const test = environmentOf(form.tenant) === 'test' ? claims.get(claimKey(form.tenant, name)) : undefined;
+  const live = domains.get(name);
+  const domain = test ?? (live?.project.tenant === accountOf(form.tenant) ? live : undefined);
+  return domain === undefined ? visit : { ...visit, domain, form };
 }
 
 /** The refusal where the project that has this address is out of service until its file is mended. */
@@ -85,12 +107,12 @@ function pageOf({ request }: Exchange): string | undefined {
   return page === undefined ? undefined : originOf(page);
 }
 
-/** The `Origin` that the answer is readable for, or nothing. */
-export function readableFor(visit: Visit): string {
-  const { origin } = visit.exchange.request.headers;
-  if (origin === undefined) return '';
-  const audience = audienceOf(visit);
-  return audience.anyone || mayUse(originOf(origin), visit.exchange, audience) ? origin : '';
+/**
+ * The `Origin` that the answer is readable for: whichever asks. A refusal that a script cannot read is "Failed to fetch" to
+ * its developer, and there is nothing in any answer that a request without a browser would not get.
+ */
+export function readableFor({ exchange }: Visit): string {
+  return validOrigin(exchange.request.headers.origin);
 }
 
 /** Whose pages may use the form, or, where it is not known, may at least read so. */
@@ -116,7 +138,11 @@ export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Re
       : audience.anyone || mayUse(originOf(page), exchange, audience);
   if (allowed) return undefined;
   const { domain } = audience;
-  const message = domain === undefined ? undefined : `This form may only be used from pages of ${domain}.`;
+  const own = domain === undefined ? '' : ` This form is for pages of ${domain} and its subdomains.`;
+  const message =
+    page === undefined || page === ''
+      ? `The request does not say which page it comes from, and this form needs to know (level strict).${own} A page's origin is named in the form's allowed_origins; a program sends an API key.`
+      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To let them, add the origin to the form's allowed_origins.`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
 

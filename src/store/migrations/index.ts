@@ -6,6 +6,7 @@ import { accounts } from './0002-accounts.ts';
 import { inbound } from './0003-inbound.ts';
 import { consent } from './0004-consent.ts';
 import { caps } from './0005-caps.ts';
+import { environments } from './0006-environments.ts';
 import { destinations } from './0009-destinations.ts';
 
 /** By name, as Kysely's migrator wants them. */
@@ -16,6 +17,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0003-inbound': inbound(dialect),
     '0004-consent': consent(dialect),
     '0005-caps': caps(dialect),
+    '0006-environments': environments(),
     '0009-destinations': destinations(dialect),
   };
 }

@@ -40,6 +40,7 @@ function asking(http: TestHttp, headers: Readonly<Record<string, string>>) {
 const SHOWN = {
   name: 'events',
   title: 'Our events',
+  environment: 'live',
   settings: { requireApiKey: false },
   forms: [
     {

@@ -39,6 +39,7 @@ test('a domain is added, told what to publish, verified, and taken away', async 
   expect(added.body).toEqual({
     domain: 'xn--bcher-kva.example',
     project: 'site',
+    environment: 'live',
     verified: false,
     status: 'pending',
     checked_at: null,

@@ -16,6 +16,8 @@ export interface EmailWorldSettings extends TestKeySettings {
   readonly templates?: object;
   /** More projects, by slug: their templates. */
   readonly projects?: Readonly<Record<string, object>>;
+  /** Their domains, as their configurations have them. */
+  readonly projectDomains?: Readonly<Record<string, object>>;
   readonly domains?: Readonly<Record<string, DomainStatus>>;
   readonly limits?: object;
   readonly baseUrl?: string;
@@ -33,7 +35,9 @@ export async function startEmailWorld(given: EmailWorldSettings = {}) {
     limits: given.limits ?? {},
     projects: [
       projectOf('shop', { settings: given.settings, templates }),
-      ...Object.entries(projects).map(([slug, own]) => projectOf(slug, { templates: own })),
+      ...Object.entries(projects).map(([slug, own]) =>
+        projectOf(slug, { templates: own, domains: given.projectDomains?.[slug] }),
+      ),
       projectOf('foreign', { templates: { secret: WELCOME } }, 'ten_other'),
     ],
     options: { freeSpace: { below: () => given.diskIsFull === true } },

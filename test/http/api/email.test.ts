@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { TestAnswer } from '../../harness/http.ts';
+import { enqueue } from '../../../src/queue/enqueue.ts';
 import { loseConfirmations } from '../../harness/lost-commit.ts';
 import { testKey } from '../../harness/keys.ts';
 import { hello, startEmailWorld } from './email-world.ts';
@@ -259,6 +260,51 @@ describe('POST /email/send', () => {
     expect(outcome(changed).slice(0, 2)).toEqual([409, 'IDEMPOTENCY_CONFLICT']);
     expect(await store.read.selectFrom('messages').select('id').execute()).toHaveLength(1);
   });
+});
+
+test('a template knows the domain that it is sent as, and no visitor', async () => {
+  const templates = { facts: { subject: '{{ domain }}', text: 'from {{ domain }} at "{{ ip }}"' } };
+  const { ask, store } = await startEmailWorld({ templates });
+  await ask('/email/send', { body: { to: 'ana@example.org', template: 'facts' } });
+  const [row] = await store.read.selectFrom('messages').select('source').execute();
+  expect(JSON.parse(row?.source ?? '')).toMatchObject({ subject: 'shop.example', text: 'from shop.example at ""' });
+});
+
+test('a template’s project is whom its mail is from: by its settings, else by its domain', async () => {
+  const { ask, http } = await startEmailWorld({
+    domains: { 'shop.example': 'verified', 'other.example': 'verified' },
+    projects: { other: { note: { subject: 'Note', text: 'Note' } } },
+    projectDomains: { other: { 'other.example': {} } },
+  });
+  const sent = await ask('/email/send', { body: { to: 'ana@example.org', template: 'note' } });
+  expect(sent.status).toBe(200);
+  const rows = await http.store.read.selectFrom('messages').select(['domain', 'source']).execute();
+  expect(rows).toMatchObject([{ domain: 'other.example', source: expect.stringContaining('noreply@other.example') }]);
+});
+
+test('email.send alone shows no notification, and nobody sees mail of the system', async () => {
+  const { ask, store, http, key, clock } = await startEmailWorld({ permissions: ['email.send'] });
+  const reader = await testKey(store, {
+    tenant: key.tenant,
+    now: clock.now(),
+    permissions: ['email.send', 'forms.read'],
+  });
+  const about = { tenant: key.tenant, submission: null, domain: 'shop.example', recipients: ['a@example.org'], ttl: 1 };
+  for (const kind of ['notification', 'acknowledgment', 'forward', 'system'] as const) {
+    const { id, unit } = enqueue({ ...about, kind, source: {} }, clock.now());
+    await store.write(unit);
+    const path = `/email/${id}/source`;
+    const alone = (await ask(path)).json();
+    expect([kind, alone['code']]).toEqual([kind, kind === 'system' ? 'NOT_FOUND' : 'AUTH_FORBIDDEN']);
+    if (kind !== 'system') expect(alone['error']).toContain('forms.read');
+    const both = (await http.request(path, { headers: reader.headers })).json();
+    expect([kind, both['error']]).toEqual([
+      kind,
+      kind === 'system' ? `There is no mail ${id}.` : 'The finished mail is not kept.',
+    ]);
+    expect((await ask(`/email/${id}/cancel`, { method: 'POST', body: {} })).status).not.toBe(200);
+  }
+  expect((await ask('/email')).json()).toMatchObject({ emails: [], count: 0 });
 });
 
 describe('POST /email/batch', () => {

@@ -48,6 +48,7 @@ describe('GET /forms', () => {
           recipients: [{ address: 'c@inbox.example', status: 'confirmed' }],
           subject: null,
           endpoint: 'https://forms.example.net/c/site/contact',
+          environment: 'live',
           source: 'file',
         },
         {
@@ -63,6 +64,7 @@ describe('GET /forms', () => {
           ],
           subject: 'Hi',
           endpoint: 'https://forms.example.net/example.com/contact',
+          environment: 'live',
           source: 'file',
         },
         expect.objectContaining({ id: 'example.com/jobs', to: 'ops@example.net' }),
@@ -77,6 +79,7 @@ describe('GET /forms', () => {
           recipients: [{ address: 'me@inbox.example', status: 'confirmed' }],
           subject: 'Feedback from {{ form.name }}',
           endpoint: `https://forms.example.net/f/${String(made.json['id'])}`,
+          environment: 'live',
           source: 'api',
         },
       ],
@@ -179,6 +182,64 @@ describe('GET /forms/{id}', () => {
       expect([status, json['code']]).toEqual([404, 'FORM_NOT_FOUND']);
     },
   );
+});
+
+describe('a form on a domain of the account', () => {
+  test('is posted to below the domain, mails from it, and is for its pages', async () => {
+    const { http, ask } = await start();
+    const { status, json } = await ask('POST', '/forms', { ...NEW, domain: 'EXAMPLE.com' });
+    expect([status, json]).toMatchObject([
+      200,
+      { endpoint: `https://forms.example.net/example.com/${String(json['id'])}` },
+    ]);
+    const headers = { Accept: 'application/json', Origin: 'https://www.example.com' };
+    for (const path of [
+      `/example.com/${String(json['id'])}`,
+      `/v1/example.com/${String(json['id'])}`,
+      `/f/${String(json['id'])}`,
+    ]) {
+      expect((await http.request(path, { body: { message: 'Hi' }, headers })).status).toBe(200);
+      const foreign = await http.request(path, {
+        body: { message: 'Hi' },
+        headers: { ...headers, Origin: 'https://evil.example' },
+      });
+      expect(foreign.status).toBe(403);
+    }
+    const rows = await http.store.read.selectFrom('messages').select('domain').execute();
+    expect(rows).toEqual([{ domain: 'example.com' }, { domain: 'example.com' }, { domain: 'example.com' }]);
+    const unknown = await http.request('/example.com/frm_00000000000000000000000000', { body: { a: 'b' }, headers });
+    expect(unknown.json()).toMatchObject({ code: 404, errors: [{ code: 'FORM_NOT_FOUND' }] });
+    const pending = await ask('POST', '/forms', { ...NEW, domain: 'pending.example' });
+    const early = await http.request(`/pending.example/${String(pending.json['id'])}`, { body: { a: 'b' }, headers });
+    expect(early.json()).toMatchObject({ errors: [{ code: 'DOMAIN_NOT_VERIFIED' }] });
+  });
+
+  test('is refused on a domain of nobody, and to a key for another one; a key for it sees it', async () => {
+    const { http, ask } = await start();
+    expect((await ask('POST', '/forms', { ...NEW, domain: 'unknown.example' })).json).toMatchObject({
+      code: 'DOMAIN_NOT_FOUND',
+    });
+    const narrow = await testKey(http.store, {
+      tenant: OPERATOR,
+      restrictions: { domain_restrictions: ['example.com'] },
+    });
+    const asNarrow = asking(http, narrow.headers);
+    for (const body of [NEW, { ...NEW, domain: 'pending.example' }]) {
+      expect((await asNarrow('POST', '/forms', body)).json).toMatchObject({ code: 'AUTH_DOMAIN_NOT_ALLOWED' });
+    }
+    const { json } = await asNarrow('POST', '/forms', { ...NEW, domain: 'example.com' });
+    await http.request(`/example.com/${String(json['id'])}`, { body: { message: 'Hi' } });
+    expect((await asNarrow('GET', '/forms')).json['forms']).toEqual(
+      expect.arrayContaining([expect.objectContaining({ id: json['id'], submissions: 1 })]),
+    );
+    expect((await asNarrow('GET', `/forms/${String(json['id'])}/submissions`)).json).toMatchObject({ count: 1 });
+    expect((await asNarrow('PATCH', `/forms/${String(json['id'])}`, { name: 'Mine' })).status).toBe(200);
+    const { json: other } = await ask('POST', '/forms', NEW);
+    expect((await asNarrow('PATCH', `/forms/${String(other['id'])}`, { name: 'Mine' })).status).toBe(404);
+    expect((await asNarrow('GET', `/forms/${String(other['id'])}`)).json).toMatchObject({
+      code: 'AUTH_DOMAIN_NOT_ALLOWED',
+    });
+  });
 });
 
 describe('POST /forms', () => {

@@ -56,6 +56,7 @@ describe('an instant form', () => {
       json: {
         id: expect.stringMatching(/^frm_/),
         name: 'Guests',
+        environment: 'live',
         email: 'host@inbox.example',
         endpoint: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/f\/frm_\w+$/),
         submissions: 0,

@@ -122,6 +122,50 @@ describe('a request shows who it is', () => {
   });
 });
 
+describe('keys that a key made', () => {
+  async function family() {
+    const world = await startWith({ permissions: PERMISSIONS.filter((name) => name !== 'admin') });
+    const { http, key, create } = world;
+    const child = (await create({ name: 'Child' })).json() as { id: string; key: string };
+    const headers = { Authorization: `Bearer ${child.key}` };
+    const made = await http.request('/api-keys', { headers, body: { name: 'Grandchild' } });
+    const { id: grandchild } = made.json() as { id: string };
+    const owner = await testKey(http.store, { tenant: key.tenant, now: world.clock.now() });
+    const ask = (path: string, request: TestRequest = {}) => http.request(path, { ...request, headers: owner.headers });
+    return { ...world, ask, child, grandchild };
+  }
+  const ids = (value: unknown) => (value as { id: string }[]).map(({ id }) => id);
+
+  test('outlive it, and are named when it is revoked', async () => {
+    const { ask, key, child, grandchild, http } = await family();
+    const answer = await ask(`/api-keys/${key.id}`, { method: 'DELETE' });
+    expect(ids(answer.json()['active_children'])).toEqual([child.id, grandchild]);
+    expect(answer.json()['revoked_children']).toEqual([]);
+    expect((await status(http, { headers: { 'X-Api-Key': child.key } })).status).toBe(200);
+    expect(ids((await ask(`/api-keys/${key.id}`)).json()['active_children'])).toEqual([child.id, grandchild]);
+  });
+
+  test('are revoked with it on request, also when it is revoked already', async () => {
+    const { ask, key, child, grandchild, http } = await family();
+    await ask(`/api-keys/${key.id}`, { method: 'DELETE' });
+    const answer = await ask(`/api-keys/${key.id}?with_children=true`, { method: 'DELETE' });
+    expect(ids(answer.json()['revoked_children'])).toEqual([child.id, grandchild]);
+    expect(answer.json()['active_children']).toEqual([]);
+    expect(outcome(await status(http, { headers: { 'X-Api-Key': child.key } }))).toEqual([401, 'AUTH_REVOKED_KEY']);
+  });
+
+  test('count in its limits while it is active, whatever theirs are', async () => {
+    const { http, key, create, ask } = await startWith({ restrictions: { rate_limit: 4 } });
+    const child = (await create({ name: 'Child', restrictions: { rate_limit: 4 } })).json() as { key: string };
+    const asChild = async () => (await status(http, { headers: { 'X-Api-Key': child.key } })).status;
+    expect([await asChild(), await asChild(), await asChild(), await asChild()]).toEqual([200, 200, 200, 429]);
+    expect((await ask('/auth/status')).status).toBe(429);
+    const owner = await testKey(http.store, { tenant: key.tenant });
+    await http.request(`/api-keys/${key.id}`, { method: 'DELETE', headers: owner.headers });
+    expect([await asChild(), await asChild()]).toEqual([200, 429]);
+  });
+});
+
 test('GET /auth/status shows the key and its tenant, and no secret', async () => {
   const { ask, key } = await startWith({
     name: 'CI',
@@ -134,7 +178,7 @@ test('GET /auth/status shows the key and its tenant, and no secret', async () =>
       name: 'CI',
       prefix: 'svc_rk_',
       last4: key.value.slice(-4),
-      permissions: ['forms.read', 'forms.write', 'email.send'],
+      permissions: ['forms.read', 'forms.write', 'forms.submit', 'email.send'],
       restrictions: { rate_limit: 10, expires_at: '2026-02-01T00:00:00.000Z' },
       environment: 'live',
       expires_at: '2026-02-01T00:00:00.000Z',
@@ -174,7 +218,7 @@ describe('POST /api-keys', () => {
         key: expect.stringMatching(/^svc_rk_[0-9A-Za-z]{34}$/),
         name: 'Website',
         environment: 'live',
-        permissions: ['forms.read', 'forms.write', 'analytics.read'],
+        permissions: ['forms.read', 'forms.write', 'forms.submit', 'analytics.read'],
         restrictions,
         created_at: '2026-01-01T00:00:00.000Z',
       },
@@ -195,7 +239,12 @@ describe('POST /api-keys', () => {
     [{}, { permissions: FULL.slice(1) }, 'svc_rk_', FULL.slice(1)],
     [{}, { environment: 'test', permissions: ['forms.read'] }, 'svc_rk_', ['forms.read']],
     [{}, { permissions: [] }, 'svc_rk_', []],
-    [{}, { permissions: ['forms.write', 'forms', 'forms.read'] }, 'svc_rk_', ['forms.read', 'forms.write']],
+    [
+      {},
+      { permissions: ['forms.write', 'forms', 'forms.read'] },
+      'svc_rk_',
+      ['forms.read', 'forms.write', 'forms.submit'],
+    ],
     [{ permissions: ['keys', 'forms.read'] }, {}, 'svc_rk_', ['forms.read', 'keys.read', 'keys.write']],
     // `admin` must be named, whoever asks.
     [{ permissions: PERMISSIONS }, {}, 'svc_sk_live_', FULL],

@@ -57,6 +57,8 @@ const DOORS: Readonly<Record<Needs, readonly Door[]>> = {
     ['POST', '/submissions/x/ham'],
     ['POST', '/submissions/x/resend'],
   ],
+  // Posting to a form: no route of the API; test/http/submit.test.ts.
+  'forms.submit': [],
   'collections.read': [['GET', '/collections']],
   'collections.write': [
     ['POST', '/collections'],

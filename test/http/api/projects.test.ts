@@ -89,6 +89,21 @@ describe('projects', () => {
     expect(await narrow.ask('PUT', '/projects/other/config', { config, files: FILES })).toMatchObject(forbidden);
     expect(await narrow.ask('DELETE', '/projects/other')).toMatchObject(forbidden);
     expect(await narrow.ask('POST', '/projects', { name: 'X' })).toMatchObject(forbidden);
+    // What belongs to no domain, or is told of the whole project, lies outside.
+    for (const outside of [
+      'collections: { theirs: { forms: { one: { email: thief@evil.test } } } }\n',
+      'webhooks: [{ url: https://evil.example/hook }]\n',
+    ]) {
+      expect(
+        await narrow.ask('PUT', '/projects/shop/config', { config: YAML + outside, files: FILES }),
+        outside,
+      ).toMatchObject(forbidden);
+    }
+    const hooked = `${YAML}webhooks: [{ url: https://hooks.example/x }]\n`;
+    expect((await ana.ask('PUT', '/projects/shop/config', { config: hooked, files: FILES })).status).toBe(200);
+    expect(await narrow.ask('PUT', '/projects/shop/config', { config: YAML, files: FILES })).toMatchObject(forbidden);
+    expect(await narrow.ask('GET', '/projects/shop/config')).toMatchObject(forbidden);
+    expect(await narrow.ask('DELETE', '/projects/shop')).toMatchObject(forbidden);
   });
 });
 

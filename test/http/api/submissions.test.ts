@@ -104,6 +104,7 @@ describe('GET /submissions/{id}', () => {
     expect(shown).toEqual({
       id,
       form: 'example.com/contact',
+      environment: 'live',
       domain: 'example.com',
       fields: { name: 'Ana García', topic: ['a'], email: 'ana@example.org' },
       files: [],
@@ -290,6 +291,7 @@ test('GET /instant/submissions lists those of the tenant’s instant forms alone
     kind,
     name: 'F',
     config: JSON.stringify({ to: 'a@example.org' }),
+    domain: null,
     created_at: at,
   });
   const [one, two, api, foreign] = [formOf('instant'), formOf('instant'), formOf('api'), formOf('instant', 'ten_x')];
@@ -340,8 +342,15 @@ describe('POST /submissions/{id}/ham', () => {
 
   test('with a test key its mail goes nowhere', async () => {
     const world = await open();
-    const id = await world.post(SPAM);
+    const live = await world.post(SPAM);
     const { headers } = await testKey(world.store, { tenant: OPERATOR, environment: 'test', now: world.clock.now() });
+    const refused = await world.request(`/submissions/${live}/ham`, { method: 'POST', headers });
+    expect([refused.status, refused.json()['code']]).toEqual([403, 'AUTH_TEST_KEY']);
+    const posted = await world.request('/example.com/contact', {
+      body: new URLSearchParams(SPAM),
+      headers: { ...headers, Accept: 'application/json' },
+    });
+    const id = String(posted.json()['id']);
     expect((await world.request(`/submissions/${id}/ham`, { method: 'POST', headers })).status).toBe(200);
     expect(await mails(world, id)).toEqual(['notification test owner@example.com queued']);
   });
@@ -366,7 +375,7 @@ describe('POST /submissions/{id}/ham', () => {
     const config = JSON.stringify({ to: 'a@example.org' });
     const spam = row(world, { form: id, tenant: key.tenant, status: 'spam' });
     await world.store.write([
-      insertForm({ id, tenant: key.tenant, kind: 'instant', name: 'F', config, created_at: at }),
+      insertForm({ id, tenant: key.tenant, kind: 'instant', name: 'F', domain: null, config, created_at: at }),
       insertSubmission(spam),
     ]);
     const ham = await world.api(`/submissions/${spam.id}/ham`, { method: 'POST', headers: key.headers });

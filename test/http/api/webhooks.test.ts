@@ -97,6 +97,7 @@ test('a webhook is made with a secret that is shown once, listed, shown, changed
   const id = String(made.json()['id']);
   const shown = {
     id,
+    environment: 'live',
     url: 'https://hooks.example/in',
     events: ['submission.accepted', 'submission.spam'],
     description: 'CRM',
