@@ -13,7 +13,7 @@ import type { FreeSpace } from './store/free-space.ts';
 import type { Store } from './store/store.ts';
 import { createSubmissions } from './transactional/submitted.ts';
 
-export interface OpenSubmission extends Pick<SubmissionParts, 'takeAccount' | 'used' | 'wake'> {
+export interface OpenSubmission extends Pick<SubmissionParts, 'takeAccount' | 'messages' | 'used' | 'wake'> {
   /** As it was at the start. */
   readonly server: ServerConfig;
   readonly snapshot: () => Snapshot;

@@ -6,11 +6,14 @@ import type Koa from 'koa';
 import { createAccountLimits } from './access/account-limits.ts';
 import { createAuthFailures } from './access/auth-failures.ts';
 import { createAuthenticator } from './access/authenticate.ts';
+import { createCollectionNames } from './access/collection-names.ts';
 import { createConsent, releaseInTime } from './access/consent.ts';
 import { createDomains, type Domains } from './access/domains.ts';
 import { adoptHostKey, createHostKeys } from './access/host-key.ts';
 import { createIdempotency } from './access/idempotency.ts';
+import { createMessageLimits } from './access/message-limits.ts';
 import { createLimits } from './access/limits.ts';
+import { createObjectLimits } from './access/object-limits.ts';
 import { createRevisions } from './access/revisions.ts';
 import { signupConfirmation } from './access/tenants.ts';
 import { sweepTokens } from './access/tokens.ts';
@@ -37,6 +40,7 @@ import { createAccept, sweepAcknowledged } from './forms/accept.ts';
 import { adoptForms } from './forms/adopt.ts';
 import { createFileStore } from './forms/files.ts';
 import { createJudge } from './forms/judge.ts';
+import { mailOverflows } from './forms/overflow.ts';
 import { openBackups } from './store/backup.ts';
 import { watchFreeSpace } from './store/free-space.ts';
 import { createHttpServer, type HttpAddresses } from './http/server.ts';
@@ -47,6 +51,7 @@ import { inheritedSockets } from './lib/inherited.ts';
 import type { ListenAddress } from './lib/listen.ts';
 import { createLog, type AdjustableLog, type Log } from './lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from './store/clock-step.ts';
+import { foldMessageCounts } from './store/message-counts.ts';
 import { createStore, databaseFile } from './store/database.ts';
 import { joinPeers } from './peers.ts';
 import { createProcessPool } from './process-pool.ts';
@@ -162,6 +167,9 @@ async function compose(
   ending.push(() => limits.close());
   const consent = createConsent({ store, clock, log, limits, config: () => snapshot().server, letter, wake });
   const accounts = createAccountLimits({ limits, config: () => snapshot().server });
+  const objects = createObjectLimits({ store, clock, snapshot });
+  const collectionNames = createCollectionNames({ store, limits, snapshot });
+  const messages = createMessageLimits({ store, clock, config: () => snapshot().server });
   const usage = createUsage({ store, clock, log });
   ending.push(() => usage.close());
   const counts = createEventCounts({ store, clock });
@@ -232,6 +240,9 @@ async function compose(
     freeSpace,
     authenticator,
     accounts,
+    messages,
+    objects,
+    collectionNames,
     usage,
     counts,
     takeAccount: accounts.take,
@@ -262,7 +273,7 @@ async function compose(
   const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
   doors.push(inbound);
   delivery.openDoor(inbound.door);
-  const account = { authenticator, takeAccount: accounts.take, used: usage.used };
+  const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
   doors.push(submission);
   if (server.server.roles.includes('delivery')) {
@@ -276,13 +287,16 @@ async function compose(
     return answer;
   }
 
-  config.onChange((next) => {
+  config.onChange((next, before) => {
     delivery.configure(next.server);
     log.adjust(next.server.log);
     adopt('domains', domains.adopt());
     adopt('host_key', adoptHostKey({ store, clock, log }, next.server.server.hostname));
     adopt('forms', adoptForms({ store, clock }, next));
     adopt('webhooks', webhooks.adopt());
+    if (JSON.stringify(next.server.plans) !== JSON.stringify(before.server.plans)) {
+      adopt('plans', messages.release().then(wake));
+    }
   });
 
   function adopt(what: string, adopting: Promise<unknown>): void {
@@ -319,6 +333,8 @@ async function compose(
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens({ store, clock }),
         consent: releaseInTime({ clock, consent }),
+        overflows: () => mailOverflows({ store, clock, snapshot, wake }),
+        messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged({ store, clock }),
         ...retentionJobs({ store, clock, snapshot }),
         ...inbound.jobs,

@@ -3,6 +3,7 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
+import { createMessageLimits } from './access/message-limits.ts';
 import { createKeyring } from './access/keyring.ts';
 import { createRevisions } from './access/revisions.ts';
 import type { ServerConfig } from './config/schema.ts';
@@ -85,6 +86,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     owner: randomUUID(),
     random,
     onFailure: (failure) => followFailure(failure, { store, config }),
+    admission: createMessageLimits({ store, clock, config }),
   });
   return {
     wake: () => worker.wake(),

@@ -32,6 +32,11 @@ export interface Limits {
    */
   takeSubmission(form: Pick<Form, 'id' | 'rateLimit'>, ip: string): Promise<Admission>;
   /**
+   * Counts an accepted post of the form, whoever sent it. On PostgreSQL each daemon counts its own: all posts of a form would
+   * wait for one row otherwise.
+   */
+  takePost(form: Pick<Form, 'id' | 'config'>): Verdict | Promise<Verdict>;
+  /**
    * Counts one more in each bucket of an account, or in none where one of them is full: a refused request costs nothing.
    * Whoever takes several of the same buckets names them in the same order.
    */
@@ -83,6 +88,10 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   return {
     take: (bucket, limit) => (limit.windowMs < KEPT_FROM ? brief : lasting).take(bucket, limit),
     takeSubmission,
+    takePost({ id, config }) {
+      const counters = store.dialect === 'sqlite' ? lasting : brief;
+      return counters.take(`posts:${id}`, { count: config.max_per_hour, windowMs: HOUR });
+    },
     takeAll: (buckets) => lasting.takeAll(buckets),
     peek: ({ name, limit }) => lasting.peek(name, limit),
     async close() {

@@ -20,6 +20,27 @@ export function planOf({ plan }: Pick<TenantRow, 'plan'>, config: Pick<ServerCon
   return plansOf(config).get(plan) ?? config.plans[FIRST_PLAN];
 }
 
+/** How many recipients an account may send to; null: no limit. */
+export interface MessageAllowance {
+  /** Its name, for people. */
+  readonly plan: string;
+  readonly per_hour: number | null;
+  readonly per_day: number | null;
+}
+
+/** As the plan says, and the tenant's own numbers in its place. */
+export function messagesOf(
+  tenant: Pick<TenantRow, 'plan' | 'messages_per_hour' | 'messages_per_day'>,
+  config: Pick<ServerConfig, 'plans'>,
+): MessageAllowance {
+  const { messages_per_hour, messages_per_day } = planOf(tenant, config);
+  return {
+    plan: tenant.plan,
+    per_hour: tenant.messages_per_hour ?? messages_per_hour,
+    per_day: tenant.messages_per_day ?? messages_per_day,
+  };
+}
+
 /** What an account may ask for; null: no limit of its own. */
 export interface Allowance {
   readonly requests_per_hour: number | null;

@@ -3,6 +3,7 @@
  * one unit, or refused with the reason. Of several at a time each sees what it replaces.
  */
 import { normalize } from 'node:path/posix';
+import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
 import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
@@ -12,7 +13,8 @@ import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import { madeByApi } from '../config/stored.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
-import { findCollectionRow } from '../store/collections.ts';
+import type { CollectionNames, Names } from './collection-names.ts';
+import { objectsIn, type ObjectLimits, type OverLimit } from './object-limits.ts';
 import { releaseDomain } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import { findProject, putInForce, revisionWith } from '../store/projects.ts';
@@ -27,6 +29,8 @@ export interface PushParts {
   readonly snapshot: () => Snapshot;
   readonly reader: BundleReader;
   readonly consent: Consent;
+  readonly objects: ObjectLimits;
+  readonly collectionNames: CollectionNames;
   /** Puts in force what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
 }
@@ -55,6 +59,9 @@ export type PushOutcome =
     }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
   | { readonly kind: 'conflict'; readonly message: string; readonly problems: readonly Problem[] }
+  /** The plan of the account does not allow all that it makes. */
+  | OverLimit
+  | Extract<Names, { kind: 'too-often' }>
   /** It touches this domain, which the asker may not; undefined where it belongs to none. */
   | { readonly kind: 'forbidden'; readonly domain: string | undefined };
 
@@ -88,19 +95,35 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     const touched = [...(current === undefined ? [] : placesIn(current)), ...placesIn(next)];
     const refused = touched.findIndex((domain) => !may(domain));
     if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
-    const taken = await problemsOfClaims({ tenant, slug, next, yaml: bundle.yaml }, parts);
-    if (taken.length > 0) return conflict('Something that it claims belongs to another project.', taken);
+    const taken = await parts.reader.locate(bundle.yaml, domainErrors({ tenant, slug, next }, parts.snapshot()), {
+      tenant,
+    });
+    if (taken.length > 0) return conflict(NOT_TO_BE_HAD, taken);
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
     const known = row?.source === 'push' ? row.revision : null;
     if (base !== undefined && base !== known) return conflict(MOVED_ON);
     const isKnown = known !== null && sameBundle(await findRevision(parts.store, known), bundle);
-    if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known };
+    const isNew = row === undefined || row.source === 'file';
+    const more = { ...objectsIn(next), projects: isNew ? 1 : 0 };
+    const instead = current === undefined ? {} : objectsIn(current);
     try {
-      const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
-      await parts.takeOver();
-      if (given.asks) await parts.consent.ask({ tenant, addresses: named.map(({ address }) => address) });
-      return { kind: 'done', changes, warnings, revision };
+      // Behind the count: one push asks for no more names than the account may have.
+      const outcome = await parts.objects.within(tenant, { more, instead }, async () => {
+        const names = await parts.collectionNames.ask(Object.keys(next.collections), { tenant, slug });
+        if (names.kind === 'too-often') return names;
+        if (names.kind === 'unavailable') {
+          const finding = { path: ['collections', names.name], message: names.message, key: true };
+          return conflict(NOT_TO_BE_HAD, await parts.reader.locate(bundle.yaml, [finding], { tenant }));
+        }
+        if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known } as const;
+        const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
+        await parts.takeOver();
+        return { kind: 'done', changes, warnings, revision } as const;
+      });
+      if (outcome.kind === 'done' && !dryRun && !isKnown && given.asks)
+        await parts.consent.ask({ tenant, addresses: named.map(({ address }) => address) });
+      return outcome;
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
       if (tries === MOST_TRIES) return conflict('Others push this project at the same time; try again.');
@@ -118,6 +141,7 @@ export function placesIn(config: Pick<ProjectConfig, 'domains' | 'collections' |
   return isWider ? [...domains, undefined] : domains;
 }
 
+const NOT_TO_BE_HAD = 'Something that it claims is not to be had.';
 const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
 const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
 
@@ -144,7 +168,7 @@ interface ReadPush {
 
 async function readPush(
   { tenant, slug, bundle }: Push,
-  { reader }: PushParts,
+  { reader, snapshot }: PushParts,
 ): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
   const { yaml, files } = bundle;
   if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
@@ -159,6 +183,7 @@ async function readPush(
   if (Object.keys(domains).length > MOST_DOMAINS) {
     wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
   }
+  wrong.push(...fanOutErrors(result.ok, snapshot().server.limits.form_recipients));
   if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) };
   const names = new Set(named.files.map(normalize));
   const [used, unused] = [true, false].map((wanted) =>
@@ -217,15 +242,10 @@ interface Claims {
   readonly tenant: string;
   readonly slug: string;
   readonly next: ProjectConfig;
-  readonly yaml: string;
 }
 
-/** What the project claims and others have. Another tenant's claim to a domain is none of these: DNS decides between them. */
-async function problemsOfClaims(
-  { tenant, slug, next, yaml }: Claims,
-  { store, snapshot, reader }: PushParts,
-): Promise<readonly Problem[]> {
-  const { claims, collections, server } = snapshot();
+/** Domains that another project of the tenant has. Another tenant's claim is none of these: DNS decides between them. */
+function domainErrors({ tenant, slug, next }: Claims, { claims, server }: Snapshot): Finding[] {
   const found: { path: Path; message: string }[] = [];
   for (const name of Object.keys(next.domains)) {
     const other = claims.get(claimKey(tenant, name))?.project.slug;
@@ -236,14 +256,7 @@ async function problemsOfClaims(
       found.push({ path, message: 'this is the name of the server itself' });
     }
   }
-  for (const name of Object.keys(next.collections)) {
-    const other = collections.get(name);
-    const isOwn = other?.tenant === tenant && other.project?.slug === slug;
-    if ((other === undefined || isOwn) && (await findCollectionRow(store, name)) === undefined) continue;
-    found.push({ path: ['collections', name], message: 'there is a collection of this name on this server' });
-  }
-  const findings = found.map((finding) => ({ ...finding, key: true }));
-  return reader.locate(yaml, findings, { tenant });
+  return found.map((finding) => ({ ...finding, key: true }));
 }
 
 interface Decided {

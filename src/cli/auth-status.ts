@@ -11,7 +11,14 @@ const status = z.object({
   tenant: z.object({ id: z.string(), name: z.string(), plan: z.string() }),
 });
 const window = z.object({ limit: z.number(), remaining: z.number(), reset_time: z.string() });
-const limits = z.object({ rate_limits: z.object({ requests_per_hour: window, requests_per_minute: window }) });
+const limits = z.object({
+  rate_limits: z.object({
+    requests_per_hour: window,
+    requests_per_minute: window,
+    messages_per_hour: window.nullish(),
+    messages_per_day: window.nullish(),
+  }),
+});
 const reference = z.object({ info: z.object({ version: z.string() }) });
 
 /** Shows the key that asks and what its limits leave; with `debug` also how the server is reached. Answers the exit code. */

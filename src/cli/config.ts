@@ -31,7 +31,8 @@ export interface ConfigOptions {
 export async function configCheck({ path, env, reading, json, terminal }: ConfigOptions): Promise<number> {
   const file = await findServerFile(path, env);
   const server = await loadServer(file, reading.secrets);
-  const projects = await loadProjects(file, reading);
+  const formRecipients = 'ok' in server ? server.ok.limits.form_recipients : undefined;
+  const projects = await loadProjects(file, { ...reading, formRecipients });
   const results = [server, ...projects.map(({ result }) => result)];
   const valid = projects.flatMap(({ result, ...project }) =>
     'ok' in result ? [{ ...project, config: result.ok }] : [],

@@ -10,6 +10,8 @@ const tenant = z.object({
   email: z.string(),
   plan: z.string(),
   requests_per_hour: z.number().nullable(),
+  messages_per_hour: z.number().nullable(),
+  messages_per_day: z.number().nullable(),
   suspended: z.boolean(),
   trusted: z.boolean(),
   confirmed_at: z.string().nullable(),
@@ -60,12 +62,17 @@ function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
 }
 
 function factsOf(row: z.output<typeof tenant>): [string, string][] {
-  const { id, name, email, plan, requests_per_hour: most, trusted } = row;
+  const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day, trusted } = row;
+  const own = [
+    [requests_per_hour, 'requests an hour'],
+    [messages_per_hour, 'messages an hour'],
+    [messages_per_day, 'messages a day'],
+  ].flatMap(([count, what]) => (count === null ? [] : [`${count} ${what}`]));
   return [
     ['tenant', id],
     ['name', name],
     ['address', email],
-    ['plan', most === null ? plan : `${plan}, with ${most} requests an hour`],
+    ['plan', own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`],
     ['state', stateOf(row)],
     ['trusted', trusted ? 'yes' : 'no: its recipients have to agree to its mail'],
   ];
@@ -92,11 +99,13 @@ export interface TenantChange {
   readonly plan?: string | undefined;
   /** null: the plan's again. */
   readonly requests_per_hour?: number | null | undefined;
+  readonly messages_per_hour?: number | null | undefined;
+  readonly messages_per_day?: number | null | undefined;
   readonly suspended?: boolean | undefined;
   readonly trusted?: boolean | undefined;
 }
 
-/** Changes its plan, its limit, whether it is served, or whether it is trusted. */
+/** Changes its plan, its limits, whether it is served, or whether it is trusted. */
 export function tenantsChange(options: CommandOptions, id: string, change: TenantChange): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);

@@ -1,6 +1,6 @@
 /** What the schema alone cannot see in a project: names that must exist, addresses that must fit, loops, zones, patterns. */
 import { parseAddress } from '../lib/addresses.ts';
-import { forwardingLoops, routeOf } from './forwarding.ts';
+import { fanOutOf, forwardingLoops, MAX_DELIVERIES, MAX_TARGETS, routeOf } from './forwarding.ts';
 import { nearest } from './nearest.ts';
 import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { Finding, Path } from './problem.ts';
@@ -66,6 +66,51 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
       ),
     ],
   };
+}
+
+/** Where one message or one post would cause more mail than it may; `most` is `limits.form_recipients`. */
+export function fanOutErrors(
+  { domains, collections }: Pick<ProjectParts, 'domains' | 'collections'>,
+  most: number,
+): Finding[] {
+  const maps = new Map(Object.entries(domains).map(([name, { forwarding }]) => [name, forwarding]));
+  const fanOut = fanOutOf(maps);
+  const errors: Finding[] = [];
+  for (const [name, { forwarding, forms }] of Object.entries(domains)) {
+    for (const [key, route] of Object.entries(forwarding)) {
+      if (typeof route !== 'object') continue;
+      const path = ['domains', name, 'forwarding', key];
+      if (route.length > MAX_TARGETS) {
+        errors.push({ path, message: `expected ${MAX_TARGETS} addresses at most, found ${route.length}` });
+      } else if (fanOut(route) > MAX_DELIVERIES) {
+        const message = `leads to more than ${MAX_DELIVERIES} addresses through other addresses of the project`;
+        errors.push({ path, message });
+      }
+    }
+    for (const [id, { to }] of Object.entries(forms)) {
+      const route = to ?? routeOf(forwarding, name, id);
+      const path = ['domains', name, 'forms', id, ...(to === undefined ? [] : ['to'])];
+      errors.push(...recipientErrors(path, typeof route === 'object' ? fanOut(route) : 0, most));
+    }
+  }
+  for (const [name, { forms }] of Object.entries(collections)) {
+    for (const [id, { email = [] }] of Object.entries(forms)) {
+      errors.push(...recipientErrors(['collections', name, 'forms', id, 'email'], fanOut(email), most));
+    }
+  }
+  return errors;
+}
+
+function recipientErrors(path: Path, count: number, most: number): Finding[] {
+  if (count <= most) return [];
+  const found = count > MAX_DELIVERIES ? `more than ${MAX_DELIVERIES}` : String(count);
+  return [
+    {
+      path,
+      message: `expected ${most} recipients at most (limits.form_recipients), found ${found}`,
+      key: path.length === 4,
+    },
+  ];
 }
 
 /** What is doubtful in server.yml. */

@@ -1,6 +1,6 @@
 /** Forms of every kind in one shape: those of domains and collections, and those that the API made by themselves. */
 import { parseAddress } from '../lib/addresses.ts';
-import { routeOf } from './forwarding.ts';
+import { followForwarding, routeOf } from './forwarding.ts';
 import { freeze, freezeMap } from './freeze.ts';
 import type { Path } from './problem.ts';
 import type { CollectionConfig, DomainConfig, FormConfig, ProjectConfig, ServerConfig } from './schema.ts';
@@ -95,7 +95,11 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
  */
 function recipients(key: string, form: FormConfig, place: DomainPlace): readonly string[] {
   const { named } = namedRecipients(key, form, place);
-  return [...new Set(named.flatMap((address) => followed(address, place.config.forwarding)))];
+  const { forwarding } = place.config;
+  const start = named.flatMap((address) => parseAddress(address) ?? []);
+  const { targets } = followForwarding(start, ({ domain, local }) => routeOf(forwarding, domain, local));
+  // Where all of it is discarded, or goes round in a loop, its own address says so.
+  return targets.length === 0 ? named : targets;
 }
 
 export interface Named {
@@ -146,14 +150,6 @@ export function namedRecipientsOf({ project, domains, collections }: ProjectConf
     for (const [key, { email = [] }] of Object.entries(forms)) add(['collections', name, 'forms', key, 'email'], email);
   if (project.owner !== undefined) add(['project', 'owner'], [project.owner]);
   return [...found.values()];
-}
-
-/** Where the mail of an address goes within one map of forwarding; loops in it were refused when it was read. */
-function followed(address: string, forwarding: DomainConfig['forwarding']): readonly string[] {
-  const { local = '', domain = '' } = parseAddress(address) ?? {};
-  const route = routeOf(forwarding, domain, local);
-  if (typeof route !== 'object' || route.includes(address)) return [address];
-  return route.flatMap((target) => followed(target, forwarding));
 }
 
 export interface NewCollection extends Pick<Collection, 'name' | 'tenant' | 'project' | 'config'> {

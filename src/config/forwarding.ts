@@ -2,7 +2,7 @@
  * Where the mail of an address of ours goes: the address itself, else without its `+tag`, else the catch-all; and the
  * check that no such way leads back to where it began.
  */
-import { parseAddress } from '../lib/addresses.ts';
+import { parseAddress, type Address } from '../lib/addresses.ts';
 import type { DomainConfig } from './schema.ts';
 
 export type Route = DomainConfig['forwarding'][string];
@@ -60,6 +60,72 @@ export function forwardingLoops(domains: ReadonlyMap<string, Forwarding>): Loop[
       depth.set(name(step), stack.length);
       stack.push({ step, next: stepsFrom(domains, step).reverse() });
     }
+  }
+}
+
+/** Recipients of one forwarding address. */
+export const MAX_TARGETS = 20;
+/** Deliveries that one message causes, all of its recipients together. */
+export const MAX_DELIVERIES = 100;
+
+/** Where mail for these addresses ends: what the map says of each, of what that leads to, and so on. Each address once. */
+export function followForwarding(
+  start: readonly Address[],
+  routeFor: (address: Address) => Route | undefined,
+): { readonly targets: readonly string[]; readonly discarded: boolean } {
+  const seen = new Set<string>();
+  const targets = new Set<string>();
+  const ahead = [...start].reverse();
+  let discarded = false;
+  for (let address = ahead.pop(); address !== undefined; address = ahead.pop()) {
+    const key = address.address.toLowerCase();
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const route = routeFor(address);
+    if (typeof route === 'object') ahead.push(...route.flatMap((target) => parseAddress(target) ?? []).reverse());
+    else if (route === 'discard') discarded = true;
+    else targets.add(address.address);
+  }
+  return { targets: [...targets], discarded };
+}
+
+/**
+ * Counts, within these domains, to how many addresses mail for each address goes in the end; what is more than
+ * MAX_DELIVERIES is one more than that. Every key is looked at once, however many lead to it; there must be no loop.
+ */
+export function fanOutOf(domains: ReadonlyMap<string, Forwarding>): (addresses: readonly string[]) => number {
+  const known = new Map<string, ReadonlySet<string>>();
+  for (const [domain, forwarding] of domains) {
+    for (const key of Object.keys(forwarding)) visit({ domain, key });
+  }
+  return (addresses) => union(addresses).size;
+
+  /** With a stack of its own, as for loops. */
+  function visit(start: Step): void {
+    const stack = [start];
+    for (let step = stack.at(-1); step !== undefined; step = stack.at(-1)) {
+      const ahead = known.has(name(step)) ? [] : stepsFrom(domains, step).filter((next) => !known.has(name(next)));
+      if (ahead.length > 0) {
+        stack.push(...ahead);
+        continue;
+      }
+      stack.pop();
+      if (known.has(name(step))) continue;
+      const route = domains.get(step.domain)?.[step.key];
+      known.set(name(step), typeof route === 'object' ? union(route) : new Set());
+    }
+  }
+
+  function union(addresses: readonly string[]): ReadonlySet<string> {
+    const all = new Set<string>();
+    for (const text of addresses) {
+      const { local = '', domain = '' } = parseAddress(text) ?? {};
+      const forwarding = domains.get(domain);
+      const key = forwarding && ruleFor(forwarding, domain, local);
+      const ends = key === undefined ? [text.toLowerCase()] : (known.get(name({ domain, key })) ?? []);
+      for (const end of ends) if (all.size <= MAX_DELIVERIES) all.add(end);
+    }
+    return all;
   }
 }
 

@@ -28,7 +28,11 @@ export interface ProjectFile {
 export interface Reading {
   readonly secrets: SecretSource;
   readonly checkTemplates?: CheckTemplates | undefined;
+  /** `limits.form_recipients` of the server; its default unless told. */
+  readonly formRecipients?: number | undefined;
 }
+
+const FORM_RECIPIENTS = 20;
 
 /** Reads server.yml. A file that cannot be read is a UserError; what is wrong in it is in the answer. */
 export async function loadServer(file: string, secrets: SecretSource): Promise<ValidServer | Invalid> {
@@ -53,7 +57,7 @@ export async function loadProjects(serverFile: string, reading: Reading): Promis
 
 async function readProject(
   { file, shown, text }: Pick<ProjectFile, 'file' | 'shown' | 'text'>,
-  { secrets, checkTemplates }: Reading,
+  { secrets, checkTemplates, formRecipients = FORM_RECIPIENTS }: Reading,
 ): Promise<ProjectFile> {
   const { files, refused } = await readBeside(shown, glanceAtProject(text).files);
   return {
@@ -61,7 +65,7 @@ async function readProject(
     shown,
     text,
     files,
-    result: parseProject(text, shown, { files, refused, env: secrets, checkTemplates }),
+    result: parseProject(text, shown, { files, refused, env: secrets, checkTemplates, formRecipients }),
   };
 }
 

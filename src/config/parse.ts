@@ -4,7 +4,7 @@
  */
 import { normalize } from 'node:path/posix';
 import type { z } from 'zod';
-import { checkProject, checkServer, type ProjectParts } from './checks.ts';
+import { checkProject, checkServer, fanOutErrors, type ProjectParts } from './checks.ts';
 import { explain, valueAt } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { sortProblems, type Finding, type Problem } from './problem.ts';
@@ -40,6 +40,8 @@ export interface ProjectContext {
   readonly refused?: Readonly<Record<string, string>>;
   readonly env: SecretSource;
   readonly checkTemplates?: CheckTemplates | undefined;
+  /** `limits.form_recipients`; without it, as for what is in force, nobody counts where mail leads. */
+  readonly formRecipients?: number | undefined;
   /** It was accepted before, maybe by an older version: its templates and patterns are not looked at again. */
   readonly accepted?: boolean | undefined;
   readonly maxTemplates?: number | undefined;
@@ -166,11 +168,14 @@ function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: Projec
     accepted: context.accepted,
     doubtful: new Set(read.findings.flatMap(({ path }) => (path[0] === 'templates' ? [String(path[1])] : []))),
   });
+  // Mail that goes round in a loop leads nowhere.
+  const most = errors.length === 0 ? context.formRecipients : undefined;
+  const tooMany = most === undefined ? [] : fanOutErrors(parts, most);
   const { templates, missing } = withFiles(parts.templates, context);
   const many = countErrors(templates, context.maxTemplates);
   const broken = many.length > 0 ? [] : checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
   return {
-    errors: [...[...errors, ...missing, ...many].map(read.yaml.locate), ...broken],
+    errors: [...[...errors, ...tooMany, ...missing, ...many].map(read.yaml.locate), ...broken],
     // What is left of a file with errors says too little to warn of anything.
     warnings: read.value === undefined ? [] : warnings.map(read.yaml.locate),
     templates,

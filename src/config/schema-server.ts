@@ -202,7 +202,10 @@ const limits = z.strictObject({
   files_total: is.size
     .prefault('18MiB')
     .describe('All files of a submission, so that the encoded mail stays below message.'),
-  recipients: is.count.default(50).describe('Recipients of one mail that is sent through the API.'),
+  recipients: is.count
+    .default(50)
+    .describe('Recipients of one mail that is sent through the API or submitted by SMTP.'),
+  form_recipients: is.count.default(20).describe('Recipients of one form, counted where forwarding leads.'),
   message: is.size.prefault('25MiB').describe('Largest message; most receivers refuse more.'),
   requests_per_minute_per_address: is.count
     .default(600)
@@ -237,12 +240,52 @@ const retention = z.strictObject({
     .describe('Age at which single events are forgotten; what was counted of them stays.'),
 });
 
-/** `null`: no limit but that of the address. */
-function plan(hour: number | null, minute: number | null) {
+/** What an account has a number of. */
+export const OBJECT_KINDS = ['projects', 'domains', 'forms', 'collections', 'keys', 'webhooks'] as const;
+
+export type ObjectKind = (typeof OBJECT_KINDS)[number];
+
+interface PlanDefaults {
+  readonly requests_per_hour: number | null;
+  readonly requests_per_minute: number | null;
+  readonly messages_per_hour: number | null;
+  readonly messages_per_day: number | null;
+  readonly objects: Readonly<Record<ObjectKind, number | null>>;
+}
+
+const UNLIMITED: PlanDefaults = {
+  requests_per_hour: null,
+  requests_per_minute: null,
+  messages_per_hour: null,
+  messages_per_day: null,
+  objects: { projects: null, domains: null, forms: null, collections: null, keys: null, webhooks: null },
+};
+
+/** `null`: no such limit. */
+function plan(defaults: PlanDefaults) {
+  const { objects } = defaults;
+
+  function most(value: number | null, what: string) {
+    return is.count.nullable().default(value).describe(`${what}; null: no such limit.`);
+  }
+
   return z
     .strictObject({
-      requests_per_hour: is.count.nullable().default(hour).describe('Requests per hour; null: no such limit.'),
-      requests_per_minute: is.count.nullable().default(minute).describe('Requests per minute; null: no such limit.'),
+      requests_per_hour: most(defaults.requests_per_hour, 'Requests per hour'),
+      requests_per_minute: most(defaults.requests_per_minute, 'Requests per minute'),
+      messages_per_hour: most(defaults.messages_per_hour, 'Recipients that mail is sent to per hour'),
+      messages_per_day: most(defaults.messages_per_day, 'Recipients that mail is sent to in 24 hours'),
+      objects: z
+        .strictObject({
+          projects: most(objects.projects, 'Projects'),
+          domains: most(objects.domains, 'Domains of all projects'),
+          forms: most(objects.forms, 'Forms of every kind'),
+          collections: most(objects.collections, 'Collections'),
+          keys: most(objects.keys, 'API keys that are neither revoked nor expired'),
+          webhooks: most(objects.webhooks, 'Webhooks, those that configurations name included'),
+        })
+        .prefault({})
+        .describe('How many of each an account may have.'),
       price: is.price.default(0).describe('Price of a month, in currency.'),
     })
     .prefault({});
@@ -250,16 +293,28 @@ function plan(hour: number | null, minute: number | null) {
 
 const plans = z
   .object({
-    free: plan(100, 60).describe('What a new tenant is on.'),
-    pro: plan(1000, 300).describe('For tenants that send more.'),
-    enterprise: plan(null, null).describe('Limits are set per tenant.'),
+    free: plan({
+      requests_per_hour: 100,
+      requests_per_minute: 60,
+      messages_per_hour: 200,
+      messages_per_day: 1000,
+      objects: { projects: 20, domains: 20, forms: 200, collections: 50, keys: 100, webhooks: 50 },
+    }).describe('What a new tenant is on.'),
+    pro: plan({
+      requests_per_hour: 1000,
+      requests_per_minute: 300,
+      messages_per_hour: 2000,
+      messages_per_day: 20_000,
+      objects: { projects: 200, domains: 200, forms: 2000, collections: 500, keys: 1000, webhooks: 500 },
+    }).describe('For tenants that send more.'),
+    enterprise: plan(UNLIMITED).describe('Limits are set per tenant.'),
     currency: z
       .string()
       .regex(/^[A-Z]{3}$/, 'expected a currency such as EUR')
       .default('EUR')
       .describe('Currency of the prices (ISO 4217).'),
   })
-  .catchall(plan(null, null).describe('A plan of your own.'));
+  .catchall(plan(UNLIMITED).describe('A plan of your own.'));
 
 const log = z.strictObject({
   level: z

@@ -136,7 +136,7 @@ const MOST_LOGGED = 20;
 
 async function firstState(options: ConfigSourceOptions): Promise<State> {
   const stored = await storedNow(options, []);
-  const files = await assemble(options, [], stored);
+  const files = await assemble(options, { server: options.server, before: [], stored });
   return stateOf(
     { server: { server: options.server, problems: [], warnings: [] }, files, stored },
     options.stored.standings,
@@ -146,7 +146,7 @@ async function firstState(options: ConfigSourceOptions): Promise<State> {
 async function nextState(options: ConfigSourceOptions, before: State): Promise<State> {
   const server = await readServer(options, before.snapshot.server);
   const stored = await storedNow(options, before.stored);
-  const files = await assemble(options, before.files.served, stored);
+  const files = await assemble(options, { server: server.server, before: before.files.served, stored });
   return stateOf({ server, files, stored }, options.stored.standings);
 }
 
@@ -156,7 +156,9 @@ async function refreshed(options: ConfigSourceOptions, before: State): Promise<S
   const isSame = stored.length === before.stored.length && stored.every((kept, i) => kept === before.stored[i]);
   // What a file could not have it may have now.
   const files =
-    isSame || before.files.problems.length === 0 ? before.files : await assemble(options, before.files.served, stored);
+    isSame || before.files.problems.length === 0
+      ? before.files
+      : await assemble(options, { server: before.server.server, before: before.files.served, stored });
   return stateOf({ server: before.server, files, stored }, options.stored.standings);
 }
 
@@ -164,12 +166,25 @@ function storedNow({ stored, reader }: ConfigSourceOptions, before: readonly Kep
   return readStored({ stored, reader, before });
 }
 
+interface Assembling {
+  readonly server: ServerConfig;
+  readonly before: Assembled['served'];
+  readonly stored: readonly Kept[];
+}
+
 function assemble(
   { file, tenant, reading, revisions }: ConfigSourceOptions,
-  before: Assembled['served'],
-  stored: readonly Kept[],
+  { server, before, stored }: Assembling,
 ): Promise<Assembled> {
-  return assembleProjects({ serverFile: file, tenant, reading, revisions, before, taken: takenBy(stored, tenant) });
+  const bounded = { ...reading, formRecipients: server.limits.form_recipients };
+  return assembleProjects({
+    serverFile: file,
+    tenant,
+    reading: bounded,
+    revisions,
+    before,
+    taken: takenBy(stored, tenant),
+  });
 }
 
 async function readServer({ file, reading }: ConfigSourceOptions, running: ServerConfig): Promise<ServerState> {

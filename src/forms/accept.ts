@@ -23,6 +23,7 @@ import { acknowledgeeOf, type Acknowledgee } from './acknowledgeable.ts';
 import type { Control, Field } from './fields.ts';
 import { fileStatements, type Upload } from './files.ts';
 import type { Judgement } from './judge.ts';
+import { countOverflow, overflow } from './overflow.ts';
 import { writeControl, writeFields, type AcknowledgmentSource, type NotificationSource } from './stored.ts';
 
 export interface Admitted {
@@ -45,12 +46,14 @@ export interface Admitted {
 export interface Accepted {
   readonly id: string;
   readonly status: 'accepted' | 'spam';
+  /** It was one too many in this hour, which is no fault of the visitor's. */
+  readonly isOverflow: boolean;
 }
 
 export interface AcceptOptions {
   readonly store: Store;
   readonly clock: Clock;
-  readonly limits: Pick<Limits, 'take'>;
+  readonly limits: Pick<Limits, 'take' | 'takePost'>;
   readonly consent: Pick<Consent, 'statuses' | 'ask'>;
   readonly config: () => ServerConfig;
   /** Tells the queue that there is something to do. */
@@ -68,11 +71,14 @@ const LONGEST_HEADER = 1000;
 
 /** The function that accepts submissions. */
 export function createAccept(options: AcceptOptions): Accept {
-  const { store, clock, config, consent, wake } = options;
-  return async (submission) => {
+  const { store, clock, config, consent, wake, limits } = options;
+  return async (given) => {
     const now = clock.now();
-    const spam = submission.judgement.verdict === 'spam';
-    const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted' };
+    const isSpam = given.judgement.verdict === 'spam';
+    const isOverflow = !isSpam && !(await limits.takePost({ ...given.form, id: counterOf(given.form) })).allowed;
+    const submission = isOverflow ? { ...given, judgement: overflow(given.judgement, given.form) } : given;
+    const spam = isSpam || isOverflow;
+    const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted', isOverflow };
     const { form } = submission;
     const question = { tenant: form.tenant, addresses: form.to };
     const statuses = spam ? undefined : [...(await consent.statuses(question)).values()];
@@ -129,6 +135,8 @@ function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowled
       }),
     );
   unit.push(eventOf(submission, accepted, { now, visitor }));
+  // Of posts with test keys nobody is mailed.
+  if (accepted.isOverflow && environment === 'live') unit.push(countOverflow(form, now));
   if (accepted.status === 'spam') return unit;
   unit.push(...notification({ form, id: accepted.id, ttl: expire.default, environment, now }));
   unit.push(countSubmission({ form: counterOf(form), at: now }));

@@ -32,6 +32,7 @@ const TABLE = {
   },
   AUTH_IP_NOT_ALLOWED: { status: 403, message: 'The API key may not be used from this address.' },
   AUTH_DOMAIN_NOT_ALLOWED: { status: 403, message: 'The API key may not be used for this domain.' },
+  PLAN_LIMIT: { status: 403, message: 'The plan of the account does not allow more of these.' },
   SIGNUP_CLOSED: { status: 403, message: 'Accounts are made by the operator of this server.' },
   RECIPIENT_NOT_CONFIRMED: { status: 403, message: 'The recipient has not agreed yet to get mail of this account.' },
   DOMAIN_NOT_VERIFIED: { status: 403, message: 'The domain of this form is not verified yet.' },

@@ -37,6 +37,8 @@ export interface NewMessage {
 
 export interface Enqueued {
   readonly id: string;
+  /** How many recipients it has, each once. */
+  readonly recipients: number;
   /** All of `rows`, then the statements of `dues`. */
   readonly unit: Statement[];
   /** What belongs to this message alone, its own row first. */
@@ -102,7 +104,7 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
     }),
   );
   const dues = destinations.map((name) => ({ name, due }));
-  return { id, rows, dues, unit: [...rows, ...dues.map((each) => noteDue(each))] };
+  return { id, recipients: recipients.length, rows, dues, unit: [...rows, ...dues.map((each) => noteDue(each))] };
 }
 
 function destinationOf({ domain }: Address, environment: 'live' | 'test'): string {

@@ -183,4 +183,12 @@ export interface Consequence {
 }
 
 /** Asked before the end is written, and again where it could not be. Rejects where the store cannot be read. */
+/** What waits before its first try because its tenant has sent as much as it may. */
+export interface Admission {
+  /** Counts deliveries that are about to be tried first; answers until when (ms) some of them wait, and the reply that says why. */
+  place(
+    deliveries: readonly { readonly id: string; readonly tenant: string }[],
+  ): Promise<ReadonlyMap<string, { readonly until: number; readonly reply: string }>>;
+}
+
 export type OnFailure = (failure: Failure) => Promise<Consequence>;

@@ -12,7 +12,7 @@ import { StoreError, type Store } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import type { Destination } from './destination.ts';
 import type { OnFailure, RecipientResult, Result, Unreachable } from './interfaces.ts';
-import { deferred, interrupted, parked, settled, untried, waits, type Ending, type Tried } from './outcome.ts';
+import { deferred, interrupted, parked, settled, untried, waits, waitsForPlan, type Ending, type Tried } from './outcome.ts';
 import { retryDelay, type RetryOptions } from './retry.ts';
 import { writeEndings } from './write-endings.ts';
 
@@ -70,6 +70,14 @@ export class Ledger {
       const tried = await this.#tried(batch, now);
       return { endings: tried.map((each) => settled(each, 'suppressed', words)), more: [] };
     });
+  }
+
+  /** Writes that it waits for room in the plan of its tenant. */
+  waitForPlan(batch: Batch, { until, reply }: { readonly until: number; readonly reply: string }): Promise<void> {
+    return this.#persist(batch, async (now) => ({
+      endings: (await this.#tried(batch, now)).map((tried) => waitsForPlan(tried, until, reply)),
+      more: [noteDue({ name: batch.destination.name, due: until })],
+    }));
   }
 
   /** Writes that it waits for the reason in `reply`, as if it had not been claimed. */

@@ -11,6 +11,7 @@ import {
   parkDelivery,
   putOff,
   settleDelivery,
+  waitForPlan,
   type SettledState,
 } from '../store/deliveries.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
@@ -98,6 +99,21 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
         attempt: attempts,
         next_attempt_at: isoTime(due),
       }),
+    ],
+    event: 'delivery.deferred',
+    fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },
+  };
+}
+
+/** The delivery was claimed and not tried: its tenant has sent as much as it may until `due`. */
+export function waitsForPlan(tried: Tried, due: number, reply: string): Ending {
+  const { row, owner, now } = tried;
+  const { id, attempts } = row;
+  const words = { reply, host: null, address: null, tls: null };
+  return {
+    unit: () => [
+      waitForPlan({ id, owner, attempts, due, reply, wait: Math.max(0, due - now) }, 1),
+      eventOf(tried, 'email.deferred', { ...said(words), attempt: 0, next_attempt_at: isoTime(due) }),
     ],
     event: 'delivery.deferred',
     fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },

@@ -19,7 +19,7 @@ import { createBodies, type Bodies } from './bodies.ts';
 import { Begins } from './begins.ts';
 import { Chores } from './chores.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
+import type { Admission, Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
 import { Ledger, type Batch } from './ledger.ts';
 import type { RetryOptions } from './retry.ts';
 import { SANDBOX } from './sandbox.ts';
@@ -36,6 +36,8 @@ export interface WorkerOptions {
   readonly random: Random;
   /** Nothing follows from a failure unless told. */
   readonly onFailure?: OnFailure;
+  /** Nothing waits for its tenant's plan unless told. */
+  readonly admission?: Admission;
 }
 
 export interface Progress {
@@ -91,6 +93,8 @@ export const NEEDS_CONSENT: Readonly<Record<MessageKind, boolean>> = {
   reply: false,
   dsn: false,
 };
+/** What a tenant causes by mail that strangers send; what programs send counted when it was accepted. */
+const COUNTS: ReadonlySet<MessageKind> = new Set(['notification', 'acknowledgment', 'forward', 'reply']);
 
 /** A worker that has begun. */
 export function createWorker(options: WorkerOptions): Worker {
@@ -226,6 +230,8 @@ class QueueWorker implements Worker {
       return new Map<string, MessageRow>();
     });
     const statuses = await this.#statuses(all, messages);
+    const agreed = all.filter(({ id }) => (statuses.get(id) ?? 'confirmed') === 'confirmed');
+    const waits = await this.#admit(agreed, messages);
     for (const { destination, rows } of claimed) {
       const parcels: Parcel[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
@@ -234,20 +240,39 @@ class QueueWorker implements Worker {
           this.#putOff({ destination, rows: group, body: this.#bodies.hold(id) });
           continue;
         }
-        const heeds = message !== undefined && HEEDS_SUPPRESSION[message.kind];
         const bodies = Map.groupBy(group, (row) =>
-          heeds && row.suppressed === 1 ? 'suppressed' : (statuses.get(row.id) ?? 'confirmed'),
+          isSuppressed(row, message) ? 'suppressed' : (statuses.get(row.id) ?? 'confirmed'),
         );
         // What may hang for long is read when somebody wants it.
         const kept = destination.isProven ? message : undefined;
         for (const [status, some] of bodies) {
-          const batch = { destination, rows: some, body: this.#bodies.hold(id, kept) };
-          if (status === 'confirmed') parcels.push(this.#parcel(batch));
-          else this.#withhold(batch, status);
+          const waiting = Map.groupBy(some, (row) => (status === 'confirmed' ? waits?.get(row.id) : undefined));
+          for (const [wait, group] of waiting) {
+            const batch = { destination, rows: group, body: this.#bodies.hold(id, kept) };
+            if (wait !== undefined) this.#endWith(batch, this.#ledger.waitForPlan(batch, wait));
+            else if (status !== 'confirmed') this.#withhold(batch, status);
+            else if (waits === undefined) this.#withhold(batch, 'unknown');
+            else parcels.push(this.#parcel(batch));
+          }
         }
       }
       if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
     }
+  }
+
+  /** Which of them wait for room in their tenants' plans; undefined where that cannot be told now, so that none may go. */
+  async #admit(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>) {
+    const { admission } = this.#options;
+    if (admission === undefined) return new Map<string, { until: number; reply: string }>();
+    const first = rows.filter((row) => {
+      const message = messages.get(row.message);
+      if (row.counted_at !== null || row.suspended === 1 || isSuppressed(row, message)) return false;
+      return message === undefined || (COUNTS.has(message.kind) && message.environment === 'live');
+    });
+    return admission.place(first).catch((error: unknown) => {
+      this.#failed(error);
+      return undefined;
+    });
   }
 
   /** What those recipients that must agree to the mail have said, by delivery; `unknown` where that cannot be read now. */
@@ -346,4 +371,8 @@ const REFUSED = '550 5.7.1 the recipient wants no mail from this server';
 
 function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
   return { id, address: recipient, attempt: attempts };
+}
+
+function isSuppressed(row: ClaimedRow, message: MessageRow | undefined): boolean {
+  return message !== undefined && HEEDS_SUPPRESSION[message.kind] && row.suppressed === 1;
 }

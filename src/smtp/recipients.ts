@@ -4,7 +4,7 @@
  * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
  */
 import { responsible } from '../config/forms.ts';
-import { routeOf } from '../config/forwarding.ts';
+import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
 import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
 import type { ReplyTicket } from '../mail/relay.ts';
@@ -121,26 +121,29 @@ function atDomain(address: Address, directory: Directory): Decision {
  * stays, too, and bounces.
  */
 function follow(start: Address, ours: Ours, directory: Directory): Decision {
-  const seen = new Set<string>();
-  const targets = new Set<string>();
-  const ahead = [start];
-  let discarded = false;
-  for (let address = ahead.pop(); address !== undefined; address = ahead.pop()) {
-    const key = address.address.toLowerCase();
-    if (seen.has(key)) continue;
-    seen.add(key);
-    const domain = directory.snapshot.domains.get(address.domain);
-    const isOwn = domain?.project.tenant === ours.tenant && isVerified(domain.name, directory);
-    const held = isOwn ? domain : undefined;
-    const route = held && routeOf(held.config.forwarding, held.name, address.local);
-    if (typeof route === 'object') ahead.push(...route.flatMap((target) => parseAddress(target) ?? []).reverse());
-    else if (route === 'discard') discarded = true;
-    else targets.add(address.address);
-  }
-  if (targets.size > 0) return { kind: 'forward', targets: [...targets], ...ours };
+  const { targets, discarded } = followForwarding([start], ({ local, domain: name }) => {
+    const domain = directory.snapshot.domains.get(name);
+    return domain?.project.tenant === ours.tenant && isVerified(name, directory)
+      ? routeOf(domain.config.forwarding, name, local)
+      : undefined;
+  });
+  if (targets.length > MAX_DELIVERIES) return tooMany(ours);
+  if (targets.length > 0) return { kind: 'forward', targets, ...ours };
   if (discarded) return { kind: 'discard', ...ours };
   const { domain, tenant } = ours;
   return { kind: 'refuse', reply: '554 5.4.6 forwarding goes round in a loop', reason: 'loop', domain, tenant };
+}
+
+/** Each project by itself is within the bound; several together need not be. */
+function tooMany({ domain, tenant }: Ours): Refused {
+  const reply = `554 5.4.6 forwarding of this address leads to more than ${MAX_DELIVERIES} addresses`;
+  return { kind: 'refuse', reply, reason: 'too_many_targets', domain, tenant };
+}
+
+/** How many deliveries taking a message for it causes. */
+export function deliveriesFor(decision: Accepted): number {
+  if (decision.kind === 'forward') return decision.targets.length;
+  return decision.kind === 'srs' || decision.kind === 'reply' ? 1 : 0;
 }
 
 function isVerified(domain: string, { status }: Directory): boolean {

@@ -8,11 +8,12 @@ import type { Socket } from 'node:net';
 import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
 import type { SMTPServer } from 'smtp-server';
 import type { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
+import { MAX_DELIVERIES } from '../config/forwarding.ts';
 import { errorFields } from '../lib/errors.ts';
 import { readSender } from './sender.ts';
 import { parsePath, type PathCommand } from './path.ts';
 import { Reception } from './receive.ts';
-import type { Accepted } from './recipients.ts';
+import { deliveriesFor, type Accepted } from './recipients.ts';
 import { Visitor, type SessionParts, type SmtpDoor } from './session-parts.ts';
 import { Wire } from './wire.ts';
 
@@ -244,7 +245,8 @@ export class Session extends SMTPConnection {
         return decision.reply;
       }
       const key = decision.original.toLowerCase();
-      if (!accepted.has(key) && accepted.size >= smtp.mostRecipients()) return '452 4.5.3 Too many recipients';
+      if (!accepted.has(key) && isFull(accepted, decision, smtp.mostRecipients()))
+        return '452 4.5.3 Too many recipients';
       accepted.set(key, decision);
       return '250 2.1.5 Accepted';
     } catch (error) {
@@ -319,6 +321,12 @@ export class Session extends SMTPConnection {
     this.#leave();
     this.#reception?.giveUp();
   }
+}
+
+/** Whether the transaction takes no more: the client sends to the others in another one (RFC 5321 §4.5.3.1.10). */
+function isFull(accepted: ReadonlyMap<string, Accepted>, next: Accepted, most: number): boolean {
+  const deliveries = [...accepted.values(), next].reduce((sum, each) => sum + deliveriesFor(each), 0);
+  return accepted.size >= most || deliveries > MAX_DELIVERIES;
 }
 
 /** In a time that says nothing of how much is the same. */

@@ -4,6 +4,7 @@
  */
 import type { Authenticator } from '../access/authenticate.ts';
 import type { Verdict } from '../access/limits.ts';
+import type { MessageLimits } from '../access/message-limits.ts';
 import type { Principal } from '../access/principal.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
@@ -18,7 +19,7 @@ import { noteDue } from '../store/destinations.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import { insertInbound, insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
-import type { Store } from '../store/store.ts';
+import { UnmetError, type Store } from '../store/store.ts';
 import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
 import type { Incoming } from './interfaces.ts';
@@ -49,6 +50,7 @@ export interface Submissions {
   ): Promise<
     | {
         readonly id: string;
+        readonly recipients: number;
         readonly rows: readonly Statement[];
         readonly dues: readonly { readonly name: string; readonly due: number }[];
       }
@@ -65,6 +67,7 @@ export interface SubmissionParts {
   readonly authenticator: Pick<Authenticator, 'byKey'>;
   /** Counts a mail against the account and its key. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
+  readonly messages: Pick<MessageLimits, 'roomFor'>;
   /** Counts what became of it, as an HTTP status. */
   readonly used: (principal: Principal, status: number) => void;
   readonly submissions: Submissions;
@@ -164,7 +167,11 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const asker = { principal, snapshot: snapshot(), now: clock.now() };
     const plan = await submissions.plan({ ...read, raw: mail.id, recipients }, asker);
     if ('fault' in plan) return { reply: `550 5.7.1 ${plan.fault}`, reason: 'sender_not_allowed' };
-    await store.write([
+    const room = await parts.messages.roomFor(principal, plan.recipients);
+    if (room.kind === 'never') return { reply: `550 5.7.1 ${room.message}`, reason: 'plan_limit' };
+    if (room.kind === 'later') return { reply: `450 4.7.1 ${room.message}`, reason: 'plan_limit' };
+    const unit = [
+      ...room.unit,
       insertInbound({
         id: mail.id,
         sender: mail.sender,
@@ -182,7 +189,16 @@ export function createSubmission(parts: SubmissionParts): Submission {
       ...pieces.last(),
       ...plan.rows,
       ...plan.dues.map((due) => noteDue(due)),
-    ]);
+    ];
+    try {
+      await store.write(unit);
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      return {
+        reply: '450 4.7.1 The account has sent as much as its plan allows. Try again later.',
+        reason: 'plan_limit',
+      };
+    }
     parts.used(principal, 200);
     log.info('submission.accepted', { message: plan.id, tenant: principal.tenant.id, ip: mail.ip, size: mail.size });
     return `250 2.0.0 queued as ${plan.id}`;

@@ -52,6 +52,8 @@ const byHash = define<{ hash: string }>()((db, value) =>
       'tenants.email as tenant_email',
       'tenants.plan as tenant_plan',
       'tenants.requests_per_hour as tenant_requests_per_hour',
+      'tenants.messages_per_hour as tenant_messages_per_hour',
+      'tenants.messages_per_day as tenant_messages_per_day',
       'tenants.suspended as tenant_suspended',
       'tenants.trusted as tenant_trusted',
       'tenants.confirmed_at as tenant_confirmed_at',
@@ -76,22 +78,35 @@ export async function findKeyByHash(
     tenant_email: email,
     tenant_plan: plan,
     tenant_requests_per_hour: requests_per_hour,
+    tenant_messages_per_hour: messages_per_hour,
+    tenant_messages_per_day: messages_per_day,
     tenant_suspended: suspended,
     tenant_trusted: trusted,
     tenant_confirmed_at: confirmed_at,
     tenant_created_at: created_at,
     ...key
   } = row;
-  return {
-    key,
-    tenant: { id: key.tenant, name, email, plan, requests_per_hour, suspended, trusted, confirmed_at, created_at },
-  };
+  const limits = { requests_per_hour, messages_per_hour, messages_per_day };
+  const tenant = { id: key.tenant, name, email, plan, ...limits, suspended, trusted, confirmed_at, created_at };
+  return { key, tenant };
 }
 
 /** The tenant's key with this id, or undefined. */
 export async function findKey(store: Store, tenant: string, id: string): Promise<ApiKeyRow | undefined> {
   const [row] = await store.select(byId({ id, tenant }));
   return row;
+}
+
+/** How many keys of the tenant can be used. */
+export async function countActiveKeys(store: Store, tenant: string, now: number): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('api_keys')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .where('revoked_at', 'is', null)
+    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', now)]))
+    .executeTakeFirstOrThrow();
+  return Number(count);
 }
 
 /** The tenant's keys, newest first, revoked ones among them. */

@@ -12,7 +12,7 @@ import type { DeliveryRow, Tables } from './tables.ts';
 
 export type ClaimedRow = Pick<
   DeliveryRow,
-  'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'attempts' | 'created_at' | 'expires_at'
+  'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'attempts' | 'created_at' | 'expires_at' | 'counted_at'
 > & {
   /** 1: on the tenant's suppression list. */
   suppressed: number;
@@ -86,7 +86,17 @@ function claim({ db, value, dialect, due }: ClaimParts) {
       }))
       // Only PostgreSQL has other daemons whose claims run at the same time.
       .where('id', 'in', dialect === 'sqlite' ? due : due.forUpdate().skipLocked())
-      .returning(['id', 'message', 'tenant', 'recipient', 'destination', 'attempts', 'created_at', 'expires_at'])
+      .returning([
+        'id',
+        'message',
+        'tenant',
+        'recipient',
+        'destination',
+        'attempts',
+        'created_at',
+        'expires_at',
+        'counted_at',
+      ])
       .returning((eb) =>
         eb
           .case()

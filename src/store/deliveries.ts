@@ -48,6 +48,7 @@ export const insertDelivery = define<
     created_at: value('created_at'),
     expires_at: value('expires_at'),
     settled_at: null,
+    counted_at: null,
   }),
 );
 
@@ -160,6 +161,64 @@ export const parkDelivery = define<Try & { reply: string; expires_at: number }>(
     .where('state', '=', 'sending')
     .where('lease_owner', '=', value('owner'))
     .where('attempts', '=', value('attempts')),
+);
+
+/**
+ * The statement that lets a delivery that was claimed and not tried wait until `due`, when it counts against its tenant's
+ * plan. The try does not count, and the wait takes nothing from the time that it is tried for.
+ */
+export const waitForPlan = define<Try & { due: number; reply: string; wait: number }>()((db, value) =>
+  db
+    .updateTable('deliveries')
+    .set((eb) => ({
+      state: 'deferred',
+      attempts: eb('attempts', '-', 1),
+      next_attempt_at: value('due'),
+      counted_at: value('due'),
+      expires_at: eb('expires_at', '+', value('wait')),
+      lease_owner: null,
+      lease_until: null,
+      last_reply: value('reply'),
+    }))
+    .where('id', '=', value('id'))
+    .where('state', '=', 'sending')
+    .where('lease_owner', '=', value('owner'))
+    .where('attempts', '=', value('attempts')),
+);
+
+/** The statement that notes that these deliveries (a JSON array of ids) count against their tenants' plans from now on. */
+export const markCounted = define<{ ids: string; at: number }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ counted_at: value('at') })
+    .where('id', 'in', listed(value('ids'), dialect)),
+);
+
+const waitingFor = define<{ tenant: string; now: number }>()((db, value) =>
+  db
+    .selectFrom('deliveries')
+    .select(['id', 'destination'])
+    .where(waiting)
+    .where('counted_at', '>', value('now'))
+    .where((eb) => eb.or([eb('tenant', '=', value('tenant')), eb(eb.val(value('tenant')), '=', sql.lit(''))])),
+);
+
+/** What waits for room in the plan of the tenant, or (empty) of any. */
+export function deliveriesWaitingForPlan(
+  store: Store,
+  tenant: string,
+  now: number,
+): Promise<Pick<DeliveryRow, 'id' | 'destination'>[]> {
+  return store.select(waitingFor({ tenant, now }));
+}
+
+/** The statement that lets these deliveries (a JSON array of ids), where they wait, ask for room in the plan now. */
+export const recountDeliveries = define<{ ids: string; now: number }>()((db, value, dialect) =>
+  db
+    .updateTable('deliveries')
+    .set({ next_attempt_at: value('now'), counted_at: null })
+    .where('id', 'in', listed(value('ids'), dialect))
+    .where(waiting),
 );
 
 const stretchEnd = define<{ state: DeliveryState; after: string; offset: number }>()((db, value) =>

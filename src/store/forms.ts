@@ -68,3 +68,13 @@ export async function countForms(store: Store, filter: FormFilter): Promise<numb
     .executeTakeFirstOrThrow();
   return Number(count);
 }
+
+/** How many of any kind. */
+export async function countFormsOfTenant(store: Store, tenant: string): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('forms')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}

@@ -8,6 +8,9 @@ export interface TenantRow {
   plan: string;
   /** In place of the plan's; null: the plan's. */
   requests_per_hour: number | null;
+  /** The same. */
+  messages_per_hour: number | null;
+  messages_per_day: number | null;
   /** 1: nothing is accepted from it or for it. */
   suspended: number;
   /** 1: its recipients need not agree to get its mail: the operator answers for it. */
@@ -67,6 +70,26 @@ export interface LimitRow {
   /** Start of the fixed window, ms. */
   starts_at: number;
   count: number;
+}
+
+/** Recipients that count against the plan of a tenant, by the minute; of days that are over by the UTC day. */
+export interface MessageCountRow {
+  tenant: string;
+  /** Start of the minute, ms. Minutes to come hold what waits for them. */
+  starts_at: number;
+  count: number;
+}
+
+/** Posts that a form kept back because it had too many in an hour, of which its owner is yet to be told. */
+export interface FormOverflowRow {
+  /** As `submissions.form`. */
+  form: string;
+  tenant: string;
+  /** For people. */
+  name: string;
+  count: number;
+  /** When the mail about them is due; between two of them is an hour. */
+  mail_at: number;
 }
 
 /** How many events of a kind there were in an hour that is over; outlives the events. */

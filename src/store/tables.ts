@@ -8,10 +8,12 @@ import type {
   CollectionRow,
   ConsentRow,
   EventCountRow,
+  FormOverflowRow,
   FormRow,
   IdempotencyRow,
   LimitRow,
   MailboxRow,
+  MessageCountRow,
   TenantRow,
   TokenRow,
   UsageRow,
@@ -47,6 +49,8 @@ export interface Tables {
   api_keys: ApiKeyRow;
   usage: UsageRow;
   event_counts: EventCountRow;
+  message_counts: MessageCountRow;
+  form_overflows: FormOverflowRow;
   forms: FormRow;
   collections: CollectionRow;
   tokens: TokenRow;
@@ -228,6 +232,8 @@ export interface DeliveryRow {
   created_at: number;
   expires_at: number;
   settled_at: number | null;
+  /** When it counts, or counted, against its tenant's plan; to come: it waits for then. Null: not yet, or never. */
+  counted_at: number | null;
 }
 
 export interface AttemptRow {

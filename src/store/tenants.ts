@@ -1,5 +1,6 @@
 /** Tenants: who owns projects, keys and mail. */
 import { sql } from 'kysely';
+import { listed } from './listed.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { TenantRow } from './tables-accounts.ts';
@@ -12,6 +13,8 @@ export const insertTenant = define<TenantRow>()((db, value) =>
     email: value('email'),
     plan: value('plan'),
     requests_per_hour: value('requests_per_hour'),
+    messages_per_hour: value('messages_per_hour'),
+    messages_per_day: value('messages_per_day'),
     suspended: value('suspended'),
     trusted: value('trusted'),
     confirmed_at: value('confirmed_at'),
@@ -24,6 +27,9 @@ export interface TenantChange {
   readonly plan?: string | undefined;
   /** null: the plan's. */
   readonly requests_per_hour?: number | null | undefined;
+  /** The same. */
+  readonly messages_per_hour?: number | null | undefined;
+  readonly messages_per_day?: number | null | undefined;
   readonly suspended?: boolean | undefined;
   readonly trusted?: boolean | undefined;
 }
@@ -40,6 +46,18 @@ const setRequestsPerHour = define<Pick<TenantRow, 'id' | 'requests_per_hour'>>()
     .set({ requests_per_hour: value('requests_per_hour') })
     .where('id', '=', value('id')),
 );
+const setMessagesPerHour = define<Pick<TenantRow, 'id' | 'messages_per_hour'>>()((db, value) =>
+  db
+    .updateTable('tenants')
+    .set({ messages_per_hour: value('messages_per_hour') })
+    .where('id', '=', value('id')),
+);
+const setMessagesPerDay = define<Pick<TenantRow, 'id' | 'messages_per_day'>>()((db, value) =>
+  db
+    .updateTable('tenants')
+    .set({ messages_per_day: value('messages_per_day') })
+    .where('id', '=', value('id')),
+);
 const setSuspended = define<Pick<TenantRow, 'id' | 'suspended'>>()((db, value) =>
   db
     .updateTable('tenants')
@@ -54,10 +72,13 @@ const setTrusted = define<Pick<TenantRow, 'id' | 'trusted'>>()((db, value) =>
 );
 
 /** The statements that change it, none where nothing is named; their unit fails with UnmetError where there is no such tenant. */
-export function changeTenant(id: string, { plan, requests_per_hour, suspended, trusted }: TenantChange): Statement[] {
+export function changeTenant(id: string, change: TenantChange): Statement[] {
+  const { plan, requests_per_hour, messages_per_hour, messages_per_day, suspended, trusted } = change;
   return [
     ...(plan === undefined ? [] : [setPlan({ id, plan }, 1)]),
     ...(requests_per_hour === undefined ? [] : [setRequestsPerHour({ id, requests_per_hour }, 1)]),
+    ...(messages_per_hour === undefined ? [] : [setMessagesPerHour({ id, messages_per_hour }, 1)]),
+    ...(messages_per_day === undefined ? [] : [setMessagesPerDay({ id, messages_per_day }, 1)]),
     ...(suspended === undefined ? [] : [setSuspended({ id, suspended: suspended ? 1 : 0 }, 1)]),
     ...(trusted === undefined ? [] : [setTrusted({ id, trusted: trusted ? 1 : 0 }, 1)]),
   ];
@@ -100,6 +121,18 @@ const byId = define<{ id: string }>()((db, value) =>
 export async function findTenant(store: Store, id: string): Promise<TenantRow | undefined> {
   const [row] = await store.select(byId({ id }));
   return row;
+}
+
+const amongIds = define<{ ids: string }>()((db, value, dialect) =>
+  db
+    .selectFrom('tenants')
+    .selectAll()
+    .where('id', 'in', listed(value('ids'), dialect)),
+);
+
+/** Those of these tenants that there are. */
+export function findTenants(store: Store, ids: readonly string[]): Promise<TenantRow[]> {
+  return store.select(amongIds({ ids: JSON.stringify(ids) }));
 }
 
 /** One page of all tenants, newest first. */

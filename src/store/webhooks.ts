@@ -214,3 +214,14 @@ export async function countWebhooks(store: Store, tenant: string): Promise<numbe
     .executeTakeFirstOrThrow();
   return Number(count);
 }
+
+/** How many of them the API made. */
+export async function countMadeWebhooks(store: Store, tenant: string): Promise<number> {
+  const { count } = await store.read
+    .selectFrom('webhooks')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where('tenant', '=', tenant)
+    .where('project', 'is', null)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}

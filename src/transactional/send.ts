@@ -24,6 +24,8 @@ import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
 
 export interface Planned {
   readonly kind: 'planned';
+  /** How many it goes to, each once. */
+  readonly recipients: number;
   /** `msg_…` */
   readonly id: string;
   /** The Message-ID header. */
@@ -186,7 +188,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
     tags: [...tags],
     ...(sendAt !== undefined && { send_at: sendAt }),
   };
-  const { id, rows, dues } = enqueue(
+  const { id, recipients, rows, dues } = enqueue(
     {
       tenant: principal.tenant.id,
       kind: 'transactional',
@@ -208,6 +210,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
   );
   return {
     kind: 'planned',
+    recipients,
     id,
     messageId: messageIdOf(id, sender.domain),
     rows: message === undefined ? [] : [message, ...contents, ...rest],

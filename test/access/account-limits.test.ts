@@ -19,7 +19,7 @@ const HOUR = 3_600_000;
 const plans = {
   free: { requests_per_hour: 10, requests_per_minute: 4, price: 0 },
   pro: { requests_per_hour: 20, requests_per_minute: null, price: 9 },
-  gold: { requests_per_hour: null, requests_per_minute: 2 },
+  gold: { requests_per_hour: null, messages_per_hour: null, messages_per_day: null, requests_per_minute: 2 },
 };
 const config = serverSchema.parse({ server: { hostname: 'mail.example.net', operator: 'ops@example.net' }, plans });
 
@@ -35,6 +35,8 @@ const TENANT = {
   email: 'a@inbox.test',
   plan: 'free',
   requests_per_hour: null,
+  messages_per_hour: null,
+  messages_per_day: null,
   suspended: 0,
   trusted: 1,
   confirmed_at: 0,

@@ -13,6 +13,8 @@ const TENANT = {
   email: 'a@inbox.test',
   plan: 'free',
   requests_per_hour: null,
+  messages_per_hour: null,
+  messages_per_day: null,
   suspended: 0,
   trusted: 1,
   confirmed_at: 0,

@@ -224,6 +224,8 @@ test('without an owner the tenant’s own address is told; an operator who is bo
     name: 'A',
     plan: 'free',
     requests_per_hour: null,
+    messages_per_hour: null,
+    messages_per_day: null,
     suspended: 0,
     trusted: 1,
     confirmed_at: 1,

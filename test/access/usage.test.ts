@@ -15,7 +15,16 @@ const NEW_YEAR = Date.UTC(2026, 0, 1);
 function somebody(): Principal {
   const grant = { tenant: 'ten_a', name: 'Key', environment: 'live', permissions: [], created_by: null } as const;
   const tenant = { id: 'ten_a', name: 'A', email: 'a@inbox.test', plan: 'free' };
-  const account = { ...tenant, requests_per_hour: null, suspended: 0, trusted: 1, confirmed_at: 0, created_at: 0 };
+  const account = {
+    ...tenant,
+    requests_per_hour: null,
+    messages_per_hour: null,
+    messages_per_day: null,
+    suspended: 0,
+    trusted: 1,
+    confirmed_at: 0,
+    created_at: 0,
+  };
   return principalOf({ key: makeKey({ ...grant, restrictions: {} }, 0).row, tenant: account });
 }
 

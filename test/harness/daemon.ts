@@ -83,6 +83,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     delivery: { port: mx.port, allow_private_networks: true, ...server['delivery'] },
     inbound: { ...server['inbound'] },
     limits: { requests_per_minute_per_address: 1_000_000, ...server['limits'] },
+    plans: { ...server['plans'] },
     log: { level: 'silent', ...server['log'] },
   });
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });

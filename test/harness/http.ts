@@ -7,9 +7,12 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createAccountLimits } from '../../src/access/account-limits.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
+import { createCollectionNames } from '../../src/access/collection-names.ts';
 import type { DomainReport } from '../../src/access/domain-report.ts';
 import { createIdempotency } from '../../src/access/idempotency.ts';
+import { createMessageLimits } from '../../src/access/message-limits.ts';
 import { createLimits } from '../../src/access/limits.ts';
+import { createObjectLimits } from '../../src/access/object-limits.ts';
 import { createRevisions } from '../../src/access/revisions.ts';
 import { signupConfirmation } from '../../src/access/tenants.ts';
 import { createUsage } from '../../src/access/usage.ts';
@@ -173,6 +176,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     consent,
     authenticator: createAuthenticator({ store, clock, log: silentLog }),
     accounts,
+    objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
+    collectionNames: createCollectionNames({ store, limits, snapshot: () => snapshot }),
+    messages: createMessageLimits({ store, clock, config: () => server }),
     usage,
     counts: createEventCounts({ store, clock }),
     takeAccount: accounts.take,

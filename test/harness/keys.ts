@@ -62,6 +62,8 @@ const NEW = {
   email: 'tenant@inbox.test',
   plan: 'free',
   requests_per_hour: null,
+  messages_per_hour: null,
+  messages_per_day: null,
   suspended: 0,
   trusted: 1,
 } as const;

@@ -231,7 +231,15 @@ test('a suspended tenant’s mail waits at its sender', async () => {
   const project = { ...domain.project, tenant: 'ten_other' };
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
   const door = await startSmtpDoor({ directory: { snapshot: theirs } });
-  const tenant = { id: 'ten_other', name: 'Other', email: 'o@inbox.test', plan: 'free', requests_per_hour: null };
+  const tenant = {
+    id: 'ten_other',
+    name: 'Other',
+    email: 'o@inbox.test',
+    plan: 'free',
+    requests_per_hour: null,
+    messages_per_hour: null,
+    messages_per_day: null,
+  };
   await door.store.write([insertTenant({ ...tenant, suspended: 1, trusted: 1, confirmed_at: 1, created_at: 1 })]);
   const client = await door.client();
   await client.say('EHLO client.test');

@@ -5,6 +5,7 @@ import nodemailer from 'nodemailer';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccountLimits } from '../../src/access/account-limits.ts';
 import { createAuthenticator } from '../../src/access/authenticate.ts';
+import { createMessageLimits } from '../../src/access/message-limits.ts';
 import { createLimits } from '../../src/access/limits.ts';
 import { serverSchema } from '../../src/config/schema.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
@@ -60,6 +61,7 @@ async function start(settings: Settings = {}) {
     freeSpace: { below: () => settings.diskIsFull === true },
     authenticator: createAuthenticator({ store, clock: systemClock, log: silentLog }),
     takeAccount: createAccountLimits({ limits: counted, config: () => server }).take,
+    messages: createMessageLimits({ store, clock: systemClock, config: () => server }),
     used: (_, status) => used.push(status),
     submissions: createSubmissions(store),
     wake() {},

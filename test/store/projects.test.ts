@@ -33,6 +33,8 @@ async function open(): Promise<Store> {
     name: 'T',
     plan: 'free',
     requests_per_hour: null,
+    messages_per_hour: null,
+    messages_per_day: null,
     suspended: 0,
     trusted: 1,
     confirmed_at: 1,

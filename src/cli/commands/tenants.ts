@@ -15,6 +15,12 @@ import {
 
 const TENANT = ['<id>', 'as tenants list shows it: ten_…'] as const;
 
+interface PlanFlags {
+  readonly requestsPerHour?: number;
+  readonly messagesPerHour?: number;
+  readonly messagesPerDay?: number;
+}
+
 /** Adds `tenants …`. */
 export function addTenantsCommands(program: CliCommand, cli: Cli): void {
   const tenants = program.command('tenants').description('the accounts of the server');
@@ -38,10 +44,17 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
     .argument('<plan>', 'a name under plans of server.yml')
     .description('put an account on a plan')
     .option('--requests-per-hour <count>', 'in place of the plan’s', wholeNumber(1))
-    .action(async (id: string, plan: string, flags: AskingFlags & { requestsPerHour?: number }) => {
-      const { requestsPerHour = null, ...asker } = flags;
+    .option('--messages-per-hour <count>', 'recipients of its mail, in place of the plan’s', wholeNumber(1))
+    .option('--messages-per-day <count>', 'the same, in 24 hours', wholeNumber(1))
+    .action(async (id: string, plan: string, flags: AskingFlags & PlanFlags) => {
+      const { requestsPerHour = null, messagesPerHour = null, messagesPerDay = null, ...asker } = flags;
       const { tenantsChange } = await import('../tenants.ts');
-      const change = { plan, requests_per_hour: requestsPerHour };
+      const change = {
+        plan,
+        requests_per_hour: requestsPerHour,
+        messages_per_hour: messagesPerHour,
+        messages_per_day: messagesPerDay,
+      };
       cli.exit(await tenantsChange(await operatingOptions(cli, asker), id, change));
     });
   for (const [name, description, change] of [

@@ -42,6 +42,10 @@ export const REASONS = {
     what: 'mostly random letters: 4; nothing but words of random capitals in two fields or more: 10',
   },
   disposable_address: { points: [4, 4], what: 'a mail address that is thrown away after use' },
+  max_per_hour: {
+    points: [100, 100],
+    what: 'one more than the form takes in an hour (`max_per_hour`); its visitor is told of success',
+  },
   no_mx: { points: [4, 4], what: 'a mail address whose domain takes no mail' },
 } as const satisfies Readonly<Record<string, Kind>>;
 

@@ -42,8 +42,21 @@ const count = z
   .min(1, 'must be 1 or more')
   .max(MOST_REQUESTS, `must be ${MOST_REQUESTS} or less`);
 
-/** Requests per hour of an account; null: its plan's. */
-export const requestsPerHour = count.nullable();
+const limit = count.nullable();
+
+/** What may be set of an account in place of its plan's. */
+export const accountLimits = {
+  requests_per_hour: limit.optional().describe('In place of the plan’s; null: the plan’s again.'),
+  messages_per_hour: limit.optional().describe('The same: recipients that mail is sent to.'),
+  messages_per_day: limit.optional().describe('The same, in 24 hours.'),
+};
+
+/** The same as it is shown. */
+export const shownLimits = {
+  requests_per_hour: z.int().nullable().describe('In place of the plan’s; null: the plan’s.'),
+  messages_per_hour: z.int().nullable().describe('The same: recipients that mail is sent to.'),
+  messages_per_day: z.int().nullable().describe('The same, in 24 hours.'),
+};
 
 /** `restrictions` of a new key. */
 export const wantedRestrictions = z.strictObject({
@@ -108,7 +121,7 @@ export const tenantShape = z.object({
   name: z.string(),
   email: z.string(),
   plan: z.string(),
-  requests_per_hour: z.int().nullable().describe('In place of the plan’s; null: the plan’s.'),
+  ...shownLimits,
   suspended: z.boolean(),
   trusted: z.boolean().describe('true: its recipients need not agree to get its mail; the operator answers for it.'),
   confirmed_at: time.nullable().describe('Until then its keys do not work.'),
@@ -149,13 +162,16 @@ export function newKey(row: ApiKeyRow, key: string): object {
 }
 
 export function shownTenant(row: TenantRow): object {
-  const { id, name, email, plan, requests_per_hour, suspended, trusted, confirmed_at, created_at } = row;
+  const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day } = row;
+  const { suspended, trusted, confirmed_at, created_at } = row;
   return {
     id,
     name,
     email,
     plan,
     requests_per_hour,
+    messages_per_hour,
+    messages_per_day,
     suspended: suspended !== 0,
     trusted: trusted !== 0,
     confirmed_at: timeOf(confirmed_at),

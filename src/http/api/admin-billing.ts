@@ -2,19 +2,20 @@
 import { z } from 'zod';
 import { planOf, plansOf } from '../../access/plans.ts';
 import { alterTenant } from '../../access/tenants.ts';
+import { OBJECT_KINDS } from '../../config/schema-server.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import { allTenants } from '../../store/tenants.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { requestsPerHour } from './account-shapes.ts';
-import { checkPlan } from './admin-tenants.ts';
+import { accountLimits, shownLimits } from './account-shapes.ts';
+import { checkPlan, releaseMail, type AdminTenantsParts } from './admin-tenants.ts';
 import { invalidAt } from './issues.ts';
 import { defineRoute, type Route } from './route.ts';
 import { noUse, useOfAll, useShape, type TenantUseParts } from './tenant-use.ts';
 import { startOf } from './times.ts';
 
-export interface AdminBillingParts extends TenantUseParts {
+export interface AdminBillingParts extends TenantUseParts, Pick<AdminTenantsParts, 'messages' | 'wake'> {
   readonly clock: Clock;
 }
 
@@ -23,6 +24,9 @@ const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration', p
 const plan = z.object({
   requests_per_hour: z.int().nullable(),
   requests_per_minute: z.int().nullable(),
+  messages_per_hour: z.int().nullable(),
+  messages_per_day: z.int().nullable(),
+  objects: z.record(z.enum(OBJECT_KINDS), z.int().nullable()),
   price: z.number().describe('Of a month.'),
 });
 
@@ -84,27 +88,31 @@ export function adminBillingRoutes(parts: AdminBillingParts): Route[] {
       body: z.strictObject({
         tenant: z.string().describe('Its id.'),
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
-        requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
+        ...accountLimits,
       }),
       answer: z.object({
         tenant: z.string(),
         plan: z.string(),
-        requests_per_hour: z.int().nullable(),
+        ...shownLimits,
         amount: z.number().describe('The price of a month from now on.'),
         currency: z.string(),
       }),
-      async handle({ exchange, principal, body: { tenant: id, plan, requests_per_hour } }) {
-        if (plan === undefined && requests_per_hour === undefined) return invalidAt('plan', 'is missing');
+      async handle({ exchange, principal, body: { tenant: id, ...change } }) {
+        const { plan } = change;
+        if (Object.values(change).every((value) => value === undefined)) return invalidAt('plan', 'is missing');
         const unknown = plan === undefined ? undefined : checkPlan(exchange, plan);
         if (unknown !== undefined) return unknown;
         if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s own tenant has no plan.' });
-        const row = await alterTenant(store, { id, plan, requests_per_hour, by: principal }, clock.now());
+        const row = await alterTenant(store, { id, ...change, by: principal }, clock.now());
         if (row === undefined) return refuse('NOT_FOUND', { message: `There is no tenant ${id.slice(0, 60)}.` });
+        await releaseMail(row.id, change, parts);
         const { server } = exchange.snapshot;
         return json({
           tenant: row.id,
           plan: row.plan,
           requests_per_hour: row.requests_per_hour,
+          messages_per_hour: row.messages_per_hour,
+          messages_per_day: row.messages_per_day,
           amount: planOf(row, server).price,
           currency: server.plans.currency,
         });

@@ -1,17 +1,18 @@
 /** Tenants as the operator sees and steers them. */
 import { z } from 'zod';
 import type { Consent } from '../../access/consent.ts';
+import type { MessageLimits } from '../../access/message-limits.ts';
 import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
 import { alterTenant, makeAccount } from '../../access/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { resume } from '../../queue/operate.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
-import { countTenants, findTenant, listTenants } from '../../store/tenants.ts';
+import { countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
-import { label, mailAddress, newAccountShape, requestsPerHour, shownTenant, tenantShape } from './account-shapes.ts';
+import { label, mailAddress, accountLimits, newAccountShape, shownTenant, tenantShape } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
@@ -20,6 +21,7 @@ export interface AdminTenantsParts {
   readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
+  readonly messages: MessageLimits;
   /** Tells the queue, here and in other daemons, that there may be something to do or to stop. */
   readonly wake: () => void;
 }
@@ -34,7 +36,8 @@ const cursor = z
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 /** `/admin/tenants…` */
-export function adminTenantsRoutes({ store, clock, wake, consent }: AdminTenantsParts): Route[] {
+export function adminTenantsRoutes(parts: AdminTenantsParts): Route[] {
+  const { store, clock, wake, consent } = parts;
   return [
     defineRoute({
       ...ADMIN,
@@ -88,12 +91,12 @@ export function adminTenantsRoutes({ store, clock, wake, consent }: AdminTenants
       ...ADMIN,
       method: 'PATCH',
       path: '/admin/tenants/:id',
-      summary: 'Changes the plan of a tenant, its limit, whether it is served, or whether it is trusted.',
+      summary: 'Changes the plan of a tenant, its limits, whether it is served, or whether it is trusted.',
       description:
         'While a tenant is suspended its keys are refused, its forms take nothing, and none of its mail and posts to webhooks leave; what it has in the queue waits until it expires. `POST /admin/queue/actions` cancels it as a whole. What is not named stays as it is.',
       body: z.strictObject({
         plan: z.string().optional().describe('A name under `plans` of server.yml.'),
-        requests_per_hour: requestsPerHour.optional().describe('In place of the plan’s; null: the plan’s again.'),
+        ...accountLimits,
         suspended: z.boolean().optional().describe('true: nothing is accepted from it or for it.'),
         trusted: z
           .boolean()
@@ -111,6 +114,7 @@ export function adminTenantsRoutes({ store, clock, wake, consent }: AdminTenants
           return refuse('CONFLICT', { message: 'The operator’s own tenant is always trusted.' });
         }
         const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
+        if (row !== undefined) await releaseMail(row.id, body, parts);
         if (body.suspended !== undefined) wake();
         if (row !== undefined && body.suspended === false) {
           await resume(store, id, clock.now());
@@ -121,6 +125,17 @@ export function adminTenantsRoutes({ store, clock, wake, consent }: AdminTenants
       },
     }),
   ];
+}
+
+/** What waited for the plan that the tenant had is counted anew. */
+export async function releaseMail(
+  tenant: string,
+  { plan, messages_per_hour, messages_per_day }: TenantChange,
+  { messages, wake }: Pick<AdminTenantsParts, 'messages' | 'wake'>,
+): Promise<void> {
+  if (plan === undefined && messages_per_hour === undefined && messages_per_day === undefined) return;
+  await messages.release(tenant);
+  wake();
 }
 
 /** The refusal of a plan that the configuration does not have. */

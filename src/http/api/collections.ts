@@ -5,6 +5,8 @@ import { collectionSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import type { Collection } from '../../config/snapshot.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
+import type { CollectionNames, Names } from '../../access/collection-names.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
@@ -14,10 +16,11 @@ import { UnmetError, type Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
+import { overLimit, rateLimited } from '../rate.ts';
 import type { Exchange } from '../exchange.ts';
 import { environment, label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
-import { formSettings, formShape, refuseForms, shownConsent } from './form-shapes.ts';
+import { formSettings, formShape, refuseForms, refuseRecipients, shownConsent } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Route } from './route.ts';
 
@@ -25,6 +28,8 @@ export interface CollectionsParts {
   readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
+  readonly collectionNames: CollectionNames;
   readonly reader: BundleReader;
 }
 
@@ -67,7 +72,8 @@ const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collecti
 const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
-export function collectionsRoutes({ store, clock, consent, reader }: CollectionsParts): Route[] {
+export function collectionsRoutes(parts: CollectionsParts): Route[] {
+  const { store, clock, consent, reader, objects, collectionNames } = parts;
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
@@ -137,28 +143,36 @@ export function collectionsRoutes({ store, clock, consent, reader }: Collections
       path: '/collections',
       summary: 'Makes a collection; its forms are posted to at `/c/{collection}/{form}`.',
       description:
-        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.submit`. 409 where any account of this server has the name.',
+        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.submit`. 409 where the name is not available; who finds many such names has to wait (429).',
       body: wantedCollection,
       answer: collectionShape,
       async handle({ principal, exchange, body }) {
         const { name, title, settings, allowed_origins } = body;
         const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
-        const places = Object.entries(collectionSchema.parse(config).forms).map(([key, form]) => ({
-          path: ['forms', key],
-          form,
-        }));
+        const wanted = Object.entries(collectionSchema.parse(config).forms);
+        const places = wanted.map(([key, form]) => ({ path: ['forms', key], form }));
+        for (const [key, { email }] of wanted) {
+          const refusal = refuseRecipients(email, exchange, `forms.${key}.email`);
+          if (refusal !== undefined) return refusal;
+        }
         const refusal = await refuseForms(places, principal.tenant.id, reader);
         if (refusal !== undefined) return refusal;
         const { snapshot } = exchange;
-        if (snapshot.collections.has(name) || snapshot.unavailable.has(`c/${name}`)) return taken(name);
         const now = clock.now();
         const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
         const collection = collectionOfRow(row, snapshot.server);
         const notes = [...collection.forms.values()].map((one) => noteForm({ form: counterOf(one), at: now }));
         try {
-          await store.write([insertCollection(row, 1), ...notes]);
+          const more = { collections: 1, forms: collection.forms.size };
+          const made = await objects.within(row.tenant, { more }, async () => {
+            const names = await collectionNames.ask([name], row);
+            if (names.kind === 'free') await store.write([insertCollection(row, 1), ...notes]);
+            return names;
+          });
+          if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
+          if (made.kind !== 'free') return unavailable(made, exchange);
         } catch (error) {
-          if (error instanceof UnmetError) return taken(name);
+          if (error instanceof UnmetError) return unavailable(await collectionNames.taken(name, row.tenant), exchange);
           throw error;
         }
         const addresses = [...collection.forms.values()].flatMap(({ to }) => to);
@@ -192,8 +206,10 @@ export function collectionsRoutes({ store, clock, consent, reader }: Collections
   ];
 }
 
-function taken(name: string): Refusal {
-  return refuse('CONFLICT', { message: `There is a collection ${name} on this server already; choose another name.` });
+function unavailable(names: Exclude<Names, { kind: 'free' }>, { at }: Exchange): Refusal {
+  if (names.kind === 'too-often') return rateLimited(names.verdict, at);
+  const { message } = names;
+  return refuse('CONFLICT', { message: `${message.charAt(0).toUpperCase()}${message.slice(1)}.` });
 }
 
 function unknown(name: string): Refusal {

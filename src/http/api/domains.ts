@@ -9,6 +9,7 @@ import { MOST_DOMAINS } from '../../access/pushes.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
 import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
 import { parseDomain } from '../../lib/addresses.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { insertDomain, releaseDomain } from '../../store/domains.ts';
@@ -19,6 +20,7 @@ import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { environment } from './account-shapes.ts';
+import { overLimit } from '../rate.ts';
 import { invalidAt } from './issues.ts';
 import { listingByName, listOf } from './listing.ts';
 import { domainsIn, unknownProject } from './projects.ts';
@@ -28,6 +30,7 @@ import { defineRoute, type Outcome, type Route } from './route.ts';
 export interface DomainsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
   readonly snapshot: () => Snapshot;
   readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys'>;
   /** Puts in force what the database says of projects and domains now, here and elsewhere. */
@@ -69,7 +72,7 @@ const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } a
 const WRITE = { ...READ, permission: 'domains.write' } as const;
 
 /** `/domains…` */
-export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: DomainsParts): Route[] {
+export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objects }: DomainsParts): Route[] {
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
   function find(principal: Principal, text: string): Domain | Outcome {
     const name = parseDomain(text);
@@ -118,8 +121,11 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver }: Dom
     const now = clock.now();
     const token = randomBytes(16).toString('hex');
     const row = { tenant, name, project: slug, token, status: 'pending', next_check_at: now, created_at: now } as const;
-    await store.write([insertDomain(row)]);
-    await takeOver();
+    const made = await objects.within(tenant, { more: { domains: 1 } }, async () => {
+      await store.write([insertDomain(row)]);
+      await takeOver();
+    });
+    if (made !== undefined) return overLimit(made, server);
     const claim = find(principal, name);
     return 'config' in claim ? show(claim) : claim;
   }

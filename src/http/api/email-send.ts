@@ -1,4 +1,5 @@
 /** What both shapes of the mail API do alike: accept mails, all of them in one unit, and find, cancel and move one. */
+import type { MessageLimits } from '../../access/message-limits.ts';
 import { mayTouch, type Principal } from '../../access/principal.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { withdraw } from '../../queue/operate.ts';
@@ -12,15 +13,17 @@ import { faultAt, type Fault } from '../../transactional/fault.ts';
 import { isTooFar, unitOf, type Planned, type Transactional } from '../../transactional/send.ts';
 import type { Answer } from '../answer.ts';
 import { lacksPermission, refuse, unavailable, type Refusal } from '../errors.ts';
+import { overPlan } from '../rate.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
 import { invalidAt } from './issues.ts';
-import type { Call } from './route.ts';
+import type { Call, Outcome } from './route.ts';
 
 export interface EmailParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly transactional: Transactional;
   readonly freeSpace: FreeSpace;
+  readonly messages: MessageLimits;
   /** Tells the queue that there may be something to do. */
   readonly wake: () => void;
 }
@@ -38,14 +41,26 @@ export async function planAll(
   return transactional.planAll(emails, { principal, snapshot, now, request });
 }
 
-/** Commits what was planned, together with the answer. */
+/** Commits what was planned, together with the answer, where the plan of the account has room for all of it. */
 export async function commit(
   plans: readonly Planned[],
   { answer, call }: { readonly answer: Answer; readonly call: Asked },
-  { store, wake }: EmailParts,
-): Promise<Answer> {
-  // All of them or none: one id tells.
-  await writeNamed(store, plans[0]?.id, unitOf(plans, call.stored(answer)));
+  parts: EmailParts,
+): Promise<Outcome> {
+  const { store, wake, messages } = parts;
+  const count = plans.reduce((sum, { recipients }) => sum + recipients, 0);
+  const room = await messages.roomFor(call.principal, count);
+  if (room.kind !== 'room') return overPlan(room, call.exchange.at);
+  try {
+    // The room first: nobody else waits for the rows of these mails. All of them or none: one id tells.
+    await writeNamed(store, plans[0]?.id, [...room.unit, ...unitOf(plans, call.stored(answer))]);
+  } catch (error) {
+    if (!(error instanceof UnmetError)) throw error;
+    const now = await messages.roomFor(call.principal, count);
+    // Somebody else took the room, or the claim of an idempotency key.
+    if (now.kind !== 'room') return overPlan(now, call.exchange.at);
+    throw error;
+  }
   wake();
   return answer;
 }

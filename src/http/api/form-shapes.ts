@@ -12,6 +12,7 @@ import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { environment } from './account-shapes.ts';
+import { invalidAt } from './issues.ts';
 
 const { shape } = formSchema;
 
@@ -24,6 +25,7 @@ export const formSettings = z.strictObject({
   acknowledgment: bare(shape.acknowledgment).omit({ template: true }).optional(),
   spam_protection: bare(shape.spam_protection).optional(),
   rateLimit: shape.rateLimit,
+  max_per_hour: bare(shape.max_per_hour).optional(),
   required: bare(shape.required).optional(),
   fields: bare(shape.fields).optional(),
   redirect: shape.redirect,
@@ -130,6 +132,17 @@ export function shownInstantForm({ form, exchange, counter, statuses }: Shown): 
     confirmed: recipient_status === 'confirmed',
     recipient_status,
   };
+}
+
+/** The refusal of more recipients than a form may have; `path` is where they stand in the body. */
+export function refuseRecipients(
+  to: readonly string[] | undefined,
+  { snapshot }: Pick<Exchange, 'snapshot'>,
+  path: string,
+): Refusal | undefined {
+  const { form_recipients: most } = snapshot.server.limits;
+  if (to === undefined || new Set(to).size <= most) return undefined;
+  return invalidAt(path, `must be ${most} addresses at most`);
 }
 
 /** The refusal of what no schema can know of forms: patterns, expressions; paths are where they stand in the body. */

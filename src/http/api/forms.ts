@@ -6,6 +6,7 @@ import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
 import { claimKey, type Form, type Snapshot } from '../../config/snapshot.ts';
 import { formOfRow } from '../../forms/find.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
@@ -14,11 +15,12 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import { parseFormId } from '../../forms/form-id.ts';
 import type { Exchange } from '../exchange.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
-import { formSettings, formShape, refuseForms, shownForm } from './form-shapes.ts';
+import { formSettings, formShape, refuseForms, refuseRecipients, shownForm } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 import { mayTouchForm } from './submission-shapes.ts';
@@ -27,6 +29,7 @@ export interface FormsParts {
   readonly consent: Consent;
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
   readonly reader: BundleReader;
 }
 
@@ -51,7 +54,7 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
 
 /** `/forms…` */
-export function formsRoutes({ store, clock, consent, reader }: FormsParts): Route[] {
+export function formsRoutes({ store, clock, consent, reader, objects }: FormsParts): Route[] {
   function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
     return { principal, snapshot: exchange.snapshot, store };
   }
@@ -136,7 +139,9 @@ export function formsRoutes({ store, clock, consent, reader }: FormsParts): Rout
         if (place !== undefined) return place;
         const config = z.encode(storedForm, rest);
         const settings = formSchema.parse(config);
-        const refusal = await refuseForms([{ path: [], form: settings }], principal.tenant.id, reader);
+        const refusal =
+          refuseRecipients(body.to, exchange, 'to') ??
+          (await refuseForms([{ path: [], form: settings }], principal.tenant.id, reader));
         if (refusal !== undefined) return refusal;
         const now = clock.now();
         const row = {
@@ -148,7 +153,10 @@ export function formsRoutes({ store, clock, consent, reader }: FormsParts): Rout
           config: JSON.stringify(config),
           created_at: now,
         } as const;
-        await store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]);
+        const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
+          store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]),
+        );
+        if ('kind' in made) return overLimit(made, exchange.snapshot.server);
         const form = formOfRow(row, exchange.snapshot.server);
         if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
         return answer(form, exchange);
@@ -189,7 +197,9 @@ export function formsRoutes({ store, clock, consent, reader }: FormsParts): Rout
           Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
         );
         const settings = formSchema.parse(config);
-        const refusal = await refuseForms([{ path: [], form: settings }], row.tenant, reader);
+        const refusal =
+          refuseRecipients(call.body.to, call.exchange, 'to') ??
+          (await refuseForms([{ path: [], form: settings }], row.tenant, reader));
         if (refusal !== undefined) return refusal;
         const after = { ...row, name: called, config: JSON.stringify(config) };
         await store.write([updateForm(after)]);

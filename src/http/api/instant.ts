@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Consent } from '../../access/consent.ts';
 import { readableTenants, type Principal } from '../../access/principal.ts';
 import { formOfRow } from '../../forms/find.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -12,7 +13,7 @@ import type { FormRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
-import { overLimit } from '../rate.ts';
+import { overCap, overLimit } from '../rate.ts';
 import { label, mailAddress } from './account-shapes.ts';
 import { instantFormShape, shownInstantForm } from './form-shapes.ts';
 import { listing, listOf, pageOf } from './listing.ts';
@@ -22,6 +23,7 @@ export interface InstantParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly consent: Consent;
+  readonly objects: ObjectLimits;
 }
 
 const name = label.describe('Display name; notifications come from it.');
@@ -31,7 +33,7 @@ const READ = { permission: 'forms.read', domains: 'refuse', tag: 'Instant forms'
 const WRITE = { ...READ, permission: 'forms.write' } as const;
 
 /** `/instant/forms…` */
-export function instantRoutes({ store, clock, consent }: InstantParts): Route[] {
+export function instantRoutes({ store, clock, consent, objects }: InstantParts): Route[] {
   async function answer(row: FormRow, exchange: Exchange): Promise<Outcome> {
     const counters = await formCounters(store, [counterOf(row)]);
     const form = formOfRow(row, exchange.snapshot.server);
@@ -48,7 +50,7 @@ export function instantRoutes({ store, clock, consent }: InstantParts): Route[] 
   async function ask({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, address: string) {
     if (principal.environment === 'test') return undefined;
     const asked = await consent.askAgain(principal.tenant.id, address);
-    return asked.kind === 'capped' && !exchange.local ? overLimit(asked.verdict, exchange) : undefined;
+    return asked.kind === 'capped' && !exchange.local ? overCap(asked.verdict, exchange) : undefined;
   }
 
   async function make(call: Call<unknown, { name: string; email: string }>): Promise<Outcome> {
@@ -65,7 +67,10 @@ export function instantRoutes({ store, clock, consent }: InstantParts): Route[] 
       config: configOf(body.email),
       created_at: now,
     };
-    await store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]);
+    const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
+      store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]),
+    );
+    if ('kind' in made) return overLimit(made, exchange.snapshot.server);
     return answer(row, exchange);
   }
 

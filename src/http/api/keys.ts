@@ -3,12 +3,14 @@ import { z } from 'zod';
 import { activeChildrenOf, endKey, grantKey, makeKey } from '../../access/keys.ts';
 import { COARSE, PERMISSIONS } from '../../lib/permission-names.ts';
 import { accountIdOf, mayTouch, restrictionsOf, type Principal } from '../../access/principal.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
 import { UnmetError, type Store } from '../../store/store.ts';
 import type { ApiKeyRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import { label, listedKey, listedKeyShape, newKey, newKeyShape, wantedRestrictions } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';
@@ -17,6 +19,7 @@ import { defineRoute, type Outcome, type Route } from './route.ts';
 export interface KeysParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
 }
 
 const wantedKey = z.strictObject({
@@ -44,7 +47,7 @@ const READ = { permission: 'keys.read', domains: 'narrow', tag: 'API keys' } as 
 const WRITE = { ...READ, permission: 'keys.write' } as const;
 
 /** `/api-keys…` */
-export function keysRoutes({ store, clock }: KeysParts): Route[] {
+export function keysRoutes({ store, clock, objects }: KeysParts): Route[] {
   async function find(principal: Principal, id: string): Promise<ApiKeyRow | undefined> {
     const row = await findKey(store, accountIdOf(principal), id);
     return row && maySee(principal, row) ? row : undefined;
@@ -113,7 +116,7 @@ export function keysRoutes({ store, clock }: KeysParts): Route[] {
         'To rotate a key, make a new one, let the clients use it, and revoke the old one. Values that begin with `svc_sk_` hold every permission but perhaps `admin`; others begin with `svc_rk_`.',
       body: wantedKey,
       answer: newKeyShape,
-      async handle({ principal, body }) {
+      async handle({ principal, exchange, body }) {
         const now = clock.now();
         const { expires_at } = body.restrictions ?? {};
         if (expires_at !== undefined && Date.parse(expires_at) <= now) {
@@ -122,7 +125,8 @@ export function keysRoutes({ store, clock }: KeysParts): Route[] {
         const grant = grantKey(principal, body);
         if ('kind' in grant) return refuse('AUTH_FORBIDDEN', { message: grant.message });
         const { row, value, unit } = makeKey(grant, now);
-        await store.write(unit);
+        const made = await objects.within(row.tenant, { more: { keys: 1 } }, () => store.write(unit));
+        if ('kind' in made) return overLimit(made, exchange.snapshot.server);
         return json(newKey(row, value));
       },
     }),

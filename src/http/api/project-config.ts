@@ -17,6 +17,7 @@ import { findProject } from '../../store/projects.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { json } from '../answer.ts';
 import { refuse, type Detail } from '../errors.ts';
+import { overLimit, rateLimited } from '../rate.ts';
 import { findVisible, mayTouchProject, unknownProject } from './projects.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
@@ -100,7 +101,9 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       asks: principal.environment === 'live',
       may: (domain: string | undefined) => mayTouch(principal, domain),
     };
-    return answerOf(await push({ ...given, ...whose }, parts));
+    const outcome = await push({ ...given, ...whose }, parts);
+    if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
+    return outcome.kind === 'too-often' ? rateLimited(outcome.verdict, parts.clock.now()) : answerOf(outcome);
   }
 
   /** Whose project it is; of a live one that a test key names, only where nothing is to change. */
@@ -199,7 +202,7 @@ function unknownRevision(id: string): Outcome {
   return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
-function answerOf(outcome: PushOutcome): Outcome {
+function answerOf(outcome: Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>): Outcome {
   switch (outcome.kind) {
     case 'done': {
       const { changes, warnings, revision } = outcome;

@@ -4,6 +4,7 @@ import { mayTouch, readableTenants, type Principal } from '../../access/principa
 import { livesOnDisk, onDisk, placesIn } from '../../access/pushes.ts';
 import { slugOf, SLUG } from '../../config/slug.ts';
 import type { Project, Snapshot } from '../../config/snapshot.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
@@ -12,6 +13,7 @@ import { UnmetError, type Store } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import { environment, label } from './account-shapes.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
@@ -19,6 +21,7 @@ import { defineRoute, type Outcome, type Route } from './route.ts';
 export interface ProjectsParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
   readonly snapshot: () => Snapshot;
   /** Puts in force what the database says of projects now, here and elsewhere. */
   readonly takeOver: () => Promise<void>;
@@ -50,7 +53,7 @@ const MOST_NAMES = 50;
 
 /** `/projects…` */
 export function projectsRoutes(parts: ProjectsParts): Route[] {
-  const { store, clock, snapshot, takeOver } = parts;
+  const { store, clock, snapshot, takeOver, objects } = parts;
 
   async function make(principal: Principal, name: string, slug: string): Promise<ProjectRow | undefined> {
     const tenant = principal.tenant.id;
@@ -123,7 +126,10 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
         const base = slug ?? slugOf(name);
         const names = slug === undefined ? Array.from({ length: MOST_NAMES }, (_, i) => `${base}-${i + 1}`) : [];
         for (const candidate of [base, ...names.slice(1)]) {
-          const made = await make(principal, name, candidate);
+          const made = await objects.within(principal.tenant.id, { more: { projects: 1 } }, () =>
+            make(principal, name, candidate),
+          );
+          if (made !== undefined && 'kind' in made) return overLimit(made, snapshot().server);
           if (made !== undefined) return json(shownProject(made));
         }
         return refuse('CONFLICT', { message: `There is a project ${base} already.` });

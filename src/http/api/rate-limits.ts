@@ -1,6 +1,7 @@
 /** What the limits leave to the key that asks. */
 import { z } from 'zod';
 import type { AccountLimits } from '../../access/account-limits.ts';
+import type { MessageLimits } from '../../access/message-limits.ts';
 import type { Verdict } from '../../access/limits.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { json } from '../answer.ts';
@@ -9,6 +10,7 @@ import { defineRoute, type Route } from './route.ts';
 
 export interface RateLimitsParts {
   readonly accounts: Pick<AccountLimits, 'look'>;
+  readonly messages: MessageLimits;
 }
 
 const MINUTES = 60;
@@ -20,7 +22,7 @@ const window = z.object({
 });
 
 /** `/rate-limits` */
-export function rateLimitsRoutes({ accounts }: RateLimitsParts): Route[] {
+export function rateLimitsRoutes({ accounts, messages }: RateLimitsParts): Route[] {
   return [
     defineRoute({
       method: 'GET',
@@ -30,14 +32,24 @@ export function rateLimitsRoutes({ accounts }: RateLimitsParts): Route[] {
       tag: 'API keys',
       summary: 'Shows what the limits leave to the key that asks.',
       description:
-        'Of the limits of the account, the key and (per minute) the address, the tightest; the headers of every answer show the tighter of the two. Asking counts as a request. Where nothing limits the hour, it is sixty times what the address may ask for in a minute.',
-      answer: z.object({ rate_limits: z.object({ requests_per_hour: window, requests_per_minute: window }) }),
+        'Of the limits of the account, the key and (per minute) the address, the tightest; the headers of every answer show the tighter of the two. Asking counts as a request. Where nothing limits the hour, it is sixty times what the address may ask for in a minute. Messages are counted per recipient; what waits for the plan counts as used.',
+      answer: z.object({
+        rate_limits: z.object({
+          requests_per_hour: window,
+          requests_per_minute: window,
+          messages_per_hour: window.nullable().describe('Of the account; null: no such limit.'),
+          messages_per_day: window.nullable().describe('The same for 24 hours.'),
+        }),
+      }),
       async handle({ principal, exchange: { address } }) {
         const { hour = hourOf(address), minute } = await accounts.look(principal);
+        const sent = await messages.look(principal.tenant);
         return json({
           rate_limits: {
             requests_per_hour: shown(hour),
             requests_per_minute: shown(minute === undefined ? address : tighter(address, minute)),
+            messages_per_hour: sent.hour === undefined ? null : shown(sent.hour),
+            messages_per_day: sent.day === undefined ? null : shown(sent.day),
           },
         });
       },

@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts';
 import type { ConsentRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overCap } from '../rate.ts';
 import { mailAddress } from './account-shapes.ts';
 import { recipientStatus } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';
@@ -67,7 +67,7 @@ export function recipientsRoutes({ store, consent }: RecipientsParts): Route[] {
           return refuse('AUTH_FORBIDDEN', { message: 'A test key mails nobody: ask with a live key.' });
         }
         const asked = await consent.askAgain(tenant.id, address);
-        if (asked.kind === 'capped') return overLimit(asked.verdict, exchange);
+        if (asked.kind === 'capped') return overCap(asked.verdict, exchange);
         if (asked.kind === 'refused') {
           const message = `${address} wants no mail from this server, and is not asked again.`;
           return refuse('RECIPIENT_NOT_CONFIRMED', { message });

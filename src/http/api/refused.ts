@@ -13,6 +13,7 @@ const RESEND: Partial<Record<ErrorCode, string>> = {
   AUTH_FORBIDDEN: 'restricted_api_key',
   AUTH_IP_NOT_ALLOWED: 'restricted_api_key',
   AUTH_DOMAIN_NOT_ALLOWED: 'restricted_api_key',
+  PLAN_LIMIT: 'restricted_api_key',
   DOMAIN_NOT_VERIFIED: 'invalid_from_address',
   VALIDATION_FAILED: 'validation_error',
   BODY_MALFORMED: 'validation_error',

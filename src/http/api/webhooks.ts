@@ -4,6 +4,7 @@ import { replayEvent, replaySince } from '../../events/replay.ts';
 import { newSecret } from '../../events/signature.ts';
 import { CHANGEOVER, configuredSecret } from '../../events/targets.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
+import type { ObjectLimits } from '../../access/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
@@ -23,6 +24,7 @@ import {
 } from '../../store/webhooks.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
+import { overLimit } from '../rate.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
@@ -41,15 +43,15 @@ import {
 export interface WebhooksParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly objects: ObjectLimits;
   readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'wake'>;
 }
 
-const MOST = 100;
 const SHOWN = 20;
 const ROUTE = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
 
 /** `/webhooks…` */
-export function webhooksRoutes({ store, clock, webhooks }: WebhooksParts): Route[] {
+export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksParts): Route[] {
   /** Does it to the webhook that the path names, if the tenant has it. */
   async function withWebhook(call: OfOne, act: (webhook: WebhookRow) => Promise<Outcome>): Promise<Outcome> {
     const webhook = await findWebhook(store, call.principal.tenant.id, call.params.id);
@@ -133,13 +135,13 @@ export function webhooksRoutes({ store, clock, webhooks }: WebhooksParts): Route
         const tenant = principal.tenant.id;
         const problem = await webhooks.objection(url);
         if (problem !== undefined) return invalidAt('url', problem);
-        if (!exchange.local && (await countWebhooks(store, tenant)) >= MOST) {
-          return refuse('CONFLICT', { message: `There are ${MOST} webhooks already; that is the most.` });
-        }
         const now = clock.now();
         const [id, secret] = [newId('whk', now), newSecret()];
         const row = { id, tenant, project: null, form: '', url, description, secret, created_at: now };
-        await store.write([insertWebhook({ ...row, events: JSON.stringify(events) })]);
+        const made = await objects.within(tenant, { more: { webhooks: 1 } }, () =>
+          store.write([insertWebhook({ ...row, events: JSON.stringify(events) })]),
+        );
+        if ('kind' in made) return overLimit(made, exchange.snapshot.server);
         return json({ id, url, events, secret });
       },
     }),

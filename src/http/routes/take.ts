@@ -105,11 +105,18 @@ export function createTake({ files, idempotency, judge, accept, log }: TakeParts
       also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(posted, submission, accepted)))]),
     });
     tell(posted, submission, accepted);
-    return { answer: answerFor(posted, submission, accepted), counts: accepted.status === 'accepted' };
+    return {
+      answer: answerFor(posted, submission, accepted),
+      counts: accepted.status === 'accepted' || accepted.isOverflow,
+    };
   }
 
-  function answerFor({ form, words }: Posted, { control }: CheckedSubmission, { id, status }: Accepted): Answer {
-    const blocked = status === 'spam' && form.config.spam_protection.on_spam === 'reject';
+  function answerFor(
+    { form, words }: Posted,
+    { control }: CheckedSubmission,
+    { id, status, isOverflow }: Accepted,
+  ): Answer {
+    const blocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
     return blocked ? words.refused(refuse('BLOCKED')) : words.accepted(id, control.next);
   }
 

@@ -5,6 +5,7 @@ import { initial } from './0001-initial.ts';
 import { accounts } from './0002-accounts.ts';
 import { inbound } from './0003-inbound.ts';
 import { consent } from './0004-consent.ts';
+import { caps } from './0005-caps.ts';
 import { environments } from './0006-environments.ts';
 import { destinations } from './0009-destinations.ts';
 
@@ -15,6 +16,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0002-accounts': accounts(dialect),
     '0003-inbound': inbound(dialect),
     '0004-consent': consent(dialect),
+    '0005-caps': caps(dialect),
     '0006-environments': environments(),
     '0009-destinations': destinations(dialect),
   };

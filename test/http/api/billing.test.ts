@@ -30,11 +30,24 @@ describe('GET /admin/billing', () => {
     const answer = await http.request('/admin/billing', { local: true });
     const { month, plans: shown, lines } = answer.json();
     expect(month).toBe('2026-01');
-    expect(shown).toEqual({
-      free: { requests_per_hour: 100, requests_per_minute: 60, price: 0 },
-      pro: { requests_per_hour: 1000, requests_per_minute: 300, price: 19.9 },
-      enterprise: { requests_per_hour: null, requests_per_minute: null, price: 0 },
-      gold: { requests_per_hour: 5000, requests_per_minute: null, price: 99 },
+    expect(Object.keys(shown ?? {})).toEqual(['free', 'pro', 'enterprise', 'gold']);
+    expect(shown).toMatchObject({
+      free: {
+        requests_per_hour: 100,
+        requests_per_minute: 60,
+        messages_per_hour: 200,
+        messages_per_day: 1000,
+        price: 0,
+      },
+      pro: {
+        requests_per_hour: 1000,
+        requests_per_minute: 300,
+        messages_per_hour: 2000,
+        messages_per_day: 20_000,
+        price: 19.9,
+      },
+      enterprise: { requests_per_hour: null, messages_per_hour: null, messages_per_day: null, price: 0 },
+      gold: { requests_per_hour: 5000, messages_per_hour: null, objects: { keys: null }, price: 99 },
     });
     expect(lines).toMatchObject([
       { tenant: free.tenant, plan: 'free', amount: 0, currency: 'CHF', usage: { requests: 0, submissions: 0 } },
@@ -70,6 +83,8 @@ describe('POST /admin/billing', () => {
       tenant: key.tenant,
       plan: 'gold',
       requests_per_hour: null,
+      messages_per_hour: null,
+      messages_per_day: null,
       amount: 99,
       currency: 'CHF',
     });

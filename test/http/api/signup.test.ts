@@ -62,6 +62,8 @@ describe('where sign-up is closed', () => {
           ...ANNA,
           plan: 'free',
           requests_per_hour: null,
+          messages_per_hour: null,
+          messages_per_day: null,
           suspended: false,
           trusted: true,
           confirmed_at: '2026-01-01T00:00:00.000Z',

@@ -26,6 +26,8 @@ describe('POST /admin/tenants', () => {
       email: 'Boss@acme.example',
       plan: 'pro',
       requests_per_hour: null,
+      messages_per_hour: null,
+      messages_per_day: null,
       suspended: false,
       trusted: true,
       confirmed_at: '2026-01-01T00:00:00.000Z',

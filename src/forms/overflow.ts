@@ -1,0 +1,90 @@
+/**
+ * A form takes `max_per_hour` posts from all visitors. What is beyond that is kept like spam and mails nobody, its visitor
+ * is told of success, and the owner of the form gets one mail an hour that says how many there were.
+ */
+import { responsible } from '../config/forms.ts';
+import type { Form, Snapshot } from '../config/snapshot.ts';
+import type { Clock } from '../lib/clock.ts';
+import { systemMail } from '../queue/system-mail.ts';
+import { dueOverflows, forgetOverflow, noteOverflow, restartOverflow } from '../store/form-overflows.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { FormOverflowRow } from '../store/tables-accounts.ts';
+import { findTenant } from '../store/tenants.ts';
+import { findFormOf } from './find.ts';
+import type { Judgement } from './judge.ts';
+
+export interface OverflowParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  /** Tells the queue that there is something to do. */
+  readonly wake: () => void;
+}
+
+/** The first mail comes when it is plain whether there are a few or thousands, ms. */
+const FIRST_AFTER_MS = 300_000;
+const HOUR = 3_600_000;
+const MAX_FORMS = 100;
+
+/** The judgement of a post that is one too many in this hour. */
+export function overflow({ score, reasons }: Judgement, { config }: Pick<Form, 'config'>): Judgement {
+  const detail = `more than ${config.max_per_hour} posts in an hour`;
+  return { verdict: 'spam', score: score + 100, reasons: [...reasons, { name: 'max_per_hour', score: 100, detail }] };
+}
+
+/** The statement that counts it. */
+export function countOverflow({ id: form, tenant, name }: Form, now: number): Statement {
+  return noteOverflow({ form, tenant, name, mail_at: now + FIRST_AFTER_MS });
+}
+
+/** Mails the owners who are due. */
+export async function mailOverflows(parts: OverflowParts): Promise<void> {
+  const { store, clock, wake } = parts;
+  const rows = await dueOverflows(store, clock.now(), MAX_FORMS);
+  for (const row of rows) {
+    const { form, count } = row;
+    if (count === 0) {
+      await store.write([forgetOverflow({ form })]);
+      continue;
+    }
+    const mail_at = clock.now() + HOUR;
+    try {
+      await store.write([restartOverflow({ form, count, mail_at }, 1), ...(await mailAbout(row, parts))]);
+      wake();
+    } catch (error) {
+      // There is one more since, or another daemon was faster: the next look decides.
+      if (!(error instanceof UnmetError)) throw error;
+    }
+  }
+}
+
+async function mailAbout(
+  { form: id, tenant, name, count }: FormOverflowRow,
+  parts: OverflowParts,
+): Promise<Statement[]> {
+  const { store, clock, snapshot } = parts;
+  const { server } = snapshot();
+  const form = await findFormOf({ tenant, id }, snapshot(), store);
+  // Of other tenants the account's own address alone is known to be wanted.
+  const to =
+    tenant === OPERATOR ? responsible(form?.project, server).address : (await findTenant(store, tenant))?.email;
+  if (to === undefined) return [];
+  const { hostname } = server.server;
+  const most = form === undefined ? '' : ` of ${form.config.max_per_hour}`;
+  const subject = `${count} ${count === 1 ? 'post' : 'posts'} to the form ${id} not mailed`;
+  const text = [
+    `The form "${name}" (${id}) got ${count} ${count === 1 ? 'post' : 'posts'} more than its limit${most} an hour (max_per_hour).`,
+    '',
+    'They are kept with the spam of the form, with the reason max_per_hour, and nothing of them was mailed. Look at them:',
+    '',
+    `    postern submissions list ${id} --status spam`,
+    '',
+    'Release what is wanted with POST /submissions/<id>/ham of the API. If so many are usual, raise max_per_hour of the form.',
+    '',
+    'There is one such mail an hour at most.',
+    '',
+  ].join('\n');
+  return systemMail({ tenant, to, subject, text }, hostname, clock.now());
+}
