@@ -4,6 +4,7 @@
  * names has to wait.
  */
 import type { Snapshot } from '../config/snapshot.ts';
+import { accountOf } from '../lib/ids.ts';
 import { findCollectionRow } from '../store/collections.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
@@ -56,7 +57,7 @@ export function createCollectionNames({ store, limits, snapshot }: CollectionNam
   }
 
   async function taken(name: string, tenant: string): Promise<Unavailable> {
-    if (tenant !== OPERATOR) await limits.take(bucketOf(tenant), MISSES);
+    if (accountOf(tenant) !== OPERATOR) await limits.take(bucketOf(tenant), MISSES);
     return { kind: 'unavailable', name, message: `the name ${name} is not available; choose another one` };
   }
 
@@ -64,7 +65,7 @@ export function createCollectionNames({ store, limits, snapshot }: CollectionNam
     async ask(all, claimant) {
       const { tenant } = claimant;
       const names = all.filter((name) => !isItsOwn(name, claimant));
-      if (names.length > 0 && tenant !== OPERATOR) {
+      if (names.length > 0 && accountOf(tenant) !== OPERATOR) {
         const verdict = await limits.peek({ name: bucketOf(tenant), limit: MISSES });
         if (!verdict.allowed) return { kind: 'too-often', verdict };
       }
@@ -76,5 +77,5 @@ export function createCollectionNames({ store, limits, snapshot }: CollectionNam
 }
 
 function bucketOf(tenant: string): string {
-  return `collection-names:${tenant}`;
+  return `collection-names:${accountOf(tenant)}`;
 }

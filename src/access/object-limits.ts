@@ -1,5 +1,6 @@
 /**
- * How many projects, domains, forms, collections, keys and webhooks an account may have, as its plan says. What is made
+ * How many projects, domains, forms, collections, keys and webhooks an account may have, as its plan says; what test keys
+ * make is counted by itself, but for keys. What is made
  * for an account is made one thing after the other in this daemon, each behind its own count, so that requests beside each
  * other do not exceed the limit together; several daemons on one database may, by one thing each. What an account has
  * already stays when its plan allows less. The test partition of an account has as much room again.
@@ -107,7 +108,7 @@ async function countOf(
     case 'projects':
       return countProjects(store, { tenants: [tenant], onDisk: [] });
     case 'keys':
-      return countActiveKeys(store, tenant, clock.now());
+      return countActiveKeys(store, accountOf(tenant), clock.now());
     case 'domains':
       return configured('domains');
     case 'forms': {

@@ -95,9 +95,8 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     const touched = [...(current === undefined ? [] : placesIn(current)), ...placesIn(next)];
     const refused = touched.findIndex((domain) => !may(domain));
     if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
-    const taken = await parts.reader.locate(bundle.yaml, domainErrors({ tenant, slug, next }, parts.snapshot()), {
-      tenant,
-    });
+    const wrong = domainErrors({ tenant, slug, next }, parts.snapshot());
+    const taken = await parts.reader.locate(bundle.yaml, wrong, { tenant });
     if (taken.length > 0) return conflict(NOT_TO_BE_HAD, taken);
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
@@ -131,6 +130,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   }
 }
 
+const NOT_TO_BE_HAD = 'Something that it claims is not to be had.';
 /**
  * The domains that a project is about; `undefined` among them where it is also about what belongs to none: collections, and
  * webhooks that are told of the whole project.
@@ -141,7 +141,6 @@ export function placesIn(config: Pick<ProjectConfig, 'domains' | 'collections' |
   return isWider ? [...domains, undefined] : domains;
 }
 
-const NOT_TO_BE_HAD = 'Something that it claims is not to be had.';
 const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
 const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
 

@@ -12,7 +12,17 @@ import { StoreError, type Store } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import type { Destination } from './destination.ts';
 import type { OnFailure, RecipientResult, Result, Unreachable } from './interfaces.ts';
-import { deferred, interrupted, parked, settled, untried, waits, waitsForPlan, type Ending, type Tried } from './outcome.ts';
+import {
+  deferred,
+  interrupted,
+  parked,
+  settled,
+  untried,
+  waits,
+  waitsForPlan,
+  type Ending,
+  type Tried,
+} from './outcome.ts';
 import { retryDelay, type RetryOptions } from './retry.ts';
 import { writeEndings } from './write-endings.ts';
 

@@ -244,7 +244,9 @@ const overdueBetween = define<{ state: DeliveryState; after: string; until: stri
     .where('deliveries.expires_at', '<=', value('now'))
     // What the operator holds waits for the operator.
     .where('destinations.held', '=', 0)
-    .where('deliveries.next_attempt_at', '<', sql.lit(HELD))
+    .where((eb) =>
+      eb.or([eb('deliveries.next_attempt_at', 'is', null), eb('deliveries.next_attempt_at', '<', sql.lit(HELD))]),
+    )
     // A try that is due is made, also after a long sleep of the machine.
     .where((eb) =>
       eb.or([
