@@ -3,7 +3,7 @@
  * make is counted by itself, but for keys. What is made
  * for an account is made one thing after the other in this daemon, each behind its own count, so that requests beside each
  * other do not exceed the limit together; several daemons on one database may, by one thing each. What an account has
- * already stays when its plan allows less. The test partition of an account has as much room again.
+ * already stays when its plan allows less.
  */
 import { z } from 'zod';
 import { OBJECT_KINDS, type ObjectKind } from '../config/schema-server.ts';
