@@ -189,7 +189,7 @@ describe('GET /analytics', () => {
       'makes more than 750 buckets of that time: take a longer one, or less time',
     ],
     ['interval=week', 'interval', 'must be one of hour, day, month'],
-    ['form=a&form=b', 'form', 'must be a string'],
+    ['form=a&form=b', 'form', 'must be text'],
     ['since=2026-01-01', 'since', expect.stringContaining('is not known')],
   ])('?%s is refused by name', async (query, path, message) => {
     const http = await startHttp({ clock: testClock(NEW_YEAR) });
