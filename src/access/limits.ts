@@ -35,7 +35,7 @@ export interface Limits {
    * Counts an accepted post of the form, whoever sent it. On PostgreSQL each daemon counts its own: all posts of a form would
    * wait for one row otherwise.
    */
-  takePost(form: Pick<Form, 'id' | 'config'>): Verdict | Promise<Verdict>;
+  takePost(form: Pick<Form, 'id' | 'maxPerHour'>): Verdict | Promise<Verdict>;
   /**
    * Counts one more in each bucket of an account, or in none where one of them is full: a refused request costs nothing.
    * Whoever takes several of the same buckets names them in the same order.
@@ -88,9 +88,9 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   return {
     take: (bucket, limit) => (limit.windowMs < KEPT_FROM ? brief : lasting).take(bucket, limit),
     takeSubmission,
-    takePost({ id, config }) {
+    takePost({ id, maxPerHour }) {
       const counters = store.dialect === 'sqlite' ? lasting : brief;
-      return counters.take(`posts:${id}`, { count: config.max_per_hour, windowMs: HOUR });
+      return counters.take(`posts:${id}`, { count: maxPerHour, windowMs: HOUR });
     },
     takeAll: (buckets) => lasting.takeAll(buckets),
     peek: ({ name, limit }) => lasting.peek(name, limit),

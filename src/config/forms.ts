@@ -7,6 +7,8 @@ import type { CollectionConfig, DomainConfig, FormConfig, ProjectConfig, ServerC
 
 /** Accepted submissions per hour and address of a form for which nothing else is said. */
 const RATE_LIMIT = 60;
+/** The same from all addresses. */
+const MAX_PER_HOUR = 1000;
 
 /** A project as one revision of its YAML says it. */
 export interface Project {
@@ -37,6 +39,8 @@ export interface Form {
   readonly to: readonly string[];
   /** Accepted submissions per hour and address. */
   readonly rateLimit: number;
+  /** Submissions per hour from all addresses together. */
+  readonly maxPerHour: number;
   readonly requireApiKey: boolean;
   readonly audience: Audience;
 }
@@ -208,8 +212,11 @@ function withoutDomain(origins: readonly string[]): Audience {
   return { domain: undefined, origins, anyone: origins.length === 0 };
 }
 
-function formOf(form: Omit<Form, 'rateLimit'>): Form {
-  return freeze({ ...form, rateLimit: rateLimitOf(form).count });
+function formOf(form: Omit<Form, 'rateLimit' | 'maxPerHour'>): Form {
+  const { count: rateLimit } = rateLimitOf(form);
+  // All addresses together make no fewer than one alone may.
+  const maxPerHour = form.config.max_per_hour ?? Math.max(MAX_PER_HOUR, rateLimit);
+  return freeze({ ...form, rateLimit, maxPerHour });
 }
 
 export interface RateLimit {

@@ -80,8 +80,10 @@ export const formSchema = z.strictObject({
   spam_protection: spamProtection.prefault({}).describe('What keeps spam away.'),
   rateLimit: is.count.optional().describe('Submissions per hour and IP address.'),
   max_per_hour: is.count
-    .default(1000)
-    .describe('Submissions per hour from all addresses; what is beyond is kept as spam, and the owner hears how many.'),
+    .optional()
+    .describe(
+      'Submissions per hour from all addresses (1000, or as many as one address may make where that is more); what is beyond is kept as spam, and the owner hears how many.',
+    ),
   required: z.array(is.text(200)).default([]).describe('Fields that must be present and not blank.'),
   fields: z.record(is.text(200), field).default({}).describe('What the values of fields must be.'),
   redirect: is.webUrl.optional().describe('Where a browser goes after a submission; else a page of ours.'),

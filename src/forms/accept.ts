@@ -75,7 +75,8 @@ export function createAccept(options: AcceptOptions): Accept {
   return async (given) => {
     const now = clock.now();
     const isSpam = given.judgement.verdict === 'spam';
-    const isOverflow = !isSpam && !(await limits.takePost({ ...given.form, id: counterOf(given.form) })).allowed;
+    const isOverflow =
+      !isSpam && !(await limits.takePost({ id: counterOf(given.form), maxPerHour: given.form.maxPerHour })).allowed;
     const submission = isOverflow ? { ...given, judgement: overflow(given.judgement, given.form) } : given;
     const spam = isSpam || isOverflow;
     const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted', isOverflow };

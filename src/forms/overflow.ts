@@ -29,8 +29,8 @@ const HOUR = 3_600_000;
 const MAX_FORMS = 100;
 
 /** The judgement of a post that is one too many in this hour. */
-export function overflow({ score, reasons }: Judgement, { config }: Pick<Form, 'config'>): Judgement {
-  const detail = `more than ${config.max_per_hour} posts in an hour`;
+export function overflow({ score, reasons }: Judgement, { maxPerHour }: Pick<Form, 'maxPerHour'>): Judgement {
+  const detail = `more than ${maxPerHour} posts in an hour`;
   return { verdict: 'spam', score: score + 100, reasons: [...reasons, { name: 'max_per_hour', score: 100, detail }] };
 }
 
@@ -72,7 +72,7 @@ async function mailAbout(
     tenant === OPERATOR ? responsible(form?.project, server).address : (await findTenant(store, tenant))?.email;
   if (to === undefined) return [];
   const { hostname } = server.server;
-  const most = form === undefined ? '' : ` of ${form.config.max_per_hour}`;
+  const most = form === undefined ? '' : ` of ${form.maxPerHour}`;
   const subject = `${count} ${count === 1 ? 'post' : 'posts'} to the form ${id} not mailed`;
   const text = [
     `The form "${name}" (${id}) got ${count} ${count === 1 ? 'post' : 'posts'} more than its limit${most} an hour (max_per_hour).`,

@@ -243,7 +243,7 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
   }
 }
 
-const WORLD: readonly ZoneRecord[] = [
+export const WORLD: readonly ZoneRecord[] = [
   { name: HOSTNAME, type: 'A', value: '127.0.0.1' },
   { name: 'inbox.test', type: 'MX', value: '10 mx.inbox.test' },
   { name: 'mx.inbox.test', type: 'A', value: '127.0.0.1' },

@@ -25,7 +25,7 @@ export const formSettings = z.strictObject({
   acknowledgment: bare(shape.acknowledgment).omit({ template: true }).optional(),
   spam_protection: bare(shape.spam_protection).optional(),
   rateLimit: shape.rateLimit,
-  max_per_hour: bare(shape.max_per_hour).optional(),
+  max_per_hour: shape.max_per_hour,
   required: bare(shape.required).optional(),
   fields: bare(shape.fields).optional(),
   redirect: shape.redirect,
