@@ -97,7 +97,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
     const wrong = domainErrors({ tenant, slug, next }, parts.snapshot());
     const taken = await parts.reader.locate(bundle.yaml, wrong, { tenant });
-    if (taken.length > 0) return conflict(NOT_TO_BE_HAD, taken);
+    if (taken.length > 0) return conflict(NOT_AVAILABLE, taken);
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
     const known = row?.source === 'push' ? row.revision : null;
@@ -113,7 +113,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
         if (names.kind === 'too-often') return names;
         if (names.kind === 'unavailable') {
           const finding = { path: ['collections', names.name], message: names.message, key: true };
-          return conflict(NOT_TO_BE_HAD, await parts.reader.locate(bundle.yaml, [finding], { tenant }));
+          return conflict(NOT_AVAILABLE, await parts.reader.locate(bundle.yaml, [finding], { tenant }));
         }
         if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known } as const;
         const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
@@ -130,7 +130,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   }
 }
 
-const NOT_TO_BE_HAD = 'Something that it claims is not to be had.';
+const NOT_AVAILABLE = 'The project names a domain or a collection that is not available to it.';
 /**
  * The domains that a project is about; `undefined` among them where it is also about what belongs to none: collections, and
  * webhooks that are told of the whole project.

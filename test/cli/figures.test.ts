@@ -166,9 +166,9 @@ describe('whoever runs the server', () => {
     const set = await root.say(['tenants', 'set-plan', id, 'free', '--requests-per-hour', '42']);
     expect(set.out).toMatch(/^plan +free, with 42 requests an hour$/m);
     expect((await root.say(['tenants', 'set-plan', id, 'free'])).out).toMatch(/^plan +free$/m);
-    expect((await root.say(['tenants', 'list'])).out.split('\n').map((line) => line.split('\t').slice(0, 3))).toEqual([
-      [OPERATOR, 'active', 'enterprise'],
-      [id, 'active', 'free'],
+    expect((await root.say(['tenants', 'list'])).out.split('\n').map((line) => line.split('\t').slice(0, 4))).toEqual([
+      [OPERATOR, 'active', 'yes', 'enterprise'],
+      [id, 'active', 'yes', 'free'],
       [''],
     ]);
     expect(await root.say(['tenants', 'set-plan', id, 'gold'])).toMatchObject({

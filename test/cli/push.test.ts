@@ -193,7 +193,7 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     expect(await world.say(['push', '--yes'])).toEqual({
       code: 1,
       out: '',
-      err: 'postern.yml:3:3: domains.shop.test: the domain belongs to the project shop\nSomething that it claims belongs to another project.\n',
+      err: 'postern.yml:3:3: domains.shop.test: the domain belongs to the project shop\nThe project names a domain or a collection that is not available to it.\n',
     });
   });
 

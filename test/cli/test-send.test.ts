@@ -1,11 +1,11 @@
 import { simpleParser } from 'mailparser';
 import { describe, expect, test } from 'vitest';
-import { cliWorld, HTML, YAML, type CliWorld } from './cli-world.ts';
-import type { TestKeySettings } from '../harness/keys.ts';
+import { testKey } from '../harness/keys.ts';
+import { cliWorld, HTML, person, YAML, type CliWorld } from './cli-world.ts';
 
 /** A verified domain, shop.test. */
-async function verified(key: TestKeySettings = {}): Promise<CliWorld> {
-  const world = await cliWorld(key);
+async function verified(): Promise<CliWorld> {
+  const world = await cliWorld();
   await world.write('postern.yml', YAML);
   await world.write('templates/mine.html', HTML);
   await world.say(['push', '--yes']);
@@ -75,8 +75,10 @@ describe('test send', () => {
   });
 
   test('with a test key is captured, and says so', async () => {
-    const world = await verified({ environment: 'test' });
-    const { code, out } = await world.say(['test', 'send', 'ana@inbox.test']);
+    const world = await verified();
+    const { value } = await testKey(world.daemon.store, { tenant: world.tenant, environment: 'test' });
+    const tester = await person({ POSTERN_URL: world.url, POSTERN_API_KEY: value });
+    const { code, out } = await tester.say(['test', 'send', 'ana@inbox.test', '--from', 'me@shop.test']);
     expect(code).toBe(0);
     expect(out).toContain('ana@inbox.test  captured\n');
     expect(out).toMatch(/captured, not delivered\. GET \/email\/msg_\w+\/source shows it\.\n$/);
