@@ -4,7 +4,8 @@ import { defineConfig } from 'vitest/config';
 const expect = { poll: { timeout: 30_000 } };
 
 /**
- * `unit` needs npm alone, and so does `fuzz` (200,000 mutated requests and 50,000 sessions, or for `FUZZ_SECONDS`). `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
+ * `unit` needs npm alone, and so does `fuzz` (200,000 mutated requests and 50,000 sessions, or for `FUZZ_SECONDS`) and
+ * `attack` (ten minutes of a hostile account; a measurement for a quiet machine, so that `.ci/run` leaves it out). `peers`, `peers-postgres` (the store and what stands on it, once more, on PostgreSQL) and
  * `browser` need Debian packages and fail with the install command without them.
  */
 export default defineConfig({
@@ -50,10 +51,19 @@ export default defineConfig({
         test: {
           expect,
           name: 'fuzz',
-          include: ['test/fuzz/**/*.test.ts'],
+          include: ['test/fuzz/{http,smtp}.test.ts'],
           testTimeout: 3_600_000,
           hookTimeout: 180_000,
           fileParallelism: false,
+        },
+      },
+      {
+        test: {
+          expect,
+          name: 'attack',
+          include: ['test/fuzz/attack.test.ts'],
+          testTimeout: 3_600_000,
+          hookTimeout: 180_000,
         },
       },
       {

@@ -15,15 +15,40 @@ export interface Sample {
   readonly status: number;
 }
 
-export interface Probes {
-  /** Ends and answers the samples of each URL, in the order given. */
-  stop(): Promise<readonly (readonly Sample[])[]>;
+export interface NormalOrder {
+  readonly formUrl: string;
+  /** The operator's. */
+  readonly socketPath: string;
+  readonly smtpPort: number;
+  /** An address that is forwarded. */
+  readonly alias: string;
 }
 
-/** Begins to ask each of the servers, a pause of `everyMs` between two questions. */
+export interface NormalSample extends Sample {
+  readonly what: string;
+}
+
+export interface Measuring<T> {
+  /** Ends and answers what was measured. */
+  stop(): Promise<T>;
+}
+
+export type Probes = Measuring<readonly (readonly Sample[])[]>;
+
+/** Begins to ask each of the servers, a pause of `everyMs` between two questions; answers the samples of each, in the order given. */
 export function startProbes(urls: readonly string[], everyMs = 20): Probes {
-  const thread = new Worker(new URL('./probe.ts', import.meta.url), { workerData: { urls, everyMs } });
-  const samples = new Promise<Sample[][]>((resolve, reject) => {
+  const order: ProbeOrder = { urls, everyMs };
+  return startMeasuring('./probe.ts', order);
+}
+
+/** Begins what a site does all day. */
+export function startNormalTraffic(order: NormalOrder): Measuring<readonly NormalSample[]> {
+  return startMeasuring('./normal.ts', order);
+}
+
+function startMeasuring<T>(script: string, order: object): Measuring<T> {
+  const thread = new Worker(new URL(script, import.meta.url), { workerData: order });
+  const samples = new Promise<T>((resolve, reject) => {
     thread.once('message', resolve);
     thread.once('error', reject);
   });
@@ -40,22 +65,16 @@ export function startProbes(urls: readonly string[], everyMs = 20): Probes {
 const AROUND_MS = 300;
 
 /**
- * By how much the slowest answer of the attacked daemon was slower than the slowest of the idle one in the same moments: a
- * machine that does something else holds up both. Answers ms, and the sample.
+ * By how much each answer of the attacked daemon was slower than the slowest of the idle one in the same moments, ms: a
+ * machine that does something else holds up both.
  */
-export function worstExcess(
-  attacked: readonly Sample[],
-  idle: readonly Sample[],
-): { readonly ms: number; readonly at: Sample } {
-  const excesses = attacked.map((sample) => {
+export function excesses(attacked: readonly Sample[], idle: readonly Sample[]): readonly { readonly ms: number }[] {
+  return attacked.map((sample) => {
     const from = sample.at - AROUND_MS;
     const to = sample.at + sample.ms + AROUND_MS;
     const beside = idle.filter(({ at, ms }) => at + ms >= from && at <= to).map(({ ms }) => ms);
-    return { ms: sample.ms - Math.max(0, ...beside), at: sample };
+    return { ms: sample.ms - Math.max(0, ...beside) };
   });
-  const worst = excesses.toSorted((a, b) => b.ms - a.ms)[0];
-  if (worst === undefined) throw new Error('nothing was asked');
-  return worst;
 }
 
 /** The value below which `share` (0.99) of the samples are, ms. */
