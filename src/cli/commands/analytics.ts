@@ -15,7 +15,7 @@ export function addAnalyticsCommands(program: CliCommand, cli: Cli): void {
   const analytics = program
     .command('analytics')
     .description('count submissions and mail over time')
-    .addOption(new Option('--interval <length>', 'of a row (day unless told)').choices(['hour', 'day', 'month']))
+    .addOption(new Option('--interval <length>', 'of a row (default: day)').choices(['hour', 'day', 'month']))
     .option('--form <form>', 'only what submissions of this form caused')
     .option('--domain <domain>', 'only what belongs to this domain')
     .example('analytics --interval month --from 2026-01-01', 'the year so far, month by month')
@@ -54,7 +54,7 @@ export function addAnalyticsCommands(program: CliCommand, cli: Cli): void {
 
 function lasting<Lasting extends CliCommand>(command: Lasting): Lasting {
   return command
-    .addOption(new Option('--last-30d', 'of 30 days, today among them (unless told)').conflicts('last7d'))
+    .addOption(new Option('--last-30d', 'of 30 days including today (default)').conflicts('last7d'))
     .option('--last-7d', 'of 7 days')
     .option('--key <key_id>', 'of this key alone');
 }

@@ -76,8 +76,8 @@ export interface PageFlags {
 /** Adds the options of a list that comes in pages. */
 export function paged<Listing extends Command>(command: Listing): Listing {
   return command
-    .option('--limit <count>', 'rows at most, 1 to 200 (50 unless told)', wholeNumber(1, 200))
-    .option('--cursor <cursor>', 'go on after the page before');
+    .option('--limit <count>', 'maximum number of rows, 1 to 200 (default: 50)', wholeNumber(1, 200))
+    .option('--cursor <cursor>', 'continue after the previous page');
 }
 
 /** What `spanned` adds. */

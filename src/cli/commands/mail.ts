@@ -103,8 +103,8 @@ export function addWebhooksCommands(program: CliCommand, cli: Cli): void {
       });
   }
   for (const [name, description, status] of [
-    ['disable', 'post nothing more to a webhook', 'disabled'],
-    ['enable', 'let a webhook go on', 'active'],
+    ['disable', 'disable a webhook', 'disabled'],
+    ['enable', 're-enable a webhook', 'active'],
   ] as const) {
     asking(webhooks.command(name))
       .argument(...WEBHOOK)

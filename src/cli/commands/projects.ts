@@ -16,13 +16,13 @@ interface DecidingFlags extends AskingFlags {
 export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): void {
   program
     .command('init')
-    .argument('[folder]', 'made where it is missing; this one unless told')
+    .argument('[folder]', 'created if missing (default: the current folder)')
     .description('write a project that can be pushed as it is: postern.yml and a template')
     .option('--name <name>', 'of the project')
-    .option('--slug <slug>', 'its name in addresses and commands; made from the name unless told')
+    .option('--slug <slug>', 'its name in addresses and commands (default: made from the name)')
     .option('--domain <domain>', 'of the site whose forms these are', domainName)
     .option('--email <address>', 'who gets what is submitted', mailAddress)
-    .option('--form <id>', 'of the first form (contact unless told)')
+    .option('--form <id>', 'of the first form (default: contact)')
     .option('--yes', 'ask nothing: take what is proposed for all that is not given', false)
     .option('--force', 'write over files that are there', false)
     .option('--json', 'what was written, as JSON', false)

@@ -32,10 +32,10 @@ export function addQueueCommands(program: CliCommand, cli: Cli): void {
       cli.exit(await queueShow(await operatingOptions(cli, flags), id));
     });
   for (const [verb, argument, means, description] of [
-    ['retry', '[id]', MESSAGE[1], 'try what waits of a message or delivery now, or all that match'],
-    ['cancel', '[id]', MESSAGE[1], 'end what waits of a message or delivery, or all that match'],
-    ['hold', '[domain]', DESTINATION, 'let no mail to a domain leave, or none of what waits and matches'],
-    ['release', '[domain]', DESTINATION, 'end a hold'],
+    ['retry', '[id]', MESSAGE[1], 'try the waiting recipients of a message now, or all that match'],
+    ['cancel', '[id]', MESSAGE[1], 'cancel the undelivered recipients of a message, or all that match'],
+    ['hold', '[domain]', DESTINATION, 'hold all mail to a domain, or the queued mail that matches'],
+    ['release', '[domain]', DESTINATION, 'release held mail'],
   ] as const) {
     const command = queue
       .command(verb)

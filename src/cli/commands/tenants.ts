@@ -58,14 +58,14 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
       cli.exit(await tenantsChange(await operatingOptions(cli, asker), id, change));
     });
   for (const [name, description, change] of [
-    ['suspend', 'serve an account no more: its keys, its forms and its mail', { suspended: true }],
-    ['resume', 'serve an account again', { suspended: false }],
+    ['suspend', 'suspend an account: its keys, forms and mail', { suspended: true }],
+    ['resume', 'resume a suspended account', { suspended: false }],
     [
       'trust',
-      'let an account mail its recipients without asking them, and send what waited for that',
+      'exempt the recipients of an account from confirmation, and send the mail that waited for it',
       { trusted: true },
     ],
-    ['distrust', 'have the recipients of an account agree to its mail', { trusted: false }],
+    ['distrust', 'require the recipients of an account to confirm', { trusted: false }],
   ] as const) {
     operating(tenants.command(name))
       .argument(...TENANT)
