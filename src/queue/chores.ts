@@ -91,7 +91,10 @@ export class Chores {
   async #takeBack(before: number): Promise<void> {
     const { store, clock, log } = this.#options;
     const destinations = await takeBackLeases(store, before, clock.now());
-    if (destinations > 0) log.warn('queue.taken_back', { destinations });
+    if (destinations === 0) return;
+    log.warn('queue.taken_back', { destinations });
+    // What had not begun is due at once.
+    this.#options.wake();
   }
 
   /** Claims whose commit seemed to fail and did not, and ends that could not be written. */
