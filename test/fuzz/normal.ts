@@ -56,7 +56,7 @@ function mailIn(): Promise<number> {
     socket.setEncoding('latin1').on('data', (text: string) => {
       heard += text;
       const done = /^(\d{3}) .*\r\n$/m.exec(heard);
-      if (done === null) return;
+      if (done === null || socket.writableEnded) return;
       code = Number(done[1]);
       heard = '';
       const step = steps.shift();
