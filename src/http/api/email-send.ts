@@ -52,7 +52,7 @@ export async function commit(
   const room = await messages.roomFor(call.principal, count);
   if (room.kind !== 'room') return overPlan(room, call.exchange.at);
   try {
-    // The room first: nobody else waits for the rows of these mails. All of them or none: one id tells.
+    // The counters first, because other units wait for their rows. The unit is written whole or not at all: one id tells.
     await writeNamed(store, plans[0]?.id, [...room.unit, ...unitOf(plans, call.stored(answer))]);
   } catch (error) {
     if (!(error instanceof UnmetError)) throw error;
