@@ -259,7 +259,7 @@ const takeBackBegun = define<{ before: number; soon: number }>()((db, value) =>
 const takeBackUnbegun = define<{ before: number; at: number }>()((db, value) =>
   db
     .updateTable('deliveries')
-    .set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('at') }))
+    .set((eb) => ({ ...unclaimed(eb), lease_owner: null, lease_until: null, next_attempt_at: value('at') }))
     .where('state', '=', 'sending')
     .where(unsettled)
     .where('lease_until', '<', value('before'))
