@@ -4,7 +4,7 @@
  */
 import { sql, type ExpressionBuilder, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { unclaimed, unsettled, waiting } from './deliveries.ts';
-import { recomputeDue } from './destinations.ts';
+import { recomputeDueAmong } from './destinations.ts';
 import { listed } from './listed.ts';
 import { define, type Dialect, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
@@ -280,7 +280,7 @@ export async function takeBackLeases(store: Store, before: number, at: number): 
     recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
     takeBackBegun({ before, soon: at + SOON }),
     takeBackUnbegun({ before, at }),
-    ...destinations.map(({ destination }) => recomputeDue({ name: destination })),
+    recomputeDueAmong(destinations.map(({ destination }) => destination)),
   ]);
   return destinations.length;
 }

@@ -179,17 +179,6 @@ export const recountDeliveries = define<{ ids: string; now: number }>()((db, val
   waitingAmong(db, value('ids'), dialect).set({ next_attempt_at: value('now'), counted_at: null }),
 );
 
-const stretchEnd = define<{ state: DeliveryState; after: string; offset: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .select('id')
-    .where('state', '=', value('state'))
-    .where(unsettled)
-    .where('id', '>', value('after'))
-    .orderBy('id')
-    .limit(sql.lit(1))
-    .offset(value('offset')),
-);
 const overdueBetween = define<{ state: DeliveryState; after: string; until: string; now: number }>()((db, value) =>
   db
     .selectFrom('deliveries')
@@ -235,9 +224,9 @@ export async function walkWaiting(
   state: 'queued' | 'deferred',
   { after, limit, now }: { after: string; limit: number; now: number },
 ): Promise<Walked> {
-  const [end] = await store.select(stretchEnd({ state, after, offset: limit - 1 }));
-  const overdue = await store.select(overdueBetween({ state, after, until: end?.id ?? LAST, now }));
-  return { overdue, next: end?.id ?? '' };
+  const next = await endOfStretch(store, { state }, { after, limit });
+  const overdue = await store.select(overdueBetween({ state, after, until: next === '' ? LAST : next, now }));
+  return { overdue, next };
 }
 
 /** The statement that ends a waiting delivery; touches no row where it is no longer waiting. */
@@ -275,11 +264,11 @@ export const makeDueAmong = define<{ ids: string; due: number }>()((db, value, d
     .where('next_attempt_at', '<', sql.lit(HELD)),
 );
 
-/** The statement that holds waiting deliveries; what is parked already waits for somebody else. */
+/** The statement that holds waiting deliveries, also those that are parked: an answer of their recipient sends nothing then. */
 export const holdAmong = define<{ ids: string }>()((db, value, dialect) =>
   waitingAmong(db, value('ids'), dialect)
     .set({ next_attempt_at: sql.lit(HELD) })
-    .where('next_attempt_at', '<', sql.lit(HELD)),
+    .where((eb) => eb.or([eb('next_attempt_at', 'is', null), eb('next_attempt_at', '<', sql.lit(HELD))])),
 );
 
 /** The statement that makes those due that are held. */
@@ -387,36 +376,62 @@ export function selectDeliveries(
   return query.orderBy('id', 'desc').limit(limit).execute();
 }
 
-/** How many deliveries the filter lets through. */
-export async function countDeliveries(store: Store, filter: DeliveryFilter): Promise<number> {
-  const { count } = await store.read
-    .selectFrom('deliveries')
-    .select((eb) => eb.fn.countAll().as('count'))
-    .where((eb) => matches(eb, filter))
-    .executeTakeFirstOrThrow();
-  return Number(count);
-}
-
 export interface Stretch {
   readonly rows: readonly Pick<DeliveryRow, 'id' | 'destination' | 'next_attempt_at'>[];
   /** Where to go on; empty at the end. */
   readonly next: string;
 }
 
-/** Those of the next `limit` deliveries in this state that the filter lets through, oldest first: however many there are, one call is short. */
-export async function stretchOf(
-  store: Store,
-  filter: DeliveryFilter & { readonly state: Exclude<DeliveryState, 'delivered'> },
-  { after, limit }: { after: string; limit: number },
-): Promise<Stretch> {
-  const [end] = await store.select(stretchEnd({ state: filter.state, after, offset: limit - 1 }));
+interface Bounds {
+  readonly after: string;
+  readonly limit: number;
+}
+
+/** Those of the next `limit` deliveries in the filter's state that it lets through, oldest first: however many there are, one call is short. */
+export async function stretchOf(store: Store, filter: DeliveryFilter, { after, limit }: Bounds): Promise<Stretch> {
+  const next = await endOfStretch(store, filter, { after, limit });
   const rows = await store.read
     .selectFrom('deliveries')
     .select(['id', 'destination', 'next_attempt_at'])
     .where((eb) => matches(eb, filter))
     .where('id', '>', after)
-    .where('id', '<=', end?.id ?? LAST)
+    .where('id', '<=', next === '' ? LAST : next)
     .orderBy('id')
     .execute();
-  return { rows, next: end?.id ?? '' };
+  return { rows, next };
+}
+
+/** The same where only their number matters. */
+export async function countStretch(
+  store: Store,
+  filter: DeliveryFilter,
+  { after, limit }: Bounds,
+): Promise<{ readonly count: number; readonly next: string }> {
+  const next = await endOfStretch(store, filter, { after, limit });
+  const { count } = await store.read
+    .selectFrom('deliveries')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where((eb) => matches(eb, filter))
+    .where('id', '>', after)
+    .where('id', '<=', next === '' ? LAST : next)
+    .executeTakeFirstOrThrow();
+  return { count: Number(count), next };
+}
+
+/** The last of the next `limit` deliveries in this state, or in any; empty where there are fewer. */
+async function endOfStretch(
+  store: Store,
+  { state }: Pick<DeliveryFilter, 'state'>,
+  { after, limit }: Bounds,
+): Promise<string> {
+  const [end] = await store.read
+    .selectFrom('deliveries')
+    .select('id')
+    .where((eb) => matches(eb, { state }))
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(1)
+    .offset(limit - 1)
+    .execute();
+  return end?.id ?? '';
 }
