@@ -127,8 +127,6 @@ const STRETCH = 500;
 /** and counted in one turn. */
 const COUNTED = 2000;
 
-const isDueSometime = (at: number | null): boolean => at !== null && at < HELD;
-
 /** What an action does to waiting deliveries, and to which by the time of their next try. */
 const ACTIONS: Readonly<
   Record<
@@ -142,6 +140,10 @@ const ACTIONS: Readonly<
   hold: { concerns: (next) => next !== HELD, act: (ids) => holdAmong({ ids }) },
   release: { concerns: (next) => next === HELD, act: (ids, due) => releaseAmong({ ids, due }) },
 };
+
+function isDueSometime(next: number | null): boolean {
+  return next !== null && next < HELD;
+}
 
 export interface ManyOptions {
   readonly filter: DeliveryFilter;

@@ -168,10 +168,7 @@ export function deliveriesWaitingForPlan(
 
 /** The update of those of these deliveries (a JSON array of ids) that wait. */
 function waitingAmong(db: Kysely<Tables>, ids: string, dialect: Dialect) {
-  return db
-    .updateTable('deliveries')
-    .where('id', 'in', listed(ids, dialect))
-    .where(waiting);
+  return db.updateTable('deliveries').where('id', 'in', listed(ids, dialect)).where(waiting);
 }
 
 /** The statement that lets those that wait ask for room in the plan now. */

@@ -54,7 +54,9 @@ export async function startPostgres(
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   let isFrozen = false;
   try {
-    await untilReady(server, () => /database system is ready to accept (?:read-only )?connections/.test(server.output()));
+    await untilReady(server, () =>
+      /database system is ready to accept (?:read-only )?connections/.test(server.output()),
+    );
   } catch (error) {
     await close();
     throw error;

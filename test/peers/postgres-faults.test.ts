@@ -274,7 +274,9 @@ test('a server that stops in the middle of everything: 503 until it goes on, not
   const load = startLoad({ url: appliance.formUrl, connections: 4 });
   await until('it works', () => load.accepted.size > 20);
   server.freeze();
-  const answers = await Promise.all(['/admin/queue', '/admin/tenants', '/v1/forms'].map((path) => appliance.admin(path)));
+  const answers = await Promise.all(
+    ['/admin/queue', '/admin/tenants', '/v1/forms'].map((path) => appliance.admin(path)),
+  );
   for (const answer of answers) expect(answer).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE' } });
   expect((await appliance.admin('/readyz')).status).toBe(503);
   expect((await appliance.admin('/healthz')).status).toBe(200);
