@@ -20,8 +20,6 @@ import { readJsonReport } from './report-json.ts';
 import type { Report, ReportedRecipient, ToldRecipient } from './report-shapes.ts';
 import { groupsOf, isFromSystem, noticeOf, recipientsInText } from './report-text.ts';
 
-export type { Report, ReportedRecipient };
-
 /** How much of a message is read: what a report tells stands before the message that it is about. */
 export const MOST_REPORT_BYTES = 256 * 1024;
 
