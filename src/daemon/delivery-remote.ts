@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { startDelivery, type DeliveryParts, type Delivery } from './delivery.ts';
+import { startDelivery, type DeliveryParts, type Delivery, type ToDelivery, type FromDelivery } from './delivery.ts';
 import type { DoorPlace } from '../smtp-client/route.ts';
 import type { Clock } from '../lib/clock.ts';
 import { TurnBatch } from '../lib/batch.ts';
@@ -101,18 +101,3 @@ async function startDeliveryThread(store: Store, server: ServerConfig, clock: Cl
     port1.postMessage(message);
   }
 }
-
-// What the main thread and the delivery thread say to each other.
-
-export type ToDelivery =
-  | { readonly kind: 'wake' }
-  | { readonly kind: 'configure'; readonly server: ServerConfig }
-  | { readonly kind: 'door'; readonly place: DoorPlace | undefined }
-  | { readonly kind: 'stop'; readonly graceMs: number };
-
-export type FromDelivery =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'state'; readonly problem: string | undefined; readonly isStuck: boolean };
-
-/** How often the thread says how it is, ms. */
-export const BEAT_MS = 2000;

@@ -1,7 +1,7 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { startDelivery } from './delivery.ts';
+import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
@@ -9,7 +9,7 @@ import { createLog } from '../lib/log.ts';
 import { putBehind } from '../lib/nice.ts';
 import { connectStore } from '../store/database.ts';
 import type { StoreHandle } from '../store/store.ts';
-import { BEAT_MS, type FromDelivery, type ToDelivery } from './delivery-remote.ts';
+
 import type { DoorPlace } from '../smtp-client/route.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };

@@ -25,7 +25,7 @@ import {
   type Login,
   type SessionParts,
   type SmtpDoor,
-} from './interfaces.ts';
+} from './session-parts.ts';
 import type { SmtpTallies } from './counters.ts';
 import { Session } from './session.ts';
 

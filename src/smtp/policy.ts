@@ -10,7 +10,8 @@ import type { Store } from '../store/store.ts';
 import { createAccept, type AcceptParts } from './accept.ts';
 import { decideRecipient, type Decision, type Directory, type Refused } from './recipients.ts';
 import { createRecorder } from './record.ts';
-import type { SmtpDoor, Judge } from './interfaces.ts';
+import type { Judge } from './interfaces.ts';
+import type { SmtpDoor } from './session-parts.ts';
 import { RAW_PIECE_BYTES } from '../store/inbound.ts';
 
 export interface DoorParts extends Pick<

@@ -12,7 +12,7 @@ import { MAX_DELIVERIES } from '../config/forwarding.ts';
 import { errorFields } from '../lib/errors.ts';
 import { Reception } from './receive.ts';
 import { deliveriesFor, type Accepted } from './recipients.ts';
-import { Visitor, type SessionParts, type SmtpDoor } from './interfaces.ts';
+import { Visitor, type SessionParts, type SmtpDoor } from './session-parts.ts';
 import { Wire } from './wire.ts';
 import { needsSmtpUtf8, parseAddress } from '../lib/addresses.ts';
 import type { Refusal } from './header-check.ts';

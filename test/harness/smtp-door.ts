@@ -15,7 +15,7 @@ import { openReturnPath, returnPath } from '../../src/mail/bounce.ts';
 import { createSmtpDoor, type DoorParts } from '../../src/smtp/policy.ts';
 import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
-import type { Deadlines } from '../../src/smtp/interfaces.ts';
+import type { Deadlines } from '../../src/smtp/session-parts.ts';
 import { rawPieces } from '../../src/store/inbound.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
