@@ -7,7 +7,7 @@ import { Connections } from '../../src/http/server.ts';
 import { splitTarget } from '../../src/http/context.ts';
 import { watchFreeSpace } from '../../src/store/free-space.ts';
 import { parseListenAddress } from '../../src/lib/sockets.ts';
-import { parseFormPath } from '../../src/http/forms/form.ts';
+import { parseFormPath } from '../../src/http/forms/form-path.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { testClock } from '../harness/clock.ts';
 import { temporaryFolder } from '../harness/store.ts';

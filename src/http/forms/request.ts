@@ -11,7 +11,7 @@ import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin 
 import { refuse, unavailable, type Refusal } from '../errors.ts';
 import type { Exchange } from '../context.ts';
 import { faultRefusal } from '../faults.ts';
-import type { FormPath } from './form.ts';
+import type { FormPath } from './form-path.ts';
 
 export interface Visit {
   readonly exchange: Exchange;

@@ -30,7 +30,7 @@ import { header, tighter, type Exchange } from '../context.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
 import { rateLimited } from '../rate.ts';
 import { faultRefusal } from '../faults.ts';
-import type { FormPath } from './form.ts';
+import type { FormPath } from './form-path.ts';
 import { acceptedForm, refusedForm, type Seen } from './outcome.ts';
 import { refuseUnserved, type ServedParts } from './served.ts';
 import { refuseOrigin, type Visit } from './request.ts';
