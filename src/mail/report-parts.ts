@@ -14,13 +14,18 @@ export interface Part {
   readonly body: string;
 }
 
+/** The message as a part of its own, and all of its parts that are not multiparts themselves. */
+export interface Message {
+  readonly whole: Part;
+  readonly leaves: readonly Part[];
+}
+
 const DEEPEST = 4;
 const MOST_PARTS = 50;
 const LONGEST_VALUE = 4000;
 const LONGEST_BOUNDARY = 200;
 
-/** The message as a part of its own, and after it all of its parts that are not multiparts themselves. */
-export function partsOf(message: string): { readonly whole: Part; readonly leaves: readonly Part[] } {
+export function partsOf(message: string): Message {
   const whole = partOf(message);
   const leaves: Part[] = [];
   collect(whole, 0, leaves);

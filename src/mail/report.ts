@@ -3,7 +3,7 @@
  * alone, and automatic answers, which are none of these. Everything in it is a stranger's: time is linear in the bytes
  * that are read, whatever they are, and what it means is for the caller to decide.
  */
-import { bounceMeaning, statusIn } from './bounce-class.ts';
+import { bounceMeaning, statusIn, type BounceMeaning } from './bounce-class.ts';
 import { cleanText } from './header-text.ts';
 import {
   decoded,
@@ -14,11 +14,12 @@ import {
   textOf,
   withLf,
   type Fields,
+  type Message,
   type Part,
 } from './report-parts.ts';
 import { readJsonReport } from './report-json.ts';
 import type { Report, ReportedRecipient, ToldRecipient } from './report-shapes.ts';
-import { groupsOf, isFromSystem, noticeOf, recipientsInText } from './report-text.ts';
+import { groupsOf, isFromSystem, isOriginal, isTelling, noticeOf, recipientsInText } from './report-text.ts';
 
 export type { Report, ReportedRecipient };
 
@@ -27,6 +28,8 @@ export const MOST_REPORT_BYTES = 256 * 1024;
 
 const MOST_RECIPIENTS = 100;
 const LONGEST_WORDS = 500;
+/** How a message begins within a text. */
+const MBOX_LINE = /^From \S+ /m;
 const AUTOMATIC_SUBJECT =
   /^(?:auto(?:matic)?[ -]?(?:reply|response|answer)|automatische antwort|out of (?:the )?office)/i;
 
@@ -34,33 +37,60 @@ const AUTOMATIC_SUBJECT =
 export function readReport(bytes: Uint8Array): Report {
   const { buffer, byteOffset, length } = bytes;
   const text = Buffer.from(buffer, byteOffset, Math.min(length, MOST_REPORT_BYTES)).toString('latin1');
-  const { whole, leaves } = partsOf(withLf(text));
+  const message = partsOf(withLf(text));
+  const { whole, leaves } = message;
   const complaint = readComplaint(whole, leaves);
   if (complaint !== undefined) return complaint;
   const [first] = leaves;
   const json = first === undefined ? undefined : readJsonReport(textOf(first));
   if (json !== undefined) {
     return json.kind === 'bounce'
-      ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map(clean) }
+      ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map((one) => clean(one)) }
       : json;
   }
-  const recipients = recipientsOf(whole, leaves, noticeOf(leaves));
-  if (recipients.length > 0) return { kind: 'bounce', recipients: recipients.map(clean) };
+  const recipients = recipientsOf(message);
+  if (recipients.length > 0) return { kind: 'bounce', recipients };
   const isReceipt = leaves.some(({ type }) => /^message\/(?:global-)?disposition-notification$/.test(type));
   return { kind: isReceipt || isAutomatic(whole.fields) ? 'automatic' : 'unknown' };
 }
 
+function recipientsOf(message: Message): readonly ReportedRecipient[] {
+  const notice = noticeOf(message.leaves);
+  const recipients = toldRecipients(message, notice);
+  const isClear = recipients.some(({ diagnostic }) => isTelling(diagnostic));
+  const inner = isClear ? undefined : innerReport(message);
+  if (inner !== undefined) return toldRecipients(inner, noticeOf(inner.leaves)).map((one) => clean(one));
+  return recipients.map((one) => clean(one, recipients.length === 1 ? notice : ''));
+}
+
+/** The report that a gateway passes on in a notice of its own: as the returned message, or within the text. */
+function innerReport(message: Message): Message | undefined {
+  const { leaves } = message;
+  if (!isFromSystem(message) || leaves.some(isStatus)) return undefined;
+  const original = leaves.find(isOriginal);
+  const body = leaves[0]?.body ?? '';
+  const start = body.search(MBOX_LINE);
+  const inner = partsOf(original === undefined ? body.slice(start < 0 ? body.length : start) : decoded(original));
+  return inner.leaves.some(isStatus) ? inner : undefined;
+}
+
+function isStatus({ type }: Part): boolean {
+  return /^message\/(?:global-)?delivery-status$/.test(type);
+}
+
 /** What the fields for programs say, and where they are silent, the words for people. */
-function recipientsOf(whole: Part, leaves: readonly Part[], notice: string): readonly ToldRecipient[] {
-  const status = leaves.find(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
-  const isNotice = isFromSystem(whole.fields);
+function toldRecipients(message: Message, notice: string): readonly ToldRecipient[] {
+  const status = message.leaves.find(isStatus);
+  const isNotice = isFromSystem(message);
   // Lists and gateways take the types from the parts, and leave the fields.
-  const fields = status === undefined ? (isNotice ? notice : '') : decoded(status);
+  const inNotice = isNotice ? notice.replaceAll(/^[ \t]+(?=[\w-]+:)/gm, '') : '';
+  const fields = status === undefined ? inNotice : decoded(status);
   const told = groupsOf(fields)
     .slice(0, MOST_RECIPIENTS + 1)
     .flatMap(readRecipient)
     .slice(0, MOST_RECIPIENTS);
-  const inText = isNotice && (told.length === 0 || told.some(isVague)) ? recipientsInText(whole.fields, notice) : [];
+  const inText =
+    isNotice && (told.length === 0 || told.some(isVague)) ? recipientsInText(message.whole.fields, notice) : [];
   if (told.length === 0) return inText;
   return told.map((recipient) => withWords(recipient, inText, told.length === 1));
 }
@@ -93,7 +123,7 @@ function withWords(recipient: ToldRecipient, inText: readonly ToldRecipient[], i
 /** RFC 5965; what Outlook.com sends is the message alone, with fields of its own; Apple Mail unsubscribes by a message. */
 function readComplaint(whole: Part, leaves: readonly Part[]): Report | undefined {
   const feedback = leaves.find(({ type }) => type === 'message/feedback-report');
-  const inner = leaves.find(({ type }) => type === 'message/rfc822' || type === 'text/rfc822-headers');
+  const inner = leaves.find(isOriginal);
   const original = inner === undefined ? undefined : readFields(headOf(decoded(inner)));
   const outlook = (original?.get('x-hmxmroriginalrecipient') ?? []).map((value) => words(addressOf(value)));
   if (feedback === undefined) {
@@ -166,8 +196,8 @@ function isAutomatic(fields: Fields): boolean {
 }
 
 /** Of a long text the part in which a server speaks. */
-function clean(recipient: ToldRecipient): ReportedRecipient {
-  const { address, original, status, diagnostic, remote } = recipient;
+function clean(recipient: ToldRecipient, notice = ''): ReportedRecipient {
+  const { address, original, diagnostic, remote } = recipient;
   const start =
     diagnostic.length > LONGEST_WORDS ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
   return {
@@ -176,8 +206,15 @@ function clean(recipient: ToldRecipient): ReportedRecipient {
     original: cleanText(original, LONGEST_WORDS),
     diagnostic: cleanText(diagnostic.slice(start), LONGEST_WORDS),
     remote: cleanText(remote, LONGEST_WORDS),
-    meaning: bounceMeaning({ words: diagnostic, status }),
+    meaning: meaningOf(recipient, notice),
   };
+}
+
+/** A notice that speaks of a full or disabled mailbox wins over fields that say there is none: some mix two failures. */
+function meaningOf({ diagnostic, status }: ToldRecipient, notice: string): BounceMeaning {
+  const meaning = bounceMeaning({ words: diagnostic, status });
+  const inNotice = meaning.suppress && notice !== '' ? bounceMeaning({ words: notice }) : meaning;
+  return inNotice.class === 'mailbox_full' || inNotice.class === 'disabled' ? inNotice : meaning;
 }
 
 /** One line of text that was Latin-1 here and is UTF-8 as a rule. */
