@@ -32,15 +32,15 @@ export type BounceClass =
   | 'temporary'
   | 'unknown';
 
-/** What a server was told before it refused: its greeting or the sender alone, the recipient, or the whole message. */
+/** What a server had been sent before it refused: nothing or the sender alone, the recipient, or the whole message. */
 export type Asked = 'sender' | 'recipient' | 'message';
 
 export interface BounceSign {
-  /** A reply (`550 5.1.1 no such user`), or what a report says. */
+  /** A reply (`550 5.1.1 no such user`), or the diagnostic text of a report. */
   readonly words: string;
   /** What the report says in its `Status` field; empty where it says nothing. */
   readonly status?: string;
-  /** Without it, what the words themselves tell of that. */
+  /** Where it is not given, the words may say it. */
   readonly after?: Asked | undefined;
 }
 
@@ -161,7 +161,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
     [
       /\bpolic(?:y|ies)\b|prohibit|not (?:permitted|authori[sz]ed)|notauthori[sz]ed|restricted|forbidden|user rules/,
       /blocked by (?:the )?(?:recipient|user)|recipient preferences|refuses? to (?:receive|accept)|recipient is only accepting/,
-      /permission to post|groups\.google\.com|protected by|(?:message|mail) (?:filtered|not allowed)|all recipient addresses rejected|protocol violation|user reject|empty envelope sender/,
+      /not a registered gateway|permission to post|groups\.google\.com|protected by|(?:message|mail) (?:filtered|not allowed)|all recipient addresses rejected|protocol violation|user reject|empty envelope sender/,
     ],
   ],
   [
@@ -198,7 +198,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
     [
       // `no such user`, `unknown or illegal alias`, `invalid recipient`
       new RegExp(
-        `\\b(?:no such|unknown|invalid|non-?existent|unrecogni[sz]ed|illegal|undefined|not a (?:valid|known|local|registered)|not known|not our|no valid)(?: or illegal)?(?: local| final delivery| destination| virtual| mail| internet| customer| gateway)? ${USER}(?!\\w| error)`,
+        `\\b(?:no such|unknown|invalid|non-?existent|unrecogni[sz]ed|illegal|undefined|not a (?:valid|known|local|registered)|not known|not our|no valid)(?: or illegal)?(?: local| final delivery| destination| virtual| mail| internet| customer)? ${USER}(?!\\w| error)`,
       ),
       /not our customer|no such person|unknown e-?mail|addressee unknown/,
       // `user unknown`, `the account that you tried to reach does not exist`, `address couldn't be found`
@@ -303,9 +303,9 @@ function classOf(text: string, { reply, statuses }: Codes): BounceClass {
   if (statuses.some((status) => SENDER_STATUS.test(status))) return 'policy';
   const decisive = DECISIVE.find(([, patterns]) => patterns.some((pattern) => pattern.test(text)));
   if (decisive !== undefined) return decisive[0];
-  const told = statuses.flatMap((status) => classOfStatus(status) ?? []);
+  const byStatus = statuses.flatMap((status) => classOfStatus(status) ?? []);
   // Where two codes contradict each other, the address gets the benefit of the doubt.
-  const code = told.find((each) => each !== 'no_mailbox' && each !== 'no_domain') ?? told[0];
+  const code = byStatus.find((each) => each !== 'no_mailbox' && each !== 'no_domain') ?? byStatus[0];
   if (code !== undefined) return code;
   const vague = VAGUE.find(([, pattern]) => pattern.test(text));
   if (vague !== undefined) return vague[0];

@@ -6,7 +6,7 @@ import { parseAddress } from '../lib/addresses.ts';
 import { bounceMeaning, replyCodeIn, statusIn } from './bounce-class.ts';
 import { decodeWords } from './encoded-words.ts';
 import { firstOf, readFields, textOf, type Fields, type Message, type Part } from './report-parts.ts';
-import type { ToldRecipient } from './report-shapes.ts';
+import type { ParsedRecipient } from './report-shapes.ts';
 
 const MAX_TEXT = 64 * 1024;
 const MAX_LINES = 500;
@@ -69,21 +69,21 @@ interface Block {
   readonly words: string;
 }
 
-/** Whom the notice of a mail system names, and what it says of each; nobody where it tells of no failure. */
-export function recipientsInText(fields: Fields, notice: string): ToldRecipient[] {
+/** Whom the notice of a mail system names, and what it says of each; nobody where it reports no failure. */
+export function recipientsInText(fields: Fields, notice: string): ParsedRecipient[] {
   const named = (fields.get('x-failed-recipients') ?? []).flatMap(addressesIn);
   const own = new Set(['from', 'to'].flatMap((name) => addressesIn(firstOf(fields, name))).map(lower));
   const blocks = blocksOf(
     notice,
     (address) => own.has(lower(address)) && !named.some((one) => lower(one) === lower(address)),
   );
-  const told = blocks.filter(({ address, words }) => address !== '' && isTelling(words));
+  const explained = blocks.filter(({ address, words }) => address !== '' && isTelling(words));
   const all = notice.replaceAll(/\s+/g, ' ').trim().slice(0, MAX_WORDS);
   const subject = decodeWords(firstOf(fields, 'subject'));
   const isOver = GIVEN_UP.test(all);
   const isDelayed = !isOver && DELAYED.test(all);
   const isFailed = isOver || FAILED.test(all) || SUBJECT.test(subject);
-  function report({ address, original, words }: Block): ToldRecipient {
+  function report({ address, original, words }: Block): ParsedRecipient {
     const status = statusIn(words) || statusOfReply(words);
     const action = isDelayed || (status.startsWith('4') && !isFailed) ? 'delayed' : 'failed';
     return {
@@ -97,11 +97,11 @@ export function recipientsInText(fields: Fields, notice: string): ToldRecipient[
   }
   if (named.length > 0) {
     return named.slice(0, MAX_RECIPIENTS).map((address) => {
-      const known = told.find((block) => [block.address, block.original].map(lower).includes(lower(address)));
-      return report({ original: '', words: named.length > 1 && told.length > 1 ? '' : all, ...known, address });
+      const known = explained.find((block) => [block.address, block.original].map(lower).includes(lower(address)));
+      return report({ original: '', words: named.length > 1 && explained.length > 1 ? '' : all, ...known, address });
     });
   }
-  if (told.length > 0) return told.map(report);
+  if (explained.length > 0) return explained.map(report);
   if (!isTelling(all) && !isDelayed && !isFailed) return [];
   const only = blocks.filter(({ address }) => address !== '').slice(0, 1);
   return [report({ address: '', original: '', ...only[0], words: all })];

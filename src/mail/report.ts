@@ -18,25 +18,25 @@ import {
   type Part,
 } from './report-parts.ts';
 import { readJsonReport } from './report-json.ts';
-import type { Report, ReportedRecipient, ToldRecipient } from './report-shapes.ts';
+import type { Report, ReportedRecipient, ParsedRecipient } from './report-shapes.ts';
 import { groupsOf, isFromSystem, isOriginal, isTelling, noticeOf, recipientsInText } from './report-text.ts';
 
 export type { Report, ReportedRecipient };
 
-/** How much of a message is read: what a report tells stands before the message that it is about. */
-export const MOST_REPORT_BYTES = 256 * 1024;
+/** How much of a message is read: what a report says stands before the message that it is about. */
+export const MAX_REPORT_BYTES = 256 * 1024;
 
-const MOST_RECIPIENTS = 100;
-const LONGEST_WORDS = 500;
+const MAX_RECIPIENTS = 100;
+const MAX_TEXT_LENGTH = 500;
 /** How a message begins within a text. */
 const MBOX_LINE = /^From \S+ /m;
 const AUTOMATIC_SUBJECT =
   /^(?:auto(?:matic)?[ -]?(?:reply|response|answer)|automatische antwort|out of (?:the )?office)/i;
 
-/** Reads the beginning of a message: at most MOST_REPORT_BYTES of it. */
+/** Reads the beginning of a message: at most MAX_REPORT_BYTES of it. */
 export function readReport(bytes: Uint8Array): Report {
   const { buffer, byteOffset, length } = bytes;
-  const text = Buffer.from(buffer, byteOffset, Math.min(length, MOST_REPORT_BYTES)).toString('latin1');
+  const text = Buffer.from(buffer, byteOffset, Math.min(length, MAX_REPORT_BYTES)).toString('latin1');
   const message = partsOf(withLf(text));
   const { whole, leaves } = message;
   const complaint = readComplaint(whole, leaves);
@@ -45,7 +45,7 @@ export function readReport(bytes: Uint8Array): Report {
   const json = first === undefined ? undefined : readJsonReport(textOf(first));
   if (json !== undefined) {
     return json.kind === 'bounce'
-      ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map((one) => clean(one)) }
+      ? { ...json, recipients: json.recipients.slice(0, MAX_RECIPIENTS).map((one) => clean(one)) }
       : json;
   }
   const recipients = recipientsOf(message);
@@ -56,10 +56,10 @@ export function readReport(bytes: Uint8Array): Report {
 
 function recipientsOf(message: Message): readonly ReportedRecipient[] {
   const notice = noticeOf(message.leaves);
-  const recipients = toldRecipients(message, notice);
+  const recipients = parseRecipients(message, notice);
   const isClear = recipients.some(({ diagnostic }) => isTelling(diagnostic));
   const inner = isClear ? undefined : innerReport(message);
-  if (inner !== undefined) return toldRecipients(inner, noticeOf(inner.leaves)).map((one) => clean(one));
+  if (inner !== undefined) return parseRecipients(inner, noticeOf(inner.leaves)).map((one) => clean(one));
   return recipients.map((one) => clean(one, recipients.length === 1 ? notice : ''));
 }
 
@@ -79,28 +79,28 @@ function isStatus({ type }: Part): boolean {
 }
 
 /** What the fields for programs say, and where they are silent, the words for people. */
-function toldRecipients(message: Message, notice: string): readonly ToldRecipient[] {
+function parseRecipients(message: Message, notice: string): readonly ParsedRecipient[] {
   const status = message.leaves.find(isStatus);
   const isNotice = isFromSystem(message);
   // Lists and gateways take the types from the parts, and leave the fields.
   const inNotice = isNotice ? notice.replaceAll(/^[ \t]+(?=[\w-]+:)/gm, '') : '';
   const fields = status === undefined ? inNotice : decoded(status);
-  const told = groupsOf(fields)
-    .slice(0, MOST_RECIPIENTS + 1)
+  const parsed = groupsOf(fields)
+    .slice(0, MAX_RECIPIENTS + 1)
     .flatMap(readRecipient)
-    .slice(0, MOST_RECIPIENTS);
+    .slice(0, MAX_RECIPIENTS);
   const inText =
-    isNotice && (told.length === 0 || told.some(isVague)) ? recipientsInText(message.whole.fields, notice) : [];
-  if (told.length === 0) return inText;
-  return told.map((recipient) => withWords(recipient, inText, told.length === 1));
+    isNotice && (parsed.length === 0 || parsed.some(isVague)) ? recipientsInText(message.whole.fields, notice) : [];
+  if (parsed.length === 0) return inText;
+  return parsed.map((recipient) => withWords(recipient, inText, parsed.length === 1));
 }
 
 /** Exim writes `Status: 5.0.0` without a word; Postfix says only in the text what a reply was to. */
-function isVague({ diagnostic, status }: ToldRecipient): boolean {
+function isVague({ diagnostic, status }: ParsedRecipient): boolean {
   return diagnostic === '' || !/^[245]\.\d/.test(status) || bounceMeaning({ words: diagnostic, status }).suppress;
 }
 
-function withWords(recipient: ToldRecipient, inText: readonly ToldRecipient[], isOnly: boolean): ToldRecipient {
+function withWords(recipient: ParsedRecipient, inText: readonly ParsedRecipient[], isOnly: boolean): ParsedRecipient {
   const named = new Set([recipient.address, recipient.original].map((address) => address.toLowerCase()));
   const said =
     inText.find(({ address }) => address !== '' && named.has(address.toLowerCase())) ??
@@ -136,7 +136,7 @@ function readComplaint(whole: Part, leaves: readonly Part[]): Report | undefined
   const named = ['original-rcpt-to', 'removal-recipient'].flatMap((name) => fields.get(name) ?? []);
   const recipients = named.length > 0 ? named.map((value) => words(addressOf(value))) : outlook;
   const type = words(firstOf(fields, 'feedback-type').toLowerCase());
-  return { kind: 'complaint', feedback: type, recipients: recipients.slice(0, MOST_RECIPIENTS) };
+  return { kind: 'complaint', feedback: type, recipients: recipients.slice(0, MAX_RECIPIENTS) };
 }
 
 function headOf(message: string): string {
@@ -144,7 +144,7 @@ function headOf(message: string): string {
   return end < 0 ? message : message.slice(0, end);
 }
 
-function readRecipient(fields: Fields): ToldRecipient[] {
+function readRecipient(fields: Fields): ParsedRecipient[] {
   const address = addressOf(firstOf(fields, 'final-recipient'));
   const original = addressOf(firstOf(fields, 'original-recipient'));
   const [word = ''] = /^[a-z]+/.exec(firstOf(fields, 'action').toLowerCase()) ?? [];
@@ -196,22 +196,22 @@ function isAutomatic(fields: Fields): boolean {
 }
 
 /** Of a long text the part in which a server speaks. */
-function clean(recipient: ToldRecipient, notice = ''): ReportedRecipient {
+function clean(recipient: ParsedRecipient, notice = ''): ReportedRecipient {
   const { address, original, diagnostic, remote } = recipient;
   const start =
-    diagnostic.length > LONGEST_WORDS ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
+    diagnostic.length > MAX_TEXT_LENGTH ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
   return {
     ...recipient,
-    address: cleanText(address, LONGEST_WORDS),
-    original: cleanText(original, LONGEST_WORDS),
-    diagnostic: cleanText(diagnostic.slice(start), LONGEST_WORDS),
-    remote: cleanText(remote, LONGEST_WORDS),
+    address: cleanText(address, MAX_TEXT_LENGTH),
+    original: cleanText(original, MAX_TEXT_LENGTH),
+    diagnostic: cleanText(diagnostic.slice(start), MAX_TEXT_LENGTH),
+    remote: cleanText(remote, MAX_TEXT_LENGTH),
     meaning: meaningOf(recipient, notice),
   };
 }
 
 /** A notice that speaks of a full or disabled mailbox wins over fields that say there is none: some mix two failures. */
-function meaningOf({ diagnostic, status }: ToldRecipient, notice: string): BounceMeaning {
+function meaningOf({ diagnostic, status }: ParsedRecipient, notice: string): BounceMeaning {
   const meaning = bounceMeaning({ words: diagnostic, status });
   const inNotice = meaning.suppress && notice !== '' ? bounceMeaning({ words: notice }) : meaning;
   return inNotice.class === 'mailbox_full' || inNotice.class === 'disabled' ? inNotice : meaning;
@@ -219,5 +219,5 @@ function meaningOf({ diagnostic, status }: ToldRecipient, notice: string): Bounc
 
 /** One line of text that was Latin-1 here and is UTF-8 as a rule. */
 function words(text: string): string {
-  return cleanText(inCharset(text.slice(0, 2 * LONGEST_WORDS)), LONGEST_WORDS);
+  return cleanText(inCharset(text.slice(0, 2 * MAX_TEXT_LENGTH)), MAX_TEXT_LENGTH);
 }

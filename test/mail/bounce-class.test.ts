@@ -79,7 +79,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 Account not found',
     "550 5.1.1 The email address you entered couldn't be found",
     '550 Invalid User',
-    "550 'ana@example.org' is not a registered gateway user",
+    '550 ana@example.org is not a registered user',
   ],
   no_domain: [
     '550 5.1.2 <ana@example.invalid>: Recipient address rejected: Domain not found',
@@ -170,6 +170,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.7.1 Access denied',
     '554 5.7.1 <ana@example.org>: Recipient address rejected: Access denied',
     '550 You have been blocked by the recipient',
+    "550 'ana@example.org' is not a registered gateway user",
     '550 Administrative prohibition - envelope blocked',
     '550 5.1.1 RCP-P2 http://postmaster.facebook.test/response_codes#rcp Refused due to recipient preferences',
     '550 rejected',
