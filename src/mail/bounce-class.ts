@@ -161,7 +161,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
     [
       /\bpolic(?:y|ies)\b|prohibit|not (?:permitted|authori[sz]ed)|notauthori[sz]ed|restricted|forbidden|user rules/,
       /blocked by (?:the )?(?:recipient|user)|recipient preferences|refuses? to (?:receive|accept)|recipient is only accepting/,
-      /not a registered gateway|permission to post|groups\.google\.com|protected by|(?:message|mail) (?:filtered|not allowed)|all recipient addresses rejected|protocol violation|user reject|empty envelope sender/,
+      /not a registered gateway|mail rejected by|permission to post|groups\.google\.com|protected by|(?:message|mail) (?:filtered|not allowed)|all recipient addresses rejected|protocol violation|user reject|empty envelope sender/,
     ],
   ],
   [
@@ -288,7 +288,8 @@ export function bounceMeaning({ words, status = '', after }: BounceSign): Bounce
   if (after === 'sender' || (after === undefined && AFTER_SENDER.test(text))) {
     return { class: isGone || (found === 'unknown' && isPermanent) ? 'policy' : found, suppress: false };
   }
-  const isLate = after === 'message' || (after === undefined && AFTER_MESSAGE.test(text));
+  // Sendmail gives 5.1.1 to a refused recipient, and 5.2.0 to what was refused later with the same reply code.
+  const isLate = after === 'message' || (after === undefined && (AFTER_MESSAGE.test(text) || status === '5.2.0'));
   if (isLate && said === '' && found === 'no_mailbox' && UNKNOWN_USER.test(text))
     return { class: 'policy', suppress: false };
   return { class: found, suppress: isGone && isPermanent };

@@ -181,7 +181,7 @@ function unescaped(escape: string, hex: string): string {
 
 /** What follows the type. */
 function untyped(value: string): string {
-  return value.slice(/^[\w-]+\s*;/.exec(value)?.[0].length ?? 0).trim();
+  return value.slice(/^[\w/-]+\s*;/.exec(value)?.[0].length ?? 0).trim();
 }
 
 /** RFC 3834, and what was usual before it. */

@@ -414,6 +414,11 @@ export const BOUNCES: readonly (readonly [string, string, ...string[]])[] = [
   ],
   ['a status without a word', failed('5.1.1', ''), 'ana@example.org failed no_mailbox!'],
   [
+    'an address whose type is misspelt',
+    failed('5.1.1', '').replace('rfc822; ana', 'rfc/822; ana'),
+    'ana@example.org failed no_mailbox!',
+  ],
+  [
     'a status without a word, about a message that is a report itself',
     failed('5.1.1', '').replace(
       /text\/rfc822-headers[^]*?(?=--0F1)/,
