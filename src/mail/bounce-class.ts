@@ -58,7 +58,7 @@ const SENDER_STATUS = /^[45]\.(?:1\.[78]|7\.27)$/;
 /** What a reply was to, in the words of Postfix, Exim, qmail and DragonFly. */
 const AFTER_SENDER =
   /(?:in reply to|after|did not like our|while sending) (?:mail from|ehlo|helo|initial connection)|refused to talk to me|(?:sender was|my name was) rejected/;
-const AFTER_MESSAGE = /(?:end of data|after i sent the message|did not like our final data)/;
+const AFTER_MESSAGE = /(?:end of data|after i sent the message|did not like our final data|smtp command data)/;
 
 /** Mobile carriers in Japan say so of their subscribers' filters too, once they have the message. */
 const UNKNOWN_USER = /\b(?:user unknown|unknown user)\b/;
@@ -288,8 +288,9 @@ export function bounceMeaning({ words, status = '', after }: BounceSign): Bounce
   if (after === 'sender' || (after === undefined && AFTER_SENDER.test(text))) {
     return { class: isGone || (found === 'unknown' && isPermanent) ? 'policy' : found, suppress: false };
   }
-  // Sendmail gives 5.1.1 to a refused recipient, and 5.2.0 to what was refused later with the same reply code.
-  const isLate = after === 'message' || (after === undefined && (AFTER_MESSAGE.test(text) || status === '5.2.0'));
+  // Sendmail and Cisco give 5.1.x to a refused recipient, and these to what was refused later with the same reply code.
+  const isLate =
+    after === 'message' || (after === undefined && (AFTER_MESSAGE.test(text) || /^5\.[23]\.0$/.test(status)));
   if (isLate && said === '' && found === 'no_mailbox' && UNKNOWN_USER.test(text))
     return { class: 'policy', suppress: false };
   return { class: found, suppress: isGone && isPermanent };

@@ -274,6 +274,8 @@ describe('what a report says in its fields', () => {
     ['5.1.10', '', 'no_domain', true],
     ['5.2.2', 'no more', 'mailbox_full', false],
     ['5.2.0', '550 Unknown user ana@docomo.test', 'policy', false],
+    ['5.3.0', '550 Unknown user ana@docomo.test', 'policy', false],
+    ['5.0.0', '550 Unknown user ana@docomo.test -- SMTP command DATA', 'policy', false],
     ['5.2.0', '550 5.1.1 Unknown user ana@docomo.test', 'no_mailbox', true],
     ['4.4.7', 'delivery time expired', 'temporary', false],
     ['', 'user unknown', 'no_mailbox', false],
