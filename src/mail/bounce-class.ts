@@ -187,7 +187,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
       /host unknown|unknown host|no such (?:host|domain)(?! at)|nxdomain|null mx|domain is not reachable|no smtp service|no mail exchanger/,
       /(?:domain|host)(?: name)?[^\d:]{0,40}(?:not (?:be )?found|does ?n[o'’]t exist|unknown\b|could not be resolved)/,
       /(?:host|domain) does not accept|find any host named|no mx (?:record )?found|find a mail exchanger|illegal host|invalid domain/,
-      // RFC 7504 §4.
+      // RFC 7504, a host that takes no mail at all; cPanel.
       /521 5\.3\.2|domain may not exist/,
       /bad destination (?:system|host)|^(?!.{0,200}55\d ).{0,200}unrout(?:e)?able address/,
       /domini?[eo].{0,30}(?:inexistant|n.existe pas|no existe|inesistente|non esiste|nao existe)|域名.{0,6}不存在/,

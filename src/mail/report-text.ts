@@ -149,12 +149,12 @@ function withAnswers(lines: readonly string[]): string[] {
   let answer = '';
   return lines.map((raw) => {
     const line = raw.trim();
-    if (line.startsWith('>>> ')) [command = '', answer] = [/^[a-z]+(?: from| to)?/i.exec(line.slice(4))?.[0], ''];
-    else if (line.startsWith('<<< ')) answer = `${answer} ${line.slice(4)}`.slice(0, MAX_LINE);
-    else if (!/^[45]\d\d /.test(line)) answer = '';
-    else if (answer !== '' && bounceMeaning({ words: line }).class === 'unknown')
-      return `${line}${answer} (in reply to ${command})`;
-    return line;
+    const sent = /^>>> ([a-z]+(?: from| to)?)/i.exec(line)?.[1];
+    if (line.startsWith('<<< ')) answer = `${answer} ${line.slice(4)}`.slice(0, MAX_LINE);
+    else if (sent !== undefined || !/^[45]\d\d /.test(line)) answer = '';
+    command = sent ?? command;
+    const isVague = answer !== '' && !line.startsWith('<<< ') && bounceMeaning({ words: line }).class === 'unknown';
+    return isVague ? `${line}${answer} (in reply to ${command})` : line;
   });
 }
 
