@@ -21,8 +21,6 @@ import { readJsonReport } from './report-json.ts';
 import type { Report, ReportedRecipient, ParsedRecipient } from './report-shapes.ts';
 import { groupsOf, isFromSystem, isOriginal, isTelling, noticeOf, recipientsInText } from './report-text.ts';
 
-export type { Report, ReportedRecipient };
-
 /** How much of a message is read: what a report says stands before the message that it is about. */
 export const MAX_REPORT_BYTES = 256 * 1024;
 

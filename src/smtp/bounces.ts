@@ -5,7 +5,7 @@
  *
  * Whoever gets forwarded mail learns the address, and may write to it: it takes reports alone, and a few a day.
  */
-import type { Limits } from '../access/limits.ts';
+import type { Limits } from '../accounts/rate-limits.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
@@ -19,7 +19,7 @@ import { findMessage } from '../store/messages.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import { readForward, type ForwardSource } from './forward-shapes.ts';
+import { readForward, type ForwardSource } from './forward-source.ts';
 import type { Handled, Incoming, Intake } from './interfaces.ts';
 import { decideRecipient, type Directory } from './recipients.ts';
 
