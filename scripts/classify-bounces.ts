@@ -5,7 +5,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readReport, type Report } from '../src/mail/report.ts';
+import { readReport } from '../src/mail/report.ts';
+import type { Report } from '../src/mail/report-shapes.ts';
 
 function linesOf(report: Report): string[][] {
   switch (report.kind) {

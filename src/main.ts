@@ -9,8 +9,8 @@ import { createProgram } from './cli/program.ts';
 import { CommandFailed, EXIT, exitCodeOf } from './cli/run.ts';
 import { Interrupted, processTerminal } from './cli/terminal.ts';
 import { UserError, codeOf, errorFields, messageOf } from './lib/errors.ts';
-import { compactHeap } from './lib/garbage.ts';
-import { version } from './version.ts';
+import { compactHeap } from './lib/gc.ts';
+import { version } from './lib/version.ts';
 
 interface Running {
   close(): Promise<void>;
@@ -37,7 +37,10 @@ async function run(argv: readonly string[]): Promise<number> {
     exit: (code) => (exitCode = code),
     services: {
       async serve(configFile) {
-        const [{ startDaemon }, { startService }] = await Promise.all([import('./daemon.ts'), import('./service.ts')]);
+        const [{ startDaemon }, { startService }] = await Promise.all([
+          import('./daemon/daemon.ts'),
+          import('./daemon/systemd.ts'),
+        ]);
         await serve(async () => {
           const running = await startService(() => startDaemon(configFile), process.env);
           compactHeap();
@@ -45,7 +48,7 @@ async function run(argv: readonly string[]): Promise<number> {
         });
       },
       async dev(options) {
-        const { startWorld } = await import('./dev/world.ts');
+        const { startWorld } = await import('./dev/environment.ts');
         await serve(() => startWorld({ ...options, write: terminal.write }));
       },
     },

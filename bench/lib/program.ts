@@ -2,8 +2,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startChild, untilReady } from '../../test/harness/child.ts';
-import type { Child } from '../../test/harness/child.ts';
+import { startChild, untilReady, type Child } from '../../test/harness/child.ts';
 
 export interface Program {
   readonly port: number;

@@ -1,7 +1,7 @@
 /** Sends one message over a connection of its own, its bytes as they are: for messages that smtp-source cannot send. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { DotStuffer } from '../../src/queue/dot-stuffing.ts';
+import { DotStuffer } from '../../src/smtp-client/transaction.ts';
 
 export interface Mail {
   readonly port: number;

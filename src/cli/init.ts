@@ -5,7 +5,7 @@ import { domainToUnicode } from 'node:url';
 import type { z } from 'zod';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import * as is from '../config/scalars.ts';
-import { slugOf } from '../config/slug.ts';
+import { slugOf } from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { projectFileNames, projectFiles, type NewProject } from './init-files.ts';
 import { CommandFailed, EXIT, UsageError, writeJson } from './run.ts';

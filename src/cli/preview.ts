@@ -1,15 +1,11 @@
 /** A template of the project on this machine as its mail would be, with a sample submission. */
-import { nearest } from '../config/nearest.ts';
-import { formatProblem } from '../config/problem.ts';
+import { nearest, formatProblem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { Mailbox } from '../lib/addresses.ts';
-import {
-  compileTemplates,
-  type TemplateRenderError,
-  type TemplateSet,
-  type TemplateType,
-  type Variables,
-} from '../templates/engine.ts';
+import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
+import { type TemplateRenderError } from '../templates/errors.ts';
+import type { TemplateType, Variables } from '../templates/template.ts';
+
 import type { LocalProject } from './project-folder.ts';
 import { UsageError } from './run.ts';
 import { formsIn, sampleOf, type LocalForm } from './sample.ts';

@@ -2,7 +2,8 @@
 import { labelOf } from '../config/label.ts';
 import type { FormConfig, ProjectConfig } from '../config/schema.ts';
 import { systemClock } from '../lib/clock.ts';
-import type { Variables } from '../templates/engine.ts';
+
+import type { Variables } from '../templates/template.ts';
 
 type FormRules = Omit<FormConfig, 'to' | 'from' | 'reply_relay'>;
 

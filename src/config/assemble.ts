@@ -8,7 +8,8 @@ import { loadProjects, type ProjectFile, type Reading } from './load.ts';
 import { glanceAtProject, parseProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { ProjectConfig } from './schema.ts';
-import type { Project } from './snapshot.ts';
+
+import type { Project } from './forms.ts';
 
 /** Errors of one file that are listed; the rest is counted. */
 const LISTED = 20;

@@ -1,9 +1,8 @@
 /** What the schema alone cannot see in a project: names that must exist, addresses that must fit, loops, zones, patterns. */
 import { parseAddress } from '../lib/addresses.ts';
 import { fanOutOf, forwardingLoops, MAX_DELIVERIES, MAX_TARGETS, routeOf } from './forwarding.ts';
-import { nearest } from './nearest.ts';
+import { nearest, type Finding, type Path } from './problem.ts';
 import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
-import type { Finding, Path } from './problem.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
 
 /** Templates that exist without being configured, and their types. */

@@ -1,7 +1,9 @@
 /** What changed between two configurations, key by key, in the YAML's own words (`2h`, not 7200000). */
 import { z } from 'zod';
 import { freeze } from './freeze.ts';
-import { projectSchema, serverSchema, type ProjectConfig, type ServerConfig } from './schema.ts';
+import { type ProjectConfig, type ServerConfig } from './schema.ts';
+import { projectSchema } from './schema-project.ts';
+import { serverSchema } from './schema-server.ts';
 
 export interface Change {
   readonly op: 'add' | 'remove' | 'change';

@@ -1,11 +1,9 @@
 /** What the schema complains about, in words: what was expected, what stands there, and what was probably meant. */
 import { z } from 'zod';
-import { nearest } from './nearest.ts';
-import type { Finding, Path } from './problem.ts';
+import { nearest, type Finding, type Path } from './problem.ts';
 import { maskPasswords } from './secrets.ts';
 import { knownKeys, schemaAt } from './shape.ts';
-import { find } from './yaml-data.ts';
-import type { YamlFile } from './yaml.ts';
+import { find, type YamlFile } from './yaml.ts';
 
 type Issue = z.core.$ZodIssue;
 

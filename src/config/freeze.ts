@@ -1,4 +1,6 @@
-/** Plain data that nobody can change. */
+/** Deep freezing of the configuration. */
+
+// Plain data that nobody can change.
 
 /**
  * Freezes the data through and through, in place. Maps lose their prototype, so that a look-up with a name that a

@@ -1,4 +1,6 @@
-/** Where HTTP is served, over TLS or not, and under which address the world reaches it. */
+/** Addresses of the HTTP server. */
+
+// Where HTTP is served, over TLS or not, and under which address the world reaches it.
 
 /** What of server.yml decides it. */
 export interface Places {
@@ -10,6 +12,7 @@ export interface Places {
 }
 
 const PREFIX = 'https://';
+
 const HTTPS_PORT = /:443$/;
 
 /** One entry of `server.http.listen`: where, and whether TLS is spoken there. */

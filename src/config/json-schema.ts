@@ -1,6 +1,8 @@
 /** The JSON Schema of both kinds of file, for editors: completion, descriptions, and red lines while typing. */
 import { z } from 'zod';
-import { projectSchema, serverSchema } from './schema.ts';
+
+import { projectSchema } from './schema-project.ts';
+import { serverSchema } from './schema-server.ts';
 
 export type SchemaKind = 'server' | 'project';
 

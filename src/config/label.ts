@@ -1,5 +1,7 @@
-/** Names of fields as people read them: on the hosted pages, in error messages and in mail alike. */
+/** What a field is called where nobody named it. */
 import type { FormConfig } from './schema.ts';
+
+// Names of fields as people read them: on the hosted pages, in error messages and in mail alike.
 
 type FieldRule = FormConfig['fields'][string];
 

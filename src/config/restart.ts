@@ -2,7 +2,8 @@
 import { valueAt } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { diffConfig, writtenServer } from './diff.ts';
-import { serverSchema, type ServerConfig } from './schema.ts';
+import { type ServerConfig } from './schema.ts';
+import { serverSchema } from './schema-server.ts';
 import { restartKeys } from './shape.ts';
 
 /**

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { formatMailbox, parseAddress, parseDomain, parseMailbox } from '../lib/addresses.ts';
 
 const DURATIONS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 } as const;
+
 const SIZES = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 } as const;
 
 /** `30s`, `5m`, `2h`, `7d` as milliseconds. */
@@ -30,7 +31,9 @@ export function keptSince(keep: Retention, now: number): number {
 }
 
 export const count = z.int().min(1);
+
 export const price = z.number('expected a price such as 0 or 9.90').min(0, 'expected a price such as 0 or 9.90');
+
 export const port = z.int().min(1).max(65_535);
 
 /** A mail address in its normal form (`lib/addresses`). */
@@ -216,4 +219,21 @@ function hostAndPort(error: string, before = /^/) {
 
 function portOf(value: string): number {
   return Number(/(?:^[^:]*|\]):(\d+)$/.exec(value)?.[1] ?? 0);
+}
+
+// The name of a project in addresses and commands.
+
+export const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+const LONGEST = 40;
+
+/** A slug for a name that people gave: `Müller & Söhne` is `muller-sohne`; `project` where nothing of it can stay. */
+export function slugOf(name: string): string {
+  const plain = name
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .slice(0, LONGEST);
+  return plain.replaceAll(/^-|-$/g, '') || 'project';
 }

@@ -1,7 +1,7 @@
 /** The keys of server.yml. `restart: true` marks what a running daemon cannot change; all else follows a reload. */
 import { z } from 'zod';
-import { httpPlaces } from './http-address.ts';
 import * as is from './scalars.ts';
+import { httpPlaces } from './http-address.ts';
 
 const server = z.strictObject({
   hostname: is.domainName.describe(

@@ -4,10 +4,8 @@
  * durations are milliseconds, sizes are bytes, addresses and domains are in normal form, one address is a list.
  */
 import type { z } from 'zod';
-import { projectSchema } from './schema-project.ts';
-import { serverSchema } from './schema-server.ts';
-
-export { projectSchema, serverSchema };
+import type { projectSchema } from './schema-project.ts';
+import type { serverSchema } from './schema-server.ts';
 
 export type ServerConfig = z.output<typeof serverSchema>;
 /** After loading, a template's `html` holds the text of its `html_file`. */

@@ -4,10 +4,8 @@
  */
 import { collectionOf, formsOfDomain, type Collection, type Form, type Project } from './forms.ts';
 import { environmentOf } from '../lib/ids.ts';
-import { freeze, freezeMap } from './freeze.ts';
 import type { DomainConfig, ServerConfig } from './schema.ts';
-
-export type { Collection, Form, Project };
+import { freeze, freezeMap } from './freeze.ts';
 
 export interface Snapshot {
   readonly server: ServerConfig;

@@ -5,7 +5,8 @@ import type { Assembled } from './assemble.ts';
 import { claimsIn, contested, holdersOf } from './claims.ts';
 import { diffConfig, writtenProject, writtenServer, type Change } from './diff.ts';
 import type { ServerConfig } from './schema.ts';
-import { buildSnapshot, type Project, type Snapshot } from './snapshot.ts';
+import { buildSnapshot, type Snapshot } from './snapshot.ts';
+import type { Project } from './forms.ts';
 import { projectName, type Kept, type StoredProjects } from './stored.ts';
 
 /** A key that a reload changed; values stay out of logs. */

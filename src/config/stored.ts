@@ -7,8 +7,9 @@ import { parseDomain } from '../lib/addresses.ts';
 import type { Bundle, BundleReader } from './bundle.ts';
 import type { Standing } from './claims.ts';
 import { formatProblem } from './problem.ts';
-import { projectSchema, type ProjectConfig } from './schema.ts';
-import type { Project } from './snapshot.ts';
+import { type ProjectConfig } from './schema.ts';
+import { projectSchema } from './schema-project.ts';
+import type { Project } from './forms.ts';
 
 /** A project as its row says it. */
 export interface StoredProject {

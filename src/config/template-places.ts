@@ -1,8 +1,7 @@
 /** Where in a project's files an error of a template stands. */
 import type { Finding, Path, Problem } from './problem.ts';
 import type { FormConfig, ProjectConfig } from './schema.ts';
-import { find } from './yaml-data.ts';
-import type { YamlFile } from './yaml.ts';
+import { find, type YamlFile } from './yaml.ts';
 
 /** An error of a template; line and column are those within the part, from 1. */
 export interface TemplateProblem {

@@ -2,11 +2,26 @@
  * A YAML file as plain data, with the place of every key and value. Never throws; what is wrong is in `problems`. Takes
  * time in proportion to the size of the file, of which a limit is set: what the parser is slow at is refused before.
  */
-import { Lexer, LineCounter, parseDocument, visit } from 'yaml';
-import type { Document } from 'yaml';
+import {
+  Lexer,
+  LineCounter,
+  parseDocument,
+  visit,
+  type Document,
+  isAlias,
+  isMap,
+  type ErrorCode,
+  type ParsedNode,
+  type YAMLParseError,
+  type YAMLWarning,
+  isCollection,
+  isScalar,
+  type Alias,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 import { pathText, type Finding, type Path, type Problem } from './problem.ts';
-import { convert, find, MAX_DEPTH, type Place } from './yaml-data.ts';
-import { explainSyntax } from './yaml-words.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_MARKS = 200;
@@ -115,4 +130,170 @@ function outlandish(text: string): string | undefined {
     scalar = token === '\u001f';
   }
   return undefined;
+}
+
+// What the YAML parser complains about, in words that say what to do.
+
+const HINTS: Partial<Record<ErrorCode, string>> = {
+  TAB_AS_INDENT: 'tabs cannot indent YAML; use spaces',
+  MULTIPLE_DOCS: 'a second document begins here; one file holds one, remove the line ---',
+  TAG_RESOLVE_FAILED: 'tags (words that begin with !) have no meaning here; quote the value if it is text',
+  BLOCK_AS_IMPLICIT_KEY: 'a second "key:" stands on this line; begin a new line, or quote text that holds ": "',
+  MULTILINE_IMPLICIT_KEY: 'a key without a colon, or a value that goes on at the wrong indentation',
+  BAD_INDENT: 'the indentation does not fit what stands above',
+};
+
+/** A syntax error or warning as a sentence, and where in the text it belongs. */
+function explainSyntax(error: YAMLParseError | YAMLWarning, text: string): { offset: number; message: string } {
+  const [offset] = error.pos;
+  const start = text.lastIndexOf('\n', offset - 1) + 1;
+  const line = /^[^\n]*/.exec(text.slice(start))?.[0] ?? '';
+  const starred = /^\s*\*\S*@\S+:/.exec(line);
+  if (starred !== null) {
+    const key = starred[0].trim().slice(0, -1);
+    return { offset: start + line.indexOf('*'), message: `a key that begins with * must be quoted: "${key}":` };
+  }
+  if (/\[[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]:\d/.test(line)) {
+    return { offset, message: 'an address that begins with [ must be quoted: "[::]:80"' };
+  }
+  if (error.code === 'BAD_SCALAR_START') {
+    return { offset, message: `a value that begins with ${text.charAt(offset)} must be quoted` };
+  }
+  const [, close] = error.code === 'BAD_INDENT' ? (/ end with a ([\]}])/.exec(error.message) ?? []) : [];
+  if (close !== undefined)
+    return {
+      offset,
+      message: `the ${close === '}' ? '{' : '['} above is not closed: a ${close} is missing, or this line must be indented`,
+    };
+  const message = HINTS[error.code] ?? error.message.charAt(0).toLowerCase() + error.message.slice(1);
+  return { offset, message };
+}
+
+/** Why a node cannot be a key. */
+function keyHint(key: ParsedNode): string {
+  if (isMap(key)) return 'a value that holds {{ … }} must be quoted';
+  if (isAlias(key)) return `a key that begins with * must be quoted: "*${key.source}":`;
+  return 'a key must be text; quote it if it is, and quote values that begin with [';
+}
+
+// * The nodes of a YAML document as plain data and places, in one pass. Keys are strings and `__proto__` is none of them;
+// duplicate keys are found by a set (the parser's own check is quadratic); aliases are counted with all that they expand
+// to, so that ten lines cannot become a gigabyte.
+
+const MAX_DEPTH = 50;
+const MAX_ALIASES = 100;
+const MAX_NODES = 200_000;
+
+/** Where a value stands, and what was written. */
+export interface Place {
+  /** Offset of the value. */
+  readonly start: number;
+  /** Offset of its key; of the value itself in a list. */
+  readonly key: number;
+  /** A scalar before references were resolved, and how it was written; undefined for maps and lists. */
+  readonly scalar?: Pick<Scalar.Parsed, 'value' | 'type'>;
+  readonly below: ReadonlyMap<string, Place>;
+}
+
+export interface Converted {
+  readonly value: unknown;
+  readonly place: Place;
+}
+
+export type Report = (offset: number, path: Path, message: string) => void;
+
+/** The place of a path, or the deepest one on the way to it. */
+export function find(root: Place | undefined, path: Path): { place: Place | undefined; whole: boolean } {
+  let place = root;
+  for (const key of path) {
+    const next = place?.below.get(String(key));
+    if (next === undefined) return { place, whole: false };
+    place = next;
+  }
+  return { place, whole: place !== undefined };
+}
+
+/** The document's data; what cannot stand in a configuration is reported and left out. */
+function convert(document: Document.Parsed, report: Report): Converted & { readonly complete: boolean } {
+  const anchors = new Map<string, ParsedNode>();
+  const open = new Set<unknown>();
+  let nodes = 0;
+  let aliases = 0;
+  let bomb = false;
+  const { value, place } = visit(document.contents, [], 0);
+  return { value, place, complete: !bomb };
+
+  function visit(node: ParsedNode | null, path: Path, key: number): Converted {
+    if (node === null) return nothing(key, key);
+    if (++nodes > MAX_NODES) return tooMuch(node, path, key);
+    if (isAlias(node)) return follow(node, path, key);
+    if (node.anchor !== undefined) anchors.set(node.anchor, node);
+    if (!isCollection(node)) return scalar(node, key);
+    if (open.size >= MAX_DEPTH)
+      return refuse(node, key, { path, message: `nested more than ${MAX_DEPTH} levels deep` });
+    open.add(node);
+    const result = isMap(node) ? map(node, path, key) : list(node, path, key);
+    open.delete(node);
+    return result;
+  }
+
+  function follow(node: Alias.Parsed, path: Path, key: number): Converted {
+    if (++aliases > MAX_ALIASES) return tooMuch(node, path, key);
+    const target = anchors.get(node.source);
+    if (target === undefined)
+      return refuse(node, key, { path, message: `no anchor &${node.source} stands before this alias` });
+    if (open.has(target))
+      return refuse(node, key, { path, message: `the alias *${node.source} stands within what it names` });
+    return visit(target, path, key);
+  }
+
+  function scalar(node: Scalar.Parsed, key: number): Converted {
+    return { value: node.value, place: { start: node.range[0], key, scalar: node, below: new Map() } };
+  }
+
+  function map(node: YAMLMap.Parsed, path: Path, key: number): Converted {
+    const value: Record<string, unknown> = { __proto__: null };
+    const below = new Map<string, Place>();
+    for (const pair of node.items) {
+      const at = pair.key.range[0];
+      const name = keyName(pair.key);
+      if (name === undefined) report(node.flow === true ? node.range[0] : at, path, keyHint(pair.key));
+      else if (name === '__proto__') report(at, path, 'the key "__proto__" is not allowed');
+      else if (below.has(name)) report(at, [...path, name], `the key "${name}" stands here twice`);
+      else {
+        const converted = visit(pair.value, [...path, name], at);
+        value[name] = converted.value;
+        below.set(name, converted.place);
+      }
+    }
+    return { value, place: { start: node.range[0], key, below } };
+  }
+
+  function list(node: YAMLSeq.Parsed, path: Path, key: number): Converted {
+    const items = node.items.map((item, index) => visit(item, [...path, index], item.range[0]));
+    const below = new Map(items.map(({ place }, index) => [String(index), place]));
+    return { value: items.map(({ value }) => value), place: { start: node.range[0], key, below } };
+  }
+
+  function tooMuch(node: ParsedNode, path: Path, key: number): Converted {
+    if (bomb) return nothing(node.range[0], key);
+    bomb = true;
+    const message = `more than ${MAX_ALIASES} aliases or ${MAX_NODES} values, counted as often as used`;
+    return refuse(node, key, { path, message });
+  }
+
+  function refuse(node: ParsedNode, key: number, { path, message }: { path: Path; message: string }): Converted {
+    report(node.range[0], path, message);
+    return nothing(node.range[0], key);
+  }
+}
+
+function nothing(start: number, key: number): Converted {
+  return { value: null, place: { start, key, below: new Map() } };
+}
+
+/** Numbers and the like are keys as they were written. */
+function keyName(key: ParsedNode): string | undefined {
+  if (!isScalar(key) || key.value === null) return undefined;
+  return typeof key.value === 'string' ? key.value : key.source;
 }

@@ -4,14 +4,12 @@
  * fetches nothing, and attachments are only ever downloads.
  */
 import type Koa from 'koa';
-import { html } from '../http/pages/html.ts';
+import { html, type Html, type Content } from '../http/pages/html.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CaughtMail, CaughtMails } from './caught-mail.ts';
-import { type Links, sendPage } from './frame.ts';
-import { listPage } from './outbox-list.ts';
-import { type View, mailPage } from './outbox-mail.ts';
-import { readMail } from './read-mail.ts';
-import { dkimResult } from './verdicts.ts';
+import { type Links, sendPage, type Framed } from './page.ts';
+import { readMail, type ReadMail } from './read-mail.ts';
+import { dkimResult, type Verdict } from './verdicts.ts';
 
 export interface OutboxOptions {
   readonly mails: CaughtMails;
@@ -144,4 +142,263 @@ function unescaped(cid: string): string {
   } catch {
     return cid; // not percent-encoded after all
   }
+}
+
+// The list of the outbox. It keeps itself up to date by a small script; without scripts the page reloads itself.
+
+const PER_PAGE = 100;
+
+const SCRIPT = `
+const main = document.querySelector('main');
+let shown = main.querySelector('[data-newest]').dataset.newest;
+async function look() {
+  try {
+    const { mails } = await (await fetch('/outbox.json?limit=1')).json();
+    const newest = mails.length === 0 ? '' : mails[0].id;
+    if (newest === shown) return;
+    const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), 'text/html');
+    main.replaceChildren(...page.querySelector('main').children);
+    shown = newest;
+  } catch {
+    // the server is away; it is asked again
+  }
+}
+window.setInterval(() => document.hidden || look(), 500);
+document.addEventListener('visibilitychange', () => document.hidden || look());
+`;
+
+function listPage(mails: readonly CaughtMail[], page: number, links: Links): Framed {
+  const first = (page - 1) * PER_PAGE;
+  const shown = mails.slice(first, first + PER_PAGE);
+  return {
+    title: 'Outbox',
+    place: 'outbox',
+    links,
+    script: SCRIPT,
+    policy: ["connect-src 'self'", "form-action 'none'"],
+    head: html`<noscript><meta http-equiv="refresh" content="5" /></noscript>`,
+    content: html` <div class="head" data-newest="${mails[0]?.id ?? ''}">
+        <h1>Outbox</h1>
+        <p class="soft" role="status">${count(mails.length)}</p>
+      </div>
+      ${
+        shown.length === 0
+          ? empty(links)
+          : html`<ol class="mails">
+              ${shown.map(row)}
+            </ol>`
+      }
+      ${nearby(page, mails.length)}`,
+  };
+}
+
+function nearby(page: number, total: number): Html | undefined {
+  if (total <= PER_PAGE) return undefined;
+  return html`<nav class="pages" aria-label="More mails">
+    <span>${page > 1 && html`<a href="/outbox?page=${page - 1}" rel="prev">Newer</a>`}</span>
+    <span>${total > page * PER_PAGE && html`<a href="/outbox?page=${page + 1}" rel="next">Older</a>`}</span>
+  </nav>`;
+}
+
+function row(mail: CaughtMail): Html {
+  const { id, at, envelope, verdicts } = mail;
+  return html`<li>
+    <a class="mail" href="/outbox/${id}">
+      <span class="from">${nameIn(mail.from) || envelope.from || 'nobody (null sender)'}</span>
+      <span class="subject">${mail.subject || '(no subject)'}</span>
+      <time datetime="${isoTime(at)}">${timeOf(at)}</time>
+      <span class="to"
+        >to
+        ${envelope.to.slice(0, 3).join(', ')}${envelope.to.length > 3 && ` and ${envelope.to.length - 3} more`}</span
+      >
+      <span class="marks"
+        >${mail.attachments > 0 && html`<span class="badge">${files(mail.attachments)}</span>`}${badge('DKIM', dkimResult(verdicts))}${badge('SPF', verdicts.spf.result)}</span
+      >
+    </a>
+  </li>`;
+}
+
+/** The name where there is one: the address stands on the mail's own page, and there is no room for both here. */
+function nameIn(mailbox: string): string {
+  return mailbox.replace(/(?<=.) <[^<>]*>$/, '');
+}
+
+function empty(links: Links): Html {
+  return html`<div class="empty">
+    <p><strong>No mail yet.</strong></p>
+    <p class="soft">Send the <a href="${links.demo}">demo form</a>; the mail appears here by itself.</p>
+  </div>`;
+}
+
+function count(mails: number): string {
+  return mails === 1 ? '1 mail' : `${mails} mails`;
+}
+
+function files(attachments: number): string {
+  return attachments === 1 ? '1 file' : `${attachments} files`;
+}
+
+// One mail of the outbox: who, what, what a receiver would think of it, its files, and its body in four views.
+
+export type View = 'html' | 'text' | 'headers' | 'source';
+
+export interface MailPage {
+  readonly mail: CaughtMail;
+  readonly source: Buffer;
+  readonly read: ReadMail;
+  /** The first that the mail has unless told. */
+  readonly view: View | undefined;
+  readonly links: Links;
+}
+
+const MOST_CHARACTERS = 500_000;
+const NAMES: Readonly<Record<View, string>> = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' };
+
+function mailPage({ mail, source, read, view, links }: MailPage): Framed {
+  const views: View[] = [
+    ...(read.html === undefined ? [] : ['html' as const]),
+    ...(read.text === undefined ? [] : ['text' as const]),
+    ...(read.headers.length === 0 ? [] : ['headers' as const]),
+    'source',
+  ];
+  const current = view !== undefined && views.includes(view) ? view : (views[0] ?? 'source');
+  return {
+    title: mail.subject || '(no subject)',
+    place: 'outbox',
+    links,
+    policy: ["frame-src 'self'", "form-action 'none'"],
+    content: html` <h1>${mail.subject || '(no subject)'}</h1>
+      ${facts(mail, read)} ${verdicts(mail)} ${read.attachments.length > 0 && filesOutboxMail(mail, read)}
+      <nav class="tabs" aria-label="Views of the mail">
+        ${views.map((name) => html`<a href="/outbox/${mail.id}?view=${name}" ${name === current && html` aria-current="page"`}>${NAMES[name]}</a>`)}
+        <a class="aside" href="/outbox/${mail.id}/raw">Download .eml</a>
+      </nav>
+      <section class="view" aria-label="${NAMES[current]}">
+        ${read.problem !== undefined && html`<p class="bad">This mail cannot be parsed: ${read.problem}</p>`}
+        ${body(current, mail, { source, read })}
+      </section>`,
+  };
+}
+
+function facts(mail: CaughtMail, read: ReadMail): Html {
+  const { envelope } = mail;
+  const rows: [string, string][] = [
+    ['From', read.from],
+    ['To', read.to],
+    ['Cc', read.cc],
+    ['Reply-To', read.replyTo],
+    ['Date', read.date],
+    ['Envelope', `${envelope.from || '<>'} → ${envelope.to.join(', ')}`],
+    [
+      'Taken',
+      `${timeOf(mail.at)} from ${envelope.helo} (${envelope.client}), ${envelope.tls ?? 'not encrypted'}, ${sizeOf(mail.size)}`,
+    ],
+  ];
+  return html`<dl class="facts">
+    ${rows
+      .filter(([, value]) => value !== '')
+      .map(
+        ([name, value]) =>
+          html`<dt>${name}</dt>
+            <dd>${value}</dd>`,
+      )}
+  </dl>`;
+}
+
+function verdicts({ verdicts: { dkim, spf, dmarc } }: CaughtMail): Html {
+  return html`<ul class="verdicts" aria-label="Verdicts">
+    ${
+      dkim.length === 0 &&
+      html`<li>
+        ${badge('DKIM', 'none')}
+        <p>The mail is not signed.</p>
+      </li>`
+    }
+    ${dkim.map((one) => verdict('DKIM', one, `${one.domain}, selector ${one.selector}, ${one.algorithm}`))}
+    ${verdict('SPF', spf, spf.domain)} ${verdict('DMARC', dmarc, dmarc.domain)}
+  </ul>`;
+}
+
+function verdict(name: string, { result, comment }: Verdict, about: string): Html {
+  return html`<li>
+    ${badge(name, result)}
+    <p>${about}${about !== '' && comment !== '' && html`<br />`}${comment}</p>
+  </li>`;
+}
+
+function filesOutboxMail(mail: CaughtMail, { attachments }: ReadMail): Html {
+  return html`<ul class="files" aria-label="Attachments">
+    ${attachments.map(
+      ({ filename, contentType, size }, i) =>
+        html`<li>
+          <a href="/outbox/${mail.id}/attachments/${i}"
+            >${filename ?? `part ${i + 1}`}<br /><small>${contentType}, ${sizeOf(size)}</small></a
+          >
+        </li>`,
+    )}
+  </ul>`;
+}
+
+function body(view: View, mail: CaughtMail, { source, read }: Pick<MailPage, 'source' | 'read'>): Content {
+  switch (view) {
+    case 'html':
+      return html`<iframe
+        src="/outbox/${mail.id}/html"
+        sandbox="allow-popups allow-popups-to-escape-sandbox"
+        referrerpolicy="no-referrer"
+        title="The HTML part of the mail"
+      ></iframe>`;
+    case 'text':
+      return html`<pre class="text">${linked(start(read.text ?? ''))}</pre>`;
+    case 'headers':
+      return html`<table class="headers">
+        <tbody>
+          ${read.headers.map(
+            ([name, value]) =>
+              html`<tr>
+                <th scope="row">${name}</th>
+                <td>${value}</td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>`;
+    case 'source':
+      return html`<pre><code>${start(source.toString())}</code></pre>`;
+  }
+}
+
+function start(text: string): string {
+  return text.length <= MOST_CHARACTERS ? text : `${text.slice(0, MOST_CHARACTERS)}\n\n… the rest is in the download`;
+}
+
+/** Web addresses become links. */
+function linked(text: string): Content {
+  return text
+    .split(/(https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)\]])/)
+    .map((piece, i) =>
+      i % 2 === 0 ? piece : html`<a href="${piece}" target="_blank" rel="noopener noreferrer">${piece}</a>`,
+    );
+}
+
+// Small pieces that the pages of the outbox share.
+
+const SIGNS: Readonly<Record<string, string>> = { pass: '✓', fail: '✕', permerror: '✕' };
+
+/** `✓ DKIM pass`; what is neither good nor bad is grey, and none of it is said by colour alone. */
+function badge(name: string, result: string): Html {
+  const kind = result === 'pass' ? 'good' : SIGNS[result] === undefined ? '' : 'bad';
+  return html`<span class="badge ${kind}"
+    ><span aria-hidden="true">${SIGNS[result] ?? '–'}</span>${name} ${result}</span
+  >`;
+}
+
+/** In the time zone of this machine, which is the reader's own. */
+function timeOf(at: number): string {
+  return new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' }).format(at);
+}
+
+function sizeOf(bytes: number): string {
+  if (bytes < 1024) return `${bytes} bytes`;
+  const kibibytes = bytes / 1024;
+  return kibibytes < 1024 ? `${kibibytes.toFixed(1)} KiB` : `${(kibibytes / 1024).toFixed(1)} MiB`;
 }

@@ -1,5 +1,5 @@
 /** A DKIM key in DNS (RFC 6376 §3.6.1), compared by meaning: what matters is that verifiers find our key there. */
-import type { Resolver } from './answers.ts';
+import type { Resolver } from './resolver.ts';
 import { missing, unanswered, type Finding } from './finding.ts';
 import type { DomainRecord } from './records.ts';
 import { tagList, type Tags } from './tags.ts';

@@ -3,9 +3,9 @@
  * whoever reads it today, so what stands there is named.
  */
 import { isIP } from 'node:net';
-import type { Answer, Failed, MxRecord, Resolver } from './answers.ts';
+import type { Answer, Failed, MxRecord, Resolver } from './resolver.ts';
 import { missing, unanswered, type Finding } from './finding.ts';
-import { ownAddresses, placeOf } from './own-addresses.ts';
+import { ownAddresses, placeOf } from './networks.ts';
 
 export interface MailServer {
   readonly hostname: string;

@@ -3,16 +3,16 @@
  * of its own: it proves nothing, so it never turns a verified domain into a broken one.
  */
 import { DeadlineError, withDeadline } from '../lib/abort.ts';
-import { recordsOf, type Answer, type Resolver } from './answers.ts';
+import { recordsOf, type Answer, type Resolver } from './resolver.ts';
 import { checkDkim } from './check-dkim.ts';
 import { checkDmarc } from './check-dmarc.ts';
 import { checkMx } from './check-mx.ts';
-import { missing, unanswered, type Finding } from './finding.ts';
 import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } from './mta-sts.ts';
-import { ownAddresses } from './own-addresses.ts';
+import { ownAddresses } from './networks.ts';
 import type { DomainRecord } from './records.ts';
-import { adviseSpf } from './spf-advice.ts';
+import { adviseSpf } from './spf.ts';
 import { tagList } from './tags.ts';
+import { type Finding, unanswered, missing } from './finding.ts';
 
 /** Its `value` is empty where nothing is to be published before more is known. */
 export type CheckedRecord = DomainRecord & Finding & { readonly value: string };

@@ -1,5 +1,7 @@
-/** What a look at DNS found of one record that is wanted: the verdict, what stands there, what to change. */
-import type { Failed } from './answers.ts';
+/** What a check of a DNS record found. */
+import { type Failed } from './resolver.ts';
+
+// What a look at DNS found of one record that is wanted: the verdict, what stands there, what to change.
 
 export type RecordStatus = 'ok' | 'missing' | 'wrong' | 'duplicate' | 'unknown';
 

@@ -1,5 +1,5 @@
 /** The resolver in the shape that mailauth, which checks DKIM, SPF and DMARC, asks for. */
-import type { Answer, Resolver } from './answers.ts';
+import type { Answer, Resolver } from './resolver.ts';
 
 export type MailauthResolver = (name: string, type: string) => Promise<string[][] | string[]>;
 

@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { missing, unanswered, type Finding } from './finding.ts';
-import type { Answer, Resolver } from './answers.ts';
-import { placeOf } from './own-addresses.ts';
+import type { Answer, Resolver } from './resolver.ts';
+import { placeOf } from './networks.ts';
 import { tagList } from './tags.ts';
 
 /** A policy as it was fetched; `failed` where nothing can be said of it now. */

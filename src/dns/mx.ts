@@ -4,7 +4,7 @@
  * into a private network.
  */
 import { isIP } from 'node:net';
-import type { MxRecord, Resolver } from './answers.ts';
+import type { MxRecord, Resolver } from './resolver.ts';
 import { isHostAddress, isPublicAddress } from './networks.ts';
 
 export interface MailHost {

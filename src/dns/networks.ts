@@ -5,6 +5,7 @@
  */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { recordsOf, silenceOf, together, type Answer, type Failed } from './resolver.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -95,4 +96,19 @@ export function reversedAddress(ip: string): string {
 /** The name whose PTR record names the host of an address (RFC 1035 §3.5, RFC 3596 §2.5). */
 export function reverseName(ip: string): string {
   return `${reversedAddress(ip)}.${parse(ip)?.kind() === 'ipv4' ? 'in-addr' : 'ip6'}.arpa`;
+}
+
+// Which addresses are this server's, and whether a name leads to one of them.
+
+/** Where it sends from (`publicIps`, as configured) and where its host name leads. */
+export function ownAddresses(publicIps: readonly string[], hostAddresses: Answer<string>): Answer<string> {
+  return together([publicIps.length === 0 ? { kind: 'nodata' } : { kind: 'found', records: publicIps }, hostAddresses]);
+}
+
+/** Where the addresses of a name lead. `elsewhere` is said only where all of them and all of `own` are known. */
+export function placeOf(addresses: Answer<string>, own: Answer<string>): 'here' | 'elsewhere' | Failed {
+  const ours = new Set(recordsOf(own));
+  if (recordsOf(addresses).some((address) => ours.has(address))) return 'here';
+  const reason = silenceOf(addresses) ?? silenceOf(own);
+  return reason === undefined ? 'elsewhere' : { kind: 'failed', reason };
 }

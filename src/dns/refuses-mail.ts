@@ -1,6 +1,6 @@
 /** Whether a domain certainly takes no mail: asked in passing, so within a short time, and silence proves nothing. */
 import { withDeadline } from '../lib/abort.ts';
-import type { Resolver } from './answers.ts';
+import type { Resolver } from './resolver.ts';
 
 const DEADLINE_MS = 1500;
 

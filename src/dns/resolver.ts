@@ -8,10 +8,6 @@ import { DeadlineError, withDeadline } from '../lib/abort.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Log, silentLog } from '../lib/log.ts';
-import { together, type Answer, type MxRecord, type Resolver } from './answers.ts';
-import { type Timed, remember } from './cache.ts';
-
-export type { Resolver } from './answers.ts';
 
 export interface ResolverOptions {
   /** `address` or `address:port` (IPv6 with a port in brackets); empty: the system's. */
@@ -128,4 +124,123 @@ function addressRecord({ address, ttl }: { address: string; ttl: number }): Foun
 
 function hostRecord(name: string): Found<string> {
   return { record: hostName(name) };
+}
+
+/**
+ * What DNS says to a question, in the four ways that matter: records, "no such name", "the name is there, this type is
+ * not", and "nobody could say". The last one never proves anything.
+ */
+export type Answer<T> =
+  | {
+      readonly kind: 'found';
+      readonly records: readonly T[];
+      /** There may be more: why not all could be asked. That something is not among these is not proven then. */
+      readonly partial?: string;
+    }
+  | { readonly kind: 'nxdomain' }
+  | { readonly kind: 'nodata' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export type Failed = Extract<Answer<never>, { kind: 'failed' }>;
+
+export interface MxRecord {
+  readonly preference: number;
+  /** Lower case, no trailing dot; empty for the null MX (RFC 7505). */
+  readonly exchange: string;
+}
+
+export type LookupType = 'A' | 'AAAA' | 'CNAME' | 'PTR';
+
+export interface Resolver {
+  /** Each record as one string, its parts joined. */
+  txt(name: string): Promise<Answer<string>>;
+  mx(name: string): Promise<Answer<MxRecord>>;
+  /** IPv4 and IPv6 addresses. Found if one family is, partial if the other could not be asked; failed if neither is then. */
+  addresses(name: string): Promise<Answer<string>>;
+  /** Addresses of one family, or the names that a CNAME or PTR record points to. */
+  lookup(name: string, type: LookupType): Promise<Answer<string>>;
+  /** The same resolver, asking past its cache. */
+  fresh(): Resolver;
+}
+
+/** Answers to several questions as one: all that was found, and whether there may be more. */
+export function together<T>(answers: readonly Answer<T>[]): Answer<T> {
+  const records = answers.flatMap(recordsOf);
+  const silence = answers.map(silenceOf).find((reason) => reason !== undefined);
+  if (records.length > 0) return { kind: 'found', records, ...(silence === undefined ? {} : { partial: silence }) };
+  if (silence !== undefined) return { kind: 'failed', reason: silence };
+  return { kind: answers.some(({ kind }) => kind === 'nodata') ? 'nodata' : 'nxdomain' };
+}
+
+/** What was found; nothing where nothing was. */
+export function recordsOf<T>(answer: Answer<T>): readonly T[] {
+  return answer.kind === 'found' ? answer.records : [];
+}
+
+/** Why this is not all that DNS has to say; undefined where it is. */
+export function silenceOf(answer: Answer<unknown>): string | undefined {
+  if (answer.kind === 'failed') return answer.reason;
+  return answer.kind === 'found' ? answer.partial : undefined;
+}
+
+// * A short, bounded memory for answers: found ones for their TTL and at most five minutes, "there is none" for one minute,
+// failures not at all. Equal questions that are asked at the same time are asked once.
+
+/** An answer and, where the resolver knows it, its time to live in seconds. */
+export interface Timed<T> {
+  readonly answer: Answer<T>;
+  readonly ttl?: number;
+}
+
+/** Answers a name from memory unless told to ask `past` it; either way the answer is remembered. */
+export type Ask<T> = (name: string, past: boolean) => Promise<Answer<T>>;
+
+const POSITIVE_MS = 5 * 60e3;
+const NEGATIVE_MS = 60e3;
+const MOST_ENTRIES = 1000;
+const MOST_RECORDS = 50;
+
+function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): Ask<T> {
+  const kept = new Map<string, { answer: Answer<T>; until: number }>();
+  const pending = new Map<string, Promise<Answer<T>>>();
+
+  function keep(name: string, { answer, ttl }: Timed<T>): void {
+    kept.delete(name);
+    const ms = lifetime(answer, ttl);
+    if (ms <= 0) return;
+    const oldest = kept.size < MOST_ENTRIES ? undefined : kept.keys().next().value;
+    if (oldest !== undefined) kept.delete(oldest);
+    kept.set(name, { answer, until: clock.monotonic() + ms });
+  }
+
+  async function askAndKeep(name: string): Promise<Answer<T>> {
+    try {
+      const timed = await ask(name);
+      keep(name, timed);
+      return timed.answer;
+    } finally {
+      pending.delete(name);
+    }
+  }
+
+  return (name, past) => {
+    const entry = past ? undefined : kept.get(name);
+    if (entry !== undefined && entry.until > clock.monotonic()) return Promise.resolve(entry.answer);
+    const running = pending.get(name) ?? askAndKeep(name);
+    pending.set(name, running);
+    return running;
+  };
+}
+
+function lifetime(answer: Answer<unknown>, ttl: number | undefined): number {
+  switch (answer.kind) {
+    case 'found':
+      // Nobody's mail needs more records than this: what is that large is not worth the memory.
+      return answer.records.length > MOST_RECORDS ? 0 : Math.min(POSITIVE_MS, (ttl ?? Infinity) * 1000);
+    case 'nxdomain':
+    case 'nodata':
+      return NEGATIVE_MS;
+    case 'failed':
+      return 0;
+  }
 }

@@ -1,11 +1,18 @@
 /** `postern doctor`: everything on which mail depends beside the daemon itself, looked at side by side, and what to do. */
-import { hostRecords } from '../access/host-key.ts';
+import { X509Certificate } from 'node:crypto';
+import { hostRecords } from '../domains/host-key.ts';
 import { withDeadline } from '../lib/abort.ts';
 import { messageOf } from '../lib/errors.ts';
-import { checkBlocklists } from './blocklists.ts';
-import { checkCertificate } from './certificate.ts';
-import { check, type Check } from './check.ts';
-import { checkBounces, checkHostDkim, checkHostSpf, checkName, checkReverse, type Host } from './host.ts';
+import {
+  checkBounces,
+  checkHostDkim,
+  checkHostSpf,
+  checkName,
+  checkReverse,
+  type Host,
+  addressesOf,
+  unknownAddresses,
+} from './host.ts';
 import {
   checkClock,
   checkConfiguration,
@@ -17,6 +24,12 @@ import {
   type Machine,
 } from './machine.ts';
 import { checkPort25 } from './port25.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { readCertificate } from '../lib/certificate.ts';
+import { isoTime, type Clock } from '../lib/clock.ts';
+import { recordsOf } from '../dns/resolver.ts';
+import { reversedAddress } from '../dns/networks.ts';
+import { type Check, check, unanswered } from './check.ts';
 
 export interface Inquiry {
   /** Zones of DNS block lists; none is asked that is not named. */
@@ -72,4 +85,76 @@ async function within(name: string, look: () => Promise<Check[]>): Promise<Check
   } catch (error) {
     return [check(name, { status: 'unknown', found: messageOf(error) })];
   }
+}
+
+// The certificate that senders see: the daemon can use it, it is of this host, and it does not end soon.
+
+const DAY = 86_400_000;
+
+/** Whoever renews by machine does it earlier. */
+const SOON = 14 * DAY;
+
+export async function checkCertificate({ server, tls }: ServerConfig, clock: Clock): Promise<Check[]> {
+  const name = 'certificate';
+  if (tls.mode === 'off' || tls.files === null) {
+    const advice =
+      'Name a certificate in tls.files and set tls.mode to files: mail is taken in clear text, and some senders refuse that.';
+    const found = tls.files === null ? 'there is none' : 'it is not used: tls.mode is off';
+    return [check(name, { status: 'warning', found, advice })];
+  }
+  let certificate: X509Certificate;
+  try {
+    certificate = new X509Certificate((await readCertificate(tls.files)).cert);
+  } catch (error) {
+    const advice = 'See tls.files; until it can be used, the last good certificate goes on.';
+    return [check(name, { status: 'failed', found: messageOf(error), advice })];
+  }
+  const until = Date.parse(certificate.validTo);
+  const found = `${certificate.subject.replaceAll('\n', ', ')}, until ${isoTime(until).slice(0, 10)}`;
+  const left = until - clock.now();
+  if (left <= 0) return [check(name, { status: 'failed', found: `${found}: it has expired`, advice: 'Renew it.' })];
+  if (certificate.checkHost(server.hostname) === undefined) {
+    const advice = `Have one made that names ${server.hostname}: senders with MTA-STS refuse this one.`;
+    return [check(name, { status: 'warning', found: `${found}, not for ${server.hostname}`, advice })];
+  }
+  const advice = `It ends in ${Math.floor(left / DAY)} days: see whether its renewal works.`;
+  return [check(name, { status: left < SOON ? 'warning' : 'ok', found, advice })];
+}
+
+// Whether the addresses that mail leaves from stand on DNS block lists (RFC 5782), those that the operator names.
+
+/** One check for each address and list. */
+async function checkBlocklists(host: Host, zones: readonly string[]): Promise<Check[]> {
+  if (zones.length === 0) return [];
+  const answer = await addressesOf(host);
+  const checks = await Promise.all(zones.flatMap((zone) => recordsOf(answer).map((ip) => checkOn(zone, ip, host))));
+  return [...checks, ...unknownAddresses('block_list', answer)];
+}
+
+async function checkOn(zone: string, ip: string, { resolver }: Host): Promise<Check> {
+  const name = `${reversedAddress(ip)}.${zone}`;
+  const answer = await resolver.lookup(name, 'A');
+  switch (answer.kind) {
+    case 'failed':
+      return unanswered('block_list', answer.reason);
+    case 'nxdomain':
+    case 'nodata':
+      return check('block_list', { status: 'ok', found: `${ip} is not on ${zone}` });
+    case 'found':
+      break;
+  }
+  const codes = answer.records.join(', ');
+  // The lists' own errors: asked through a public resolver, too often, or without a key.
+  if (answer.records.some((code) => code.startsWith('127.255.255.'))) {
+    const advice = `Ask through a resolver of your own (dns.servers): ${zone} refuses public ones.`;
+    return check('block_list', { status: 'unknown', found: `${zone} refuses to answer (${codes})`, advice });
+  }
+  if (!answer.records.every((code) => code.startsWith('127.'))) {
+    const advice = `That is no answer of a block list: look whether ${zone} is still one.`;
+    return check('block_list', { status: 'unknown', found: `${zone} answers ${codes}`, advice });
+  }
+  const texts = await resolver.txt(name);
+  const reason = texts.kind === 'found' ? `: ${texts.records.join(' ')}` : '';
+  const advice = `Find out why, mend it, and ask ${zone} to take the address off.`;
+  return check('block_list', { status: 'failed', found: `${ip} is on ${zone} (${codes})${reason}`, advice });
 }

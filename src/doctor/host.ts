@@ -4,11 +4,10 @@
  */
 import { checkDkim } from '../dns/check-dkim.ts';
 import { checkMx } from '../dns/check-mx.ts';
-import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/answers.ts';
-import { isPublicAddress, reverseName } from '../dns/networks.ts';
-import { placeOf } from '../dns/own-addresses.ts';
+import { recordsOf, silenceOf, type Answer, type Resolver } from '../dns/resolver.ts';
+import { isPublicAddress, reverseName, placeOf } from '../dns/networks.ts';
 import type { DomainRecord } from '../dns/records.ts';
-import { adviseSpf } from '../dns/spf-advice.ts';
+import { adviseSpf } from '../dns/spf.ts';
 import { check, checkOfFinding, unanswered, type Check } from './check.ts';
 
 export interface Host {

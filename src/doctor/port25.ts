@@ -3,9 +3,9 @@ import type { ServerConfig } from '../config/schema.ts';
 import { isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
-import { findRoute, type Way } from '../queue/route.ts';
-import { openSession } from '../queue/session.ts';
-import { TIMEOUTS } from '../queue/timeouts.ts';
+import { findRoute, type Way } from '../smtp-client/route.ts';
+import { openSession } from '../smtp-client/session.ts';
+import { TIMEOUTS } from '../smtp-client/timeouts.ts';
 import { check, type Check } from './check.ts';
 
 export interface WayOut {

@@ -3,7 +3,7 @@
  * try and never makes a storm; the `webhook-id` stays the same, so that a receiver knows what it has seen. Each target has
  * a few tries at a time and a failing one has one: nobody waits for somebody else's slow server.
  */
-import type { HttpDoor } from '../dns/http-door.ts';
+import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';

@@ -1,6 +1,6 @@
 /** One try: a signed POST to the target and what it means. */
 import { STATUS_CODES } from 'node:http';
-import type { HttpDoor } from '../dns/http-door.ts';
+import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
 import { retryAfter } from './schedule.ts';

@@ -3,7 +3,7 @@
  * what it cannot do by itself. Where nobody has a webhook all this is one question to the store a second.
  */
 import type { Snapshot } from '../config/snapshot.ts';
-import type { HttpDoor } from '../dns/http-door.ts';
+import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';

@@ -1,8 +1,7 @@
 /** Whether a domain is verified, and which keys sign for it. */
-import type { DomainReport } from '../access/domain-report.ts';
+import type { DomainReport } from '../domains/domains.ts';
 import { isoTime } from '../lib/clock.ts';
-import type { ExplainParts } from './parts.ts';
-import { passes, stops, warns, type Step } from './steps.ts';
+import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';
 
 /** What DNS has said of a tenant's domain, and what follows for its mail. */
 export async function domainStep(name: string, tenant: string, { domains }: ExplainParts): Promise<Step> {

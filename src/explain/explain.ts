@@ -1,12 +1,10 @@
 /** What would happen, step by step: to a post to a form, to mail that comes in for an address, to mail that goes to one. */
-import { findFormById } from '../forms/find.ts';
-import { parseFormId } from '../forms/form-id.ts';
+import { findFormById, parseFormId } from '../forms/find.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { formSteps } from './form.ts';
 import { inboundSteps } from './inbound.ts';
 import { outboundSteps } from './outbound.ts';
-import type { ExplainParts } from './parts.ts';
-import type { Explanation } from './steps.ts';
+import { type Explanation, type ExplainParts } from './steps.ts';
 
 /** Explains an address or a form (`example.com/contact`, `c/x/y`, `frm_…`); undefined for what is neither. */
 export type Explain = (what: string) => Promise<Explanation | undefined>;

@@ -1,12 +1,11 @@
 /** What becomes of a post to a form: who may, how often, what is judged, who gets it under whose name, and how it gets there. */
-import { isServed } from '../access/tenants.ts';
+import { isServed } from '../accounts/tenants.ts';
 import { namedRecipients, rateLimitOf, responsible, type Form, type Named } from '../config/forms.ts';
 import { senderAddress } from '../forms/form-mail.ts';
 import { isBuiltin } from '../templates/engine.ts';
 import { dkimStep, domainStep } from './domain.ts';
 import { outboundSteps } from './outbound.ts';
-import type { ExplainParts } from './parts.ts';
-import { passes, stops, warns, type Step } from './steps.ts';
+import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';
 
 /** The steps of a post to the form, and of the mail that it causes. */
 export async function formSteps(form: Form, parts: ExplainParts): Promise<Step[]> {

@@ -2,12 +2,11 @@
 import { ruleFor } from '../config/forwarding.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { forwardedFrom } from '../mail/forward.ts';
-import { decideServed } from '../smtp/door.ts';
+import { decideServed } from '../smtp/policy.ts';
 import type { Accepted, Decision } from '../smtp/recipients.ts';
 import { dkimStep, domainStep, mxStep } from './domain.ts';
 import { outboundSteps } from './outbound.ts';
-import type { ExplainParts } from './parts.ts';
-import { passes, stops, warns, type Step } from './steps.ts';
+import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';
 
 /** The steps of mail for an address of ours. */
 export async function inboundSteps(text: string, parts: ExplainParts): Promise<Step[]> {

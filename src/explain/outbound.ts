@@ -1,15 +1,14 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
-import { findRoute, routeRule, tlsPolicy, type Route, type Way } from '../queue/route.ts';
+import { findRoute, routeRule, tlsPolicy, type Route, type Way } from '../smtp-client/route.ts';
 import { HEEDS_SUPPRESSION, NEEDS_CONSENT } from '../queue/worker.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/attempts.ts';
 import { recipientStatuses } from '../store/consents.ts';
 import { findDestination } from '../store/destinations.ts';
 import { findSuppression, suppressionsOf } from '../store/suppressions.ts';
 import type { MessageKind, SuppressionRow } from '../store/tables.ts';
-import type { ExplainParts } from './parts.ts';
-import { passes, stops, warns, type Step } from './steps.ts';
+import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';
 
 const SHOWN_ATTEMPTS = 5;
 

@@ -1,4 +1,16 @@
-/** An explanation: what would happen to mail, one step after the other, each with what decides it. */
+/** The steps of an explanation, and what all of them are made from. */
+import type { Domains } from '../domains/domains.ts';
+import type { KeysOf } from '../domains/signing-keys.ts';
+import type { RevisionOf } from '../accounts/projects.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Random } from '../queue/interfaces.ts';
+import type { OwnDoor } from '../smtp-client/route.ts';
+import type { Directory } from '../smtp/recipients.ts';
+import type { Store } from '../store/store.ts';
+
+// An explanation: what would happen to mail, one step after the other, each with what decides it.
 
 export interface Step {
   /** A stable name. */
@@ -53,4 +65,21 @@ export function warns(step: Step['step'], found: string, because: string): Step 
 /** A step where mail ends, or waits. */
 export function stops(step: Step['step'], found: string, because: string): Step {
   return { step, verdict: 'stop', found, because };
+}
+
+// What explanations are made with: the very functions that decide when there is mail.
+
+export interface ExplainParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  readonly resolver: Resolver;
+  readonly random: Random;
+  /** For mail to domains that come here. */
+  readonly door: OwnDoor;
+  readonly domains: Pick<Domains, 'report'>;
+  readonly keysOf: KeysOf;
+  readonly revisionOf: RevisionOf;
+  /** What recipients are decided by. */
+  readonly directory: () => Promise<Directory>;
 }

@@ -4,12 +4,12 @@
  */
 import { z } from 'zod';
 import { attemptsOfMessage } from '../store/attempts.ts';
-import { deliveriesOfMessages, findDelivery } from '../store/deliveries.ts';
+import { deliveriesOfMessages, findDelivery, HELD, SUSPENDED } from '../store/deliveries.ts';
 import { findInbound } from '../store/inbound.ts';
 import { findMessage, findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import { findSubmission } from '../store/submissions.ts';
-import type { EventRow, MessageRow, SubmissionRow } from '../store/tables.ts';
+import type { EventRow, MessageRow, SubmissionRow, AttemptRow, DeliveryRow } from '../store/tables.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
 import {
   eventsOfMessages,
@@ -18,8 +18,10 @@ import {
   findEvent,
   messagesOfSubmission,
   postsOfEvents,
+  type Posted,
 } from '../store/trace.ts';
-import { timeline, type Entry } from './timeline.ts';
+import { isoTime } from '../lib/clock.ts';
+import { readVerdicts } from '../mail/verdicts.ts';
 
 export interface Trace {
   /** As it was asked. */
@@ -161,4 +163,169 @@ async function tell(store: Store, id: string, roots: Roots): Promise<Trace> {
       posts: posts.flat(),
     }),
   };
+}
+
+// What happened to one thing, in the order in which it happened, each in a line of words and with its facts.
+
+export interface Entry {
+  /** ms; of `waits` a time to come. */
+  readonly at: number;
+  readonly step: 'request' | 'inbound' | 'judged' | 'message' | 'event' | 'attempt' | 'webhook' | 'end' | 'waits';
+  /** Of what it happened to. */
+  readonly id: string;
+  readonly text: string;
+}
+
+export interface Kept {
+  readonly submissions: readonly SubmissionRow[];
+  readonly inbound: InboundRow | undefined;
+  readonly messages: readonly MessageRow[];
+  readonly deliveries: readonly DeliveryRow[];
+  readonly attempts: readonly AttemptRow[];
+  readonly events: readonly EventRow[];
+  readonly posts: readonly Posted[];
+}
+
+/** Of what happened in one millisecond: causes before effects. */
+const ORDER = ['request', 'inbound', 'judged', 'message', 'attempt', 'end', 'event', 'webhook', 'waits'] as const;
+
+/** Oldest first. */
+function timeline({ submissions, inbound, messages, deliveries, attempts, events, posts }: Kept): Entry[] {
+  const recipients = new Map(deliveries.map(({ id, recipient }) => [id, recipient]));
+  const entries = [
+    ...submissions.flatMap((row) => submissionEntries(row, events)),
+    ...events.flatMap((row) => requestEntry(row) ?? []),
+    ...(inbound === undefined ? [] : [inboundEntry(inbound)]),
+    ...messages.map((row) => messageEntry(row, deliveries)),
+    ...events.map(eventEntry),
+    ...attempts.flatMap((row) => attemptEntry(row, recipients.get(row.delivery)) ?? []),
+    ...deliveries.flatMap((row) => endEntry(row) ?? []),
+    ...posts.map(postEntry),
+  ];
+  return entries.sort((a, b) => a.at - b.at || ORDER.indexOf(a.step) - ORDER.indexOf(b.step));
+}
+
+function submissionEntries(row: SubmissionRow, events: readonly EventRow[]): Entry[] {
+  const { id, created_at: at, form, ip, user_agent, referer, environment, status, spam_score, spam_reasons } = row;
+  const request = events.find((event) => event.submission === id && event.request !== null)?.request;
+  const circumstances = [
+    user_agent === '' ? '' : ` with ${user_agent}`,
+    referer === '' ? '' : ` on ${referer}`,
+    typeof request === 'string' ? ` as ${request}` : '',
+    environment === 'test' ? ' (test)' : '',
+  ].join('');
+  const reasons = reasonsOf(spam_reasons);
+  const why = reasons.length === 0 ? '' : `: ${reasons.join(', ')}`;
+  return [
+    { at, step: 'request', id, text: `posted to ${form} from ${ip}${circumstances}` },
+    { at, step: 'judged', id, text: `${status}, ${spam_score} points${why}` },
+    ...withheldEntries(row, events),
+  ];
+}
+
+/** Why the visitor got no acknowledgment, where the form sends one. */
+function withheldEntries({ id, created_at: at }: SubmissionRow, events: readonly EventRow[]): Entry[] {
+  const accepted = events.filter(({ submission, type }) => submission === id && type === 'submission.accepted');
+  return accepted.flatMap(({ data }) => {
+    const { acknowledgment_withheld: reason } = acceptedData.parse(JSON.parse(data));
+    return reason === undefined ? [] : [{ at, step: 'judged', id, text: `no acknowledgment: ${reason}` } as const];
+  });
+}
+
+const acceptedData = z.object({ acknowledgment_withheld: z.string().optional() });
+
+/** Mail that a program asked for: it has no submission that says so. */
+function requestEntry({ created_at: at, submission, request }: EventRow): Entry | undefined {
+  if (request === null || submission !== null) return undefined;
+  return { at, step: 'request', id: request, text: 'mail was asked for through the API' };
+}
+
+function reasonsOf(json: string): string[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but forms/accept writes it
+  return (JSON.parse(json) as { name: string; score: number }[]).map(({ name, score }) => `${name} (${score})`);
+}
+
+function inboundEntry({ id, created_at: at, sender, recipients, ip, helo, tls, size, verdicts }: InboundRow): Entry {
+  const found = verdicts === NOT_JUDGED ? 'with an API key' : foundOf(verdicts);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but smtp/accept writes it
+  const whom = (JSON.parse(recipients) as string[]).join(', ');
+  const text = `taken from <${sender}> for ${whom}, from ${helo} [${ip}] over ${tls ?? 'clear text'}, ${size} bytes: ${found}`;
+  return { at, step: 'inbound', id, text };
+}
+
+/** Of mail that a program submitted with its key. */
+const NOT_JUDGED = '{}';
+
+function foundOf(verdicts: string): string {
+  const { spf, dkim, dmarc, arc } = readVerdicts(verdicts);
+  const signatures = dkim.map(({ result, domain }) => `${result} (${domain})`).join(' ') || 'none';
+  return `SPF ${spf.result}, DKIM ${signatures}, DMARC ${dmarc.result}, ARC ${arc.result}`;
+}
+
+function messageEntry(
+  { id, created_at: at, kind, domain, environment }: MessageRow,
+  deliveries: readonly DeliveryRow[],
+): Entry {
+  const to = deliveries
+    .filter(({ message }) => message === id)
+    .map(({ recipient }) => recipient)
+    .sort();
+  const test = environment === 'test' ? ' (test: it does not leave)' : '';
+  return { at, step: 'message', id, text: `${kind} of ${domain} to ${to.join(', ')}${test}` };
+}
+
+function eventEntry({ id, created_at: at, type, message, submission }: EventRow): Entry {
+  const subject = message ?? submission;
+  return { at, step: 'event', id, text: subject === null ? type : `${type} of ${subject}` };
+}
+
+/** Of a delivery that is not traced: nothing. */
+function attemptEntry(row: AttemptRow, recipient: string | undefined): Entry | undefined {
+  if (recipient === undefined) return undefined;
+  const { delivery: id, number, at, host, address, tls, outcome, reply } = row;
+  const where = host === null ? '' : ` at ${host} [${address ?? '?'}] over ${tls ?? 'clear text'}`;
+  return { at, step: 'attempt', id, text: `try ${number} for ${recipient}: ${outcome}${where}: ${reply}` };
+}
+
+/** How a delivery ended, or what it waits for. */
+function endEntry({
+  id,
+  recipient,
+  state,
+  settled_at,
+  next_attempt_at,
+  expires_at,
+  last_reply,
+}: DeliveryRow): Entry | undefined {
+  if (settled_at !== null) {
+    const words = state === 'delivered' || last_reply === null ? '' : `: ${last_reply}`;
+    return { at: settled_at, step: 'end', id, text: `${recipient} ${state}${words}` };
+  }
+  if (next_attempt_at === null) {
+    const words = last_reply === null ? '' : `: ${last_reply}`;
+    return { at: expires_at, step: 'waits', id, text: `${recipient} is ${state} until then at most${words}` };
+  }
+  const waits = { at: next_attempt_at, step: 'waits', id } as const;
+  if (next_attempt_at === HELD) return { ...waits, text: `${recipient} is ${state}, held by the operator` };
+  const reason = last_reply === SUSPENDED ? `: ${last_reply}` : '';
+  return { ...waits, text: `${recipient} is ${state}, to be tried then${reason}` };
+}
+
+function postEntry({
+  id,
+  event,
+  url,
+  state,
+  attempts,
+  created_at,
+  last_attempt_at,
+  next_attempt_at,
+  ...last
+}: Posted): Entry {
+  const said = last.last_status === null ? (last.last_result ?? 'no answer') : String(last.last_status);
+  const next = next_attempt_at === null ? '' : `, next try ${isoTime(next_attempt_at)}`;
+  const tried =
+    attempts === 0 ? 'not tried yet' : `${attempts} ${attempts === 1 ? 'try' : 'tries'}, the last said ${said}`;
+  const text = `${event ?? 'a test'} to ${url}: ${state}, ${tried}${next}`;
+  return { at: last_attempt_at ?? created_at, step: 'webhook', id, text };
 }

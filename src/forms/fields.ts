@@ -6,6 +6,9 @@ import { createHash } from 'node:crypto';
 import type { FormConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import type { Upload } from './files.ts';
+import { Recent } from '../lib/lru.ts';
+import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
+import { quotedLabel, type FieldError } from './fault.ts';
 
 /** A body as it was read: nothing is interpreted yet. */
 export interface SubmittedBody {
@@ -76,7 +79,7 @@ export function valuesOf(value: string | readonly string[]): readonly string[] {
 }
 
 /** Whether the field holds the visitor's address: it is called `email`, or the form says so. */
-export function isEmailField(name: string, config: FormConfig): boolean {
+function isEmailField(name: string, config: FormConfig): boolean {
   if (name.length === 5 && name.toLowerCase() === 'email') return true;
   return Object.hasOwn(config.fields, name) && config.fields[name]?.type === 'email';
 }
@@ -118,4 +121,143 @@ export function hashOfBody({ entries, files }: SubmittedBody): string {
   return createHash('sha256')
     .update(JSON.stringify([entries, parts]))
     .digest('hex');
+}
+
+// Whether the values of one field are what the form says they must be; blank ones are `required`'s business.
+
+type FieldRule = FormConfig['fields'][string];
+/** A code, and what follows the field's label in the message. */
+type Fault = readonly [code: string, words: string];
+
+const EMAIL: Fault = ['TYPE_EMAIL', 'must be an email address such as name@example.com.'];
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
+const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
+
+/** Compiled patterns that are kept; each may come to hold 8 MB. */
+const KEPT_PATTERNS = 16;
+/** What the patterns of one form may take for one post, in steps of the engine: some 20 ms. */
+const MAX_STEPS = 100_000;
+
+/** Gives what matches the fields of one post against their patterns, within a bound for all of them together. */
+export type StartMatching = () => (pattern: string, value: string) => boolean;
+
+/** Patterns are compiled once while they are in use. A value that is too long to be matched within the bound does not match. */
+export function createMatching(): StartMatching {
+  const known = new Recent<FieldPattern>(KEPT_PATTERNS);
+  return () => {
+    let steps = MAX_STEPS;
+    return (source, value) => {
+      const pattern = known.get(source) ?? compile(source);
+      known.set(source, pattern);
+      steps -= pattern.cost * value.length;
+      return steps >= 0 && pattern.matches(value);
+    };
+  };
+}
+
+/** A pattern that an older version took and this one does not refuses nothing: no lead is lost to it. */
+function compile(source: string): FieldPattern {
+  return patternProblem(source) === undefined ? fieldPattern(source) : { matches: () => true, cost: 0 };
+}
+
+/** What fields are checked against. */
+export interface FieldChecks {
+  readonly config: FormConfig;
+  readonly matches: ReturnType<StartMatching>;
+}
+
+/** The faults of a field, at most one. A field called `email` must hold an address in every form. */
+export function checkField([name, value]: Field, { config, matches }: FieldChecks): FieldError[] {
+  const rule = Object.hasOwn(config.fields, name) ? config.fields[name] : undefined;
+  const email = isEmailField(name, config);
+  if (rule === undefined && !email) return [];
+  const values = valuesOf(value).filter((text) => !isBlank(text));
+  const notEmail = email ? firstFault(values, checkEmail) : undefined;
+  const fault = notEmail ?? (rule === undefined ? undefined : checkRule(values, rule, matches));
+  if (fault === undefined) return [];
+  const [code, words] = fault;
+  return [{ field: name, code, message: `${quotedLabel(name, config)} ${words}` }];
+}
+
+/** `_replyto` is where the answer goes: a slip in it would lose the visitor. */
+export function checkControl({ replyTo }: Control): FieldError[] {
+  if (replyTo === undefined || isBlank(replyTo) || checkEmail(replyTo) === undefined) return [];
+  return [{ field: '_replyto', code: EMAIL[0], message: `Your email address ${EMAIL[1]}` }];
+}
+
+function checkRule(values: readonly string[], rule: FieldRule, matches: FieldChecks['matches']): Fault | undefined {
+  const { type, max, pattern, options } = rule;
+  if (type === 'list' && max !== undefined && values.length > max) {
+    return ['TYPE_TEXT', `takes at most ${max} ${max === 1 ? 'answer' : 'answers'}.`];
+  }
+  return firstFault(values, (value) => {
+    const fault = checkType(value, rule);
+    if (fault !== undefined) return fault;
+    if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'must be one of the given choices.'];
+    if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'does not have the expected form.'];
+    return undefined;
+  });
+}
+
+function checkType(value: string, { type, max }: FieldRule): Fault | undefined {
+  switch (type) {
+    case 'number':
+      return checkNumber(value, max);
+    case 'url':
+      return isWebUrl(value)
+        ? checkLength(value, max)
+        : ['TYPE_TEXT', 'must be a web address such as https://example.com.'];
+    case 'tel':
+      return isPhone(value) ? checkLength(value, max) : ['TYPE_TEXT', 'must be a telephone number.'];
+    case 'date':
+      return isDate(value.trim()) ? undefined : ['TYPE_TEXT', 'must be a date such as 2026-01-31.'];
+    case 'file':
+      return ['TYPE_TEXT', 'must be a file.'];
+    case 'email':
+    case 'text':
+      return checkLength(value, max);
+    case 'list':
+      return undefined;
+  }
+}
+
+function firstFault(values: readonly string[], check: (value: string) => Fault | undefined): Fault | undefined {
+  for (const value of values) {
+    const fault = check(value);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+function checkEmail(value: string): Fault | undefined {
+  return parseAddress(value.trim()) === undefined ? EMAIL : undefined;
+}
+
+function checkNumber(text: string, max: number | undefined): Fault | undefined {
+  const value = text.trim();
+  if (value.length > 40 || !NUMBER.test(value)) return ['TYPE_NUMERIC', 'must be a number.'];
+  if (max !== undefined && Number(value) > max) return ['TYPE_NUMERIC', `must be ${max} or less.`];
+  return undefined;
+}
+
+/** Characters as a browser's `maxlength` counts them: a line end is one, though it is sent as two. */
+function checkLength(value: string, max: number | undefined): Fault | undefined {
+  if (max === undefined || value.length <= max || value.replaceAll('\r\n', '\n').length <= max) return undefined;
+  return ['TYPE_TEXT', `is too long: at most ${max} characters.`];
+}
+
+function isWebUrl(value: string): boolean {
+  return /^\s*https?:\/\//i.test(value) && URL.canParse(value.trim());
+}
+
+/** Digits and what people write between them. */
+function isPhone(value: string): boolean {
+  return value.length <= 60 && /^[\d\s+()./,;*#xX–-]+$/.test(value) && value.replaceAll(/\D/g, '').length >= 3;
+}
+
+function isDate(value: string): boolean {
+  const [, year, month, day] = DATE.exec(value) ?? [];
+  if (year === undefined) return false;
+  const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
+  return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);
 }

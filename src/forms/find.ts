@@ -1,15 +1,17 @@
 /** Which form an address names: those of the configuration are known at once, those that the API made are in the database. */
-import { collectionOf, ownForm, type Collection } from '../config/forms.ts';
+import { collectionOf, ownForm, type Collection, type Form } from '../config/forms.ts';
 import { collectionSchema, formSchema } from '../config/schema-project.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { claimKey, type Domain, type Form, type Snapshot } from '../config/snapshot.ts';
+import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
+
 import { parseDomain } from '../lib/addresses.ts';
 import { findCollectionRow } from '../store/collections.ts';
 import { accountOf } from '../lib/ids.ts';
 import { findForm } from '../store/forms.ts';
 import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables-accounts.ts';
-import type { FormId } from './form-id.ts';
+import type { Clock } from '../lib/clock.ts';
+import { counterOf, noteForms } from '../store/form-counters.ts';
 
 /** The domain of this name, in whatever case or script it is written. */
 export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
@@ -111,4 +113,43 @@ export function collectionOfRow({ name, tenant, config }: CollectionRow, server:
 export function formOfRow({ id, tenant, kind, name, domain: on, config }: FormRow, server: ServerConfig): Form {
   const form = formSchema.parse(JSON.parse(config));
   return ownForm({ id, tenant, kind, name, on, config: form }, server);
+}
+
+// * Ids of forms as addresses of the API name them. Those of domains and collections hold slashes, which a client may write as
+// they are or as `%2F`: `/forms/*form` takes both, and `/forms/*form/submissions` must stand before it in the table. Only
+// the second spelling tells a form that is called `submissions` from the submissions of something else.
+
+export type FormId =
+  /** `<domain>/<key>` */
+  | { readonly kind: 'domain'; readonly id: string; readonly domain: string; readonly key: string }
+  /** `c/<collection>/<key>` */
+  | { readonly kind: 'collection'; readonly id: string; readonly collection: string; readonly key: string }
+  /** `frm_…`: instant forms and those that the API made. */
+  | { readonly kind: 'own'; readonly id: string };
+
+const OWN = /^frm_[0-9a-z]{26}$/;
+
+/** The form's id in its one spelling (`id`), taken apart; undefined for what can be none. */
+export function parseFormId(text: string): FormId | undefined {
+  if (OWN.test(text)) return { kind: 'own', id: text };
+  const [first = '', second = '', third, ...more] = text.split('/');
+  if (second === '' || more.length > 0) return undefined;
+  if (third !== undefined) {
+    if (first !== 'c' || third === '') return undefined;
+    return { kind: 'collection', id: text, collection: second, key: third };
+  }
+  const domain = parseDomain(first);
+  return domain === undefined ? undefined : { kind: 'domain', id: `${domain}/${second}`, domain, key: second };
+}
+
+// Forms of the configuration are counted from the moment that they are known.
+
+/** Begins to count for what is new in the configuration. */
+export async function adoptForms(
+  { store, clock }: { readonly store: Store; readonly clock: Clock },
+  { domains, collections }: Snapshot,
+): Promise<void> {
+  const places = [...domains.values(), ...collections.values()];
+  const counted = places.flatMap(({ forms }) => [...forms.values()].map(counterOf));
+  await noteForms(store, counted, clock.now());
 }

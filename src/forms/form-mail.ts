@@ -7,14 +7,10 @@ import type { FormConfig } from '../config/schema.ts';
 import type { Log } from '../lib/log.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
-import {
-  isBuiltin,
-  oneLine,
-  type Builtin,
-  type Rendered,
-  type TemplateType,
-  type Variables,
-} from '../templates/engine.ts';
+import { isBuiltin } from '../templates/engine.ts';
+import { oneLine } from '../templates/compiled.ts';
+import type { Builtin, Rendered, TemplateType, Variables } from '../templates/template.ts';
+
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
 import { valuesOf, type Field } from './fields.ts';
 import type { StoredControl } from './stored.ts';

@@ -2,8 +2,9 @@
  * A form takes `max_per_hour` posts from all visitors. What is beyond that is kept like spam and mails nobody, its visitor
  * is told of success, and the owner of the form gets one mail an hour that says how many there were.
  */
-import { responsible } from '../config/forms.ts';
-import type { Form, Snapshot } from '../config/snapshot.ts';
+import { responsible, type Form } from '../config/forms.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+
 import type { Clock } from '../lib/clock.ts';
 import { systemMail } from '../queue/system-mail.ts';
 import { dueOverflows, forgetOverflow, noteOverflow, restartOverflow } from '../store/form-overflows.ts';
@@ -13,7 +14,7 @@ import { UnmetError, type Store } from '../store/store.ts';
 import type { FormOverflowRow } from '../store/tables-accounts.ts';
 import { findTenant } from '../store/tenants.ts';
 import { findFormOf } from './find.ts';
-import type { Judgement } from './judge.ts';
+import type { Judgement } from './spam/filter.ts';
 
 export interface OverflowParts {
   readonly store: Store;

@@ -1,5 +1,5 @@
 /** Who talks to whom about a submission, as its notification knows it: what a reply address leads to. */
-import type { RevisionOf } from '../access/revisions.ts';
+import type { RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import type { Conversation } from '../mail/relay.ts';

@@ -2,10 +2,11 @@
  * What the owner of a form says of a submission after the judge: that it is no spam, that it is, that its mail shall come
  * once more. Each is one unit, so that status, count, event and mail never contradict each other.
  */
-import type { Consent } from '../access/consent.ts';
-import type { RevisionOf } from '../access/revisions.ts';
-import { collectionOf, formsOfDomain } from '../config/forms.ts';
-import type { Form, Project, Snapshot } from '../config/snapshot.ts';
+import type { Consent } from '../accounts/consent.ts';
+import type { RevisionOf } from '../accounts/projects.ts';
+import { collectionOf, formsOfDomain, type Form, type Project } from '../config/forms.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+
 import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';

@@ -2,8 +2,8 @@
  * Where the bytes of forms' mail come from: loaded, rendered under the revision that accepted the submission, composed
  * and signed, when it is first tried. The same message gives the same mail, but for the time of its signature.
  */
-import { Recent } from '../access/recent.ts';
-import type { Revision, RevisionOf } from '../access/revisions.ts';
+import { Recent } from '../lib/lru.ts';
+import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import type { FormConfig, ServerConfig } from '../config/schema.ts';
 import { formSchema } from '../config/schema-project.ts';
 import type { Log } from '../lib/log.ts';
@@ -17,11 +17,17 @@ import { submissionToMail, type SubmissionToMail } from '../store/submissions.ts
 import type { FileRow, MessageRow } from '../store/tables.ts';
 import { builtinTemplates } from '../templates/engine.ts';
 import type { Renderer } from '../templates/render.ts';
-import { acknowledgment } from './acknowledge.ts';
-import type { FormMail } from './form-mail.ts';
+import { type FormMail, firstLine, messageIdOf, renderMail, senderOf, variablesOf } from './form-mail.ts';
 import { findMadeCollection, findOwnForm } from './find.ts';
-import { hasInternationalVisitor, notification, shortened, withoutAttachments } from './notify.ts';
-import { readAcknowledgmentSource, readControl, readFields, readNotificationSource } from './stored.ts';
+import {
+  readAcknowledgmentSource,
+  readControl,
+  readFields,
+  readNotificationSource,
+  type AcknowledgmentSource,
+} from './stored.ts';
+import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { emailOf, replyToOf, type Field } from './fields.ts';
 
 export interface FormSourceOptions {
   readonly store: Store;
@@ -172,4 +178,124 @@ export async function formOf(
   }
   if (collection === undefined) return revision?.config.domains[domain]?.forms[key];
   return revision?.config.collections[collection]?.forms[key];
+}
+
+// * The mail that thanks the visitor. It goes to an address that anybody may have typed, so nothing that was typed is in it
+// unless its template asks for it, and no program answers it (RFC 3834).
+
+/** The acknowledgment to `to`; answers go to `replyTo`. */
+async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
+  const { message, form } = mail;
+  const { from_name: fromName, acknowledgment: config } = form.config;
+  const variables = variablesOf(mail);
+  const rendered = await renderMail(mail, variables, { type: 'acknowledgment', lines: [config?.subject] });
+  const subjects = [...rendered.lines, rendered.subject];
+  // An expression in the sender's name is there for the notification: it would bring the visitor's words in here.
+  const plainName = fromName === undefined || fromName.includes('{') ? undefined : fromName;
+  return {
+    from: { name: firstLine([plainName], form.name), address: senderOf(mail) },
+    to: [{ address: to }],
+    replyTo: replyTo === undefined ? undefined : [{ address: replyTo }],
+    subject: firstLine(subjects, 'We have received your message'),
+    text: rendered.text,
+    html: rendered.html,
+    date: message.created_at,
+    messageId: messageIdOf(mail),
+    headers: [
+      ['Auto-Submitted', 'auto-replied'],
+      ['X-Auto-Response-Suppress', 'All'],
+    ],
+  };
+}
+
+// The mail that brings a submission to the owner of the form.
+
+/** The notification, to `to`, with these attachments; `smtpUtf8`: for servers that take addresses beyond ASCII in it. */
+export async function notification(
+  mail: FormMail,
+  { to, smtpUtf8 }: { readonly to: readonly string[]; readonly smtpUtf8: boolean },
+  attachments: readonly Attachment[],
+): Promise<Mail> {
+  const { message, control, form } = mail;
+  const replyTo = answersGoTo(mail, smtpUtf8);
+  const variables = variablesOf(mail, unseenReplyTo(mail, replyTo));
+  const { subject, from_name } = form.config;
+  const rendered = await renderMail(mail, variables, { type: 'form', lines: [subject, from_name] });
+  const [line, fromName] = rendered.lines;
+  const subjects = [line, rendered.subject, control.subject];
+  return {
+    from: { name: fromName ?? form.name, address: senderOf(mail) },
+    to: to.map((address) => ({ address })),
+    replyTo: replyTo === undefined ? undefined : [{ address: replyTo }],
+    subject: firstLine(subjects, `New submission: ${form.name}`),
+    text: rendered.text,
+    html: rendered.html,
+    date: message.created_at,
+    messageId: messageIdOf(mail),
+    headers: [['Auto-Submitted', 'auto-generated']],
+    attachments,
+  };
+}
+
+/**
+ * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address
+ * that needs SMTPUTF8 stands in the text alone where the server does not take it: it would refuse the whole mail.
+ */
+function answersGoTo(mail: FormMail, smtpUtf8: boolean): string | undefined {
+  const { form, relay } = mail;
+  const visitor = visitorOf(mail);
+  if (visitor === undefined) return form.config.replyTo;
+  if (needsSmtpUtf8(visitor)) return smtpUtf8 ? visitor : form.config.replyTo;
+  return relay ?? visitor;
+}
+
+/** The visitor's address, where answers go to him. */
+function visitorOf({ form, fields, control }: FormMail): string | undefined {
+  return form.config.replies ? (replyToOf(control) ?? emailOf(fields, form.config)) : undefined;
+}
+
+/** Whether answers go to an address beyond ASCII, which not all servers take. */
+function hasInternationalVisitor(mail: FormMail): boolean {
+  return needsSmtpUtf8(visitorOf(mail) ?? '');
+}
+
+/** `_replyto` is no data, but where it is all that is known of the visitor and no header has it, it must be seen. */
+function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | undefined): Field[] {
+  const visitor = replyToOf(control);
+  if (visitor === undefined || visitor === replyTo || emailOf(fields, form.config) === visitor) return [];
+  return [['email', visitor]];
+}
+
+/** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
+function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
+  if (files.length === 0) return mail;
+  const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${shown(size)})`);
+  const note = `The files of this submission are too big for one mail and are kept on the server (${submission}): ${names.join(', ')}.`;
+  const { text = '', html } = mail;
+  return {
+    ...mail,
+    attachments: [],
+    text: `${text.trimEnd()}\n\n${note}\n`,
+    html: html === undefined ? undefined : withNote(html, note),
+  };
+}
+
+/** What is left when even the fields are too big for one mail: the beginning of the text, at most `bytes` of UTF-8. */
+function shortened(mail: Mail, bytes: number, submission: string): Mail {
+  const start = Buffer.from(mail.text ?? '')
+    .subarray(0, bytes)
+    .toString();
+  const note = `This submission is too big for one mail. The whole of it is kept on the server (${submission}).`;
+  return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
+}
+
+function withNote(html: string, note: string): string {
+  const escaped = note.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+  const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escaped}</p>`;
+  const end = html.toLowerCase().lastIndexOf('</body');
+  return end === -1 ? html + paragraph : html.slice(0, end) + paragraph + html.slice(end);
+}
+
+function shown(bytes: number): string {
+  return bytes < 1_048_576 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
 }

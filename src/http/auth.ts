@@ -3,10 +3,10 @@
  * the file's permissions have decided already.
  */
 import type { IncomingMessage } from 'node:http';
-import type { AuthFault, Authenticator } from '../access/authenticate.ts';
-import type { Principal } from '../access/principal.ts';
+import type { AuthFault, Authenticator } from '../accounts/authenticate.ts';
+import type { Principal } from '../accounts/principal.ts';
 import { refuse, type Refusal } from './errors.ts';
-import { header, type Exchange } from './exchange.ts';
+import { header, type Exchange } from './context.ts';
 
 type Credentials =
   { readonly kind: 'none' } | { readonly kind: 'key'; readonly value: string } | { readonly kind: 'ambiguous' };

@@ -1,7 +1,7 @@
 /** The address of a form as the world sees it. */
 import { baseUrlOf } from '../config/http-address.ts';
 import type { Form } from '../config/forms.ts';
-import type { Exchange } from './exchange.ts';
+import type { Exchange } from './context.ts';
 import { isSecure } from './secure.ts';
 
 /** `https://mail.example.net/example.com/contact`, `…/c/partners/signup`, `…/f/frm_…`, `…/example.com/frm_…` */

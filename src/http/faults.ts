@@ -4,7 +4,7 @@ import type { Log } from '../lib/log.ts';
 import { StoreError } from '../store/store.ts';
 import { ClientGone } from './collect.ts';
 import { refusalOf, type Refusal } from './errors.ts';
-import { loggedPath, type Exchange } from './exchange.ts';
+import { loggedPath, type Exchange } from './context.ts';
 
 /** What a fault is to the client. Throws it on where there is no client any more. */
 export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange, log: Log): Refusal {

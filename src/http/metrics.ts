@@ -7,7 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { listenOn, parseListenAddress, type ListenAddress } from '../lib/listen.ts';
+import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
 import { readFigures, type Figures } from '../store/figures.ts';

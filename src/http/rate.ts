@@ -1,10 +1,11 @@
 /** Limits as the client sees them. */
-import type { Room } from '../access/message-limits.ts';
-import type { OverLimit } from '../access/object-limits.ts';
-import type { Verdict } from '../access/limits.ts';
+import type { Room } from '../accounts/message-limits.ts';
+import type { OverLimit } from '../accounts/object-limits.ts';
+
+import type { Verdict } from '../accounts/sliding-window.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { refuse, type Refusal } from './errors.ts';
-import { tighter, type Exchange } from './exchange.ts';
+import { tighter, type Exchange } from './context.ts';
 
 /** The refusal of a request for which there is no room. */
 export function rateLimited({ reset }: Verdict, now: number): Refusal {

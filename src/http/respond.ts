@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Answer } from './answer.ts';
 import { readableHeaders } from './cors.ts';
-import type { Context } from './exchange.ts';
+import type { Context } from './context.ts';
 import { rateHeaders } from './rate.ts';
 
 const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import { baseUrlOf, httpPlaces } from '../config/http-address.ts';
 import type { Answer } from './answer.ts';
-import type { Exchange } from './exchange.ts';
+import type { Exchange } from './context.ts';
 
 /** Whether it came by TLS. */
 export function isSecure({ socket }: IncomingMessage): boolean {

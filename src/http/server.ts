@@ -10,33 +10,37 @@ import {
   type Server,
   type ServerOptions,
   type ServerResponse,
+  STATUS_CODES,
 } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import { Server as NetServer } from 'node:net';
+import { Server as NetServer, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import Koa from 'koa';
-import type { Domains } from '../access/domains.ts';
-import { clientBucket, type Limits } from '../access/limits.ts';
+import type { Domains } from '../domains/domains.ts';
+import { clientBucket, type Limits } from '../accounts/rate-limits.ts';
+import type { Verdict } from '../accounts/sliding-window.ts';
 import { httpPlaces } from '../config/http-address.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
-import { errorFields } from '../lib/errors.ts';
+import { errorFields, codeOf } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/listen.ts';
-import { send, type Answer } from './answer.ts';
+import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
+import { send, type Answer, refusedA } from './answer.ts';
 import { LOCAL, clientAddress } from './client-address.ts';
 import { ClientGone } from './collect.ts';
-import { Connections } from './connections.ts';
 import { preflights } from './cors.ts';
-import { refuse } from './errors.ts';
-import { loggedPath, splitTarget, type Context, type Exchange, type State } from './exchange.ts';
+import { refuse, type Refusal } from './errors.ts';
+import { loggedPath, splitTarget, type Context, type Exchange, type State } from './context.ts';
 import { faultRefusal } from './faults.ts';
-import { answerBrokenRequests } from './broken-requests.ts';
 import { respond } from './respond.ts';
-import { createFormHandler } from './routes/form.ts';
-import { parseFormPath } from './routes/form-path.ts';
-import type { SubmitParts } from './routes/submit.ts';
-import { mountRoutes, refused, type TableParts } from './routes/table.ts';
+import { createFormHandler } from './forms/form.ts';
+import { parseFormPath } from './forms/form-path.ts';
+import type { SubmitParts } from './forms/submit.ts';
+import { mountRoutes, refused, type TableParts } from './routes.ts';
 import { pageByTls } from './secure.ts';
-import { readableFor, visitOf, type Visit, type VisitParts } from './routes/visit.ts';
+import { readableFor, visitOf, type Visit, type VisitParts } from './forms/request.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys'>;
@@ -268,4 +272,111 @@ function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Ko
 /** Whether the client still holds its body back: what comes next on the connection could not be told from it. */
 function holdsBack({ req }: Context): boolean {
   return req.headers.expect !== undefined && !req.complete;
+}
+
+// * Fair shares of connections: where there are too many, the client that holds most of them loses its oldest. A flood from
+// one network thereby costs others nothing, however slowly it speaks.
+
+export class Connections {
+  readonly #most: number;
+  readonly #byClient = new Map<string, Set<Socket>>();
+  #count = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(socket: Socket): void {
+    const client = clientBucket(socket.remoteAddress ?? '');
+    const sockets = this.#byClient.get(client) ?? new Set();
+    this.#byClient.set(client, sockets.add(socket));
+    this.#count++;
+    socket.once('close', () => {
+      this.#count--;
+      sockets.delete(socket);
+      if (sockets.size === 0 && this.#byClient.get(client) === sockets) this.#byClient.delete(client);
+    });
+    if (this.#count > this.#most) this.#dropOne();
+  }
+
+  /** Hangs up on all. */
+  destroy(): void {
+    for (const sockets of this.#byClient.values()) for (const socket of sockets) socket.destroy();
+  }
+
+  #dropOne(): void {
+    let largest = new Set<Socket>();
+    for (const sockets of this.#byClient.values()) if (sockets.size > largest.size) largest = sockets;
+    const [oldest] = largest;
+    oldest?.destroy();
+  }
+}
+
+// Requests that are no HTTP, or never end: answered in the shape of all errors as far as anybody still listens.
+
+export interface BrokenParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: Pick<Limits, 'take'>;
+  readonly snapshot: () => Snapshot;
+}
+
+/** Answers what Node's parser gives up on. */
+function answerBrokenRequests(server: Server, { clock, log, limits, snapshot }: BrokenParts): void {
+  const responses = new WeakMap<object, ServerResponse>();
+  server.on('request', (_, response) => {
+    if (response.socket !== null) responses.set(response.socket, response);
+  });
+  server.on('clientError', (error, socket) => {
+    const refusal = refusalFor(codeOf(error));
+    // A response that has begun cannot be taken back.
+    if (refusal === undefined || !socket.writable || begun(responses.get(socket))) return void socket.destroy();
+    void answer(refusal, socket);
+  });
+
+  async function answer(refusal: Refusal, socket: Duplex): Promise<void> {
+    const address = socket instanceof Socket ? socket.remoteAddress : undefined;
+    try {
+      const limit = await limits.take(`address:${clientBucket(address ?? LOCAL)}`, {
+        count: snapshot().server.limits.requests_per_minute_per_address,
+        windowMs: 60_000,
+      });
+      socket.end(rawAnswer(refusal, limit, newId('req', clock.now())));
+    } catch (error) {
+      log.error('http.failed', errorFields(error));
+      socket.destroy();
+    }
+  }
+}
+
+function begun(response: ServerResponse | undefined): boolean {
+  return response !== undefined && response.headersSent && !response.writableFinished;
+}
+
+function refusalFor(code: string | undefined): Refusal | undefined {
+  if (code === 'HPE_HEADER_OVERFLOW') return refuse('HEADERS_TOO_LARGE');
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return refuse('REQUEST_TIMEOUT');
+  return code?.startsWith('HPE_') === true ? refuse('REQUEST_MALFORMED') : undefined;
+}
+
+function rawAnswer(refusal: Refusal, { limit, remaining, reset }: Verdict, id: string): string {
+  const { status, type, body } = refusedA(refusal, id);
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    `Content-Type: ${type}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+    `X-Request-Id: ${id}`,
+    `X-RateLimit-Limit: ${limit}`,
+    `X-RateLimit-Remaining: ${remaining}`,
+    `X-RateLimit-Reset: ${reset}`,
+    '',
+    body,
+  ].join('\r\n');
 }

@@ -2,8 +2,7 @@
  * The ARC set (RFC 8617) of what is forwarded: what we saw when it came, sealed, so that the next server may believe us
  * where forwarding breaks SPF. The private-key operations run in the thread pool.
  */
-import { relaxHeader, type HeaderField } from './dkim-header.ts';
-import { selectFields, signHeader, type Hashed, type SigningKey } from './dkim.ts';
+import { relaxHeader, type HeaderField, selectFields, signHeader, type Hashed, type SigningKey } from './dkim.ts';
 import type { Verdicts } from './verdicts.ts';
 
 export interface Seal {

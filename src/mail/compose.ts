@@ -13,8 +13,6 @@ import { setImmediate } from 'node:timers/promises';
 import { cleanText, mailboxHeader, parameter, textHeader, type Mailbox } from './header-text.ts';
 import { base64Lines, prefersBase64, quotedPrintable } from './transfer-encoding.ts';
 
-export type { Mailbox };
-
 export interface Attachment {
   /** Any text: a path is cut off, the rest is encoded. */
   readonly filename: string;

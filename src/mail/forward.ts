@@ -4,9 +4,8 @@
  * DMARC would refuse at the next server is rewritten. Text is Latin-1, one character is one byte.
  */
 import { asciiAddress, parseAddress } from '../lib/addresses.ts';
-import { decodeWords } from './encoded-words.ts';
+import { decodeWords, cleanText, mailboxHeader } from './header-text.ts';
 import { fieldsOf, valueOf, type Field } from './header-block.ts';
-import { cleanText, mailboxHeader } from './header-text.ts';
 
 /** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. In ASCII: they ask nothing of the next server. */
 export function forwardHeaders({

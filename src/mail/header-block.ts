@@ -2,7 +2,7 @@
  * The header block of a message as it came, to be looked at and edited field by field: whatever is not edited keeps its
  * bytes. Text is Latin-1 here, one character is one byte. Linear, wherever the pieces break.
  */
-import { afterEnd } from './dkim-header.ts';
+import { afterEnd } from './dkim.ts';
 
 export interface Field {
   /** Lower case; empty for a line that is no field. */

@@ -4,7 +4,7 @@
  */
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
 import { readAuthor } from './author.ts';
-import { decodeWords } from './encoded-words.ts';
+import { decodeWords } from './header-text.ts';
 import { fieldsOf, valueOf, type Field } from './header-block.ts';
 
 export interface Submitted {

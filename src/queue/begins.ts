@@ -4,7 +4,7 @@
  */
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { beginDeliveries, type ClaimedRow } from '../store/claims.ts';
+import { beginDeliveries, type ClaimedRow } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 
 interface Waiting {

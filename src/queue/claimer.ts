@@ -7,14 +7,13 @@
  * DNS, a connection) no line takes more than it leaves free. So there is always room for a line that comes new, and however
  * many destinations of a tenant hang, they hold up neither another tenant nor its own first contacts.
  */
-import { claimDeliveries, claimDeliveriesOfTenant, tenantsWaiting, type ClaimedRow } from '../store/claims.ts';
+import { claimDeliveries, claimDeliveriesOfTenant, tenantsWaiting, type ClaimedRow } from '../store/leases.ts';
 import { dueDestinations, dueLines, recomputeDue, repairDueAmong } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
-import { Destination } from './destination.ts';
+import { Destination, claimDelays, type RetryOptions } from './retry.ts';
 import type { Courier } from './interfaces.ts';
-import { claimDelays, type RetryOptions } from './retry.ts';
 
 export interface ClaimerOptions {
   readonly store: Store;

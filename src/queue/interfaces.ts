@@ -192,3 +192,19 @@ export interface Admission {
 }
 
 export type OnFailure = (failure: Failure) => Promise<Consequence>;
+
+/** The result of a parcel that nobody tried. */
+export function untouched({ recipients }: Parcel): Result {
+  return {
+    kind: 'decided',
+    recipients: recipients.map((recipient) => ({
+      recipient,
+      outcome: 'untouched',
+      cause: 'reply',
+      reply: '',
+      host: null,
+      address: null,
+      tls: null,
+    })),
+  };
+}

@@ -3,7 +3,7 @@ import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
 import { bounceMeaning, type Asked, type BounceClass, type BounceMeaning } from '../mail/bounce-class.ts';
 import { insertAttempt } from '../store/attempts.ts';
-import type { ClaimedRow } from '../store/claims.ts';
+import type { ClaimedRow } from '../store/leases.ts';
 import {
   deferDelivery,
   endWaiting,

@@ -1,5 +1,6 @@
 /** When to try again: the operator's table with jitter, so that what failed together does not come back together. */
-import type { Random } from './interfaces.ts';
+import type { Random, Unreachable } from './interfaces.ts';
+import type { DestinationRow } from '../store/tables.ts';
 
 /** A connection or DNS fault is often over soon: one early look before the table begins. */
 const FIRST_AFTER_FAULT = 60_000;
@@ -36,4 +37,86 @@ function at(table: readonly number[], index: number): number {
 
 function jittered(delay: number, random: Random): number {
   return Math.round(delay * (1 - JITTER + 2 * JITTER * random()));
+}
+
+// * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
+// pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
+// short outage of its owner's server into a long silence.
+
+export interface Pause {
+  readonly failures: number;
+  readonly pauses: number;
+  readonly paused_until: number;
+  readonly line: string;
+}
+
+export class Destination {
+  readonly name: string;
+  /** Recipients that are claimed and not settled. */
+  outstanding = 0;
+  /** The last claim took all that it asked for: more may wait. */
+  backlog = false;
+  /** Whose turn was last. */
+  tenant = '';
+  #failures = 0;
+  #pauses = 0;
+  #pausedUntil: number | undefined;
+  /** When a failure was last noted, on the monotonic clock. */
+  #failedAt = -Infinity;
+  #line = '';
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  get isFailing(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** In which line it waits for connections (`destinations.line`). */
+  get line(): string {
+    return this.#line;
+  }
+
+  /** Whether a server there has answered, and could be reached since. */
+  get isProven(): boolean {
+    return this.#line === '';
+  }
+
+  /** When mail may go there again, if it is paused. */
+  get pausedUntil(): number | undefined {
+    return this.#pausedUntil;
+  }
+
+  /** Takes over what the database knows: another daemon, or the operator, may have changed it. */
+  read(row: DestinationRow): void {
+    this.#failures = row.failures;
+    this.#pauses = row.pauses;
+    this.#pausedUntil = row.paused_until ?? undefined;
+    this.#line = row.line;
+  }
+
+  /** Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side have noted it already. */
+  fail(
+    { began }: Unreachable,
+    { now, monotonic, tenant }: { now: number; monotonic: number; tenant: string },
+    retry: RetryOptions,
+  ): Pause | undefined {
+    if (began <= this.#failedAt && this.#pausedUntil !== undefined) return undefined;
+    this.#failedAt = monotonic;
+    this.#failures += 1;
+    if (this.#pausedUntil === undefined || this.#pausedUntil <= now) {
+      this.#pauses += 1;
+      this.#pausedUntil = now + retryDelay(this.#pauses, 'fault', retry);
+    }
+    this.#line = `again:${tenant}`;
+    return { failures: this.#failures, pauses: this.#pauses, paused_until: this.#pausedUntil, line: this.#line };
+  }
+
+  succeed(): void {
+    this.#line = '';
+    this.#failures = 0;
+    this.#pauses = 0;
+    this.#pausedUntil = undefined;
+  }
 }

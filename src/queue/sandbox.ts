@@ -4,8 +4,15 @@
  * state can be tried out: `bounce@`, `defer@` (captured at its second try), `complain@`; a `+tag` makes each of them many.
  */
 import { parseAddress } from '../lib/addresses.ts';
-import type { Courier, Parcel, Peer, Recipient, RecipientResult, Result } from './interfaces.ts';
-import { untouched } from './site.ts';
+import {
+  untouched,
+  type Courier,
+  type Parcel,
+  type Peer,
+  type Recipient,
+  type RecipientResult,
+  type Result,
+} from './interfaces.ts';
 
 /** The destination of all mail that is not to leave; it has no dot, so that no address can name it. */
 export const SANDBOX = 'sandbox';

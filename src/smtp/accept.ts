@@ -2,7 +2,7 @@
  * Takes a whole message: judges it, and commits it with all that becomes of it in one unit, many of which share a sync.
  * The reply that says 250 is made after that commit and nowhere else.
  */
-import type { Consent } from '../access/consent.ts';
+import type { Consent } from '../accounts/consent.ts';
 import type { Clock } from '../lib/clock.ts';
 import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -11,13 +11,13 @@ import { noteDue } from '../store/destinations.ts';
 import { insertInbound } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
-import type { ForwardSource } from './forward-shapes.ts';
+import type { ForwardSource } from './forward-source.ts';
 import type { Refusal } from './header-check.ts';
 import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.ts';
-import type { Pieces } from './pieces.ts';
+import type { Pieces } from './chunks.ts';
 import type { Accepted } from './recipients.ts';
 import { recordSaid, type Recorder } from './record.ts';
-import type { SmtpTallies } from './tallies.ts';
+import type { SmtpTallies } from './counters.ts';
 
 export interface AcceptParts {
   readonly store: Store;

@@ -1,6 +1,7 @@
 /** What a bounce means for a delivery of ours: whether it ends it, and which one it is about. */
 import { parseAddress } from '../lib/addresses.ts';
-import type { ReportedRecipient } from '../mail/report.ts';
+
+import type { ReportedRecipient } from '../mail/report-shapes.ts';
 import type { DeliveryRow } from '../store/tables.ts';
 
 /** Whether it says that mail will not arrive; a delay is none of our business. */

@@ -1,5 +1,6 @@
 /** The rows that say what a report means, as queue/outcome has them for what was said in the dialogue. */
-import type { ReportedRecipient } from '../mail/report.ts';
+
+import type { ReportedRecipient } from '../mail/report-shapes.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import { bounceDelivery } from '../store/deliveries.ts';
 import { complaintsOf, recordEvent } from '../store/events.ts';

@@ -7,8 +7,10 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Report } from '../mail/report.ts';
-import { claimBounce, deleteBounce, postponeBounce, type BounceRow } from '../store/bounces.ts';
+
+import type { Report } from '../mail/report-shapes.ts';
+import type { BounceRow } from '../store/tables-inbound.ts';
+import { claimBounce, deleteBounce, postponeBounce } from '../store/bounces.ts';
 import { deliveriesOfMessage } from '../store/deliveries.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
@@ -16,7 +18,7 @@ import { UnmetError, type Store } from '../store/store.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
 import { isFailure, replyOf, tie } from './bounce-meaning.ts';
 import { bounced, complained, isComplaint, type LateBounce } from './bounce-outcome.ts';
-import { isAboutUs, policyLetter } from './policy-letter.ts';
+import { isAboutUs, policyLetter } from './policy-alert.ts';
 import type { ReportReader } from './report-reader.ts';
 
 export interface ReadingParts {

@@ -5,11 +5,11 @@
  *
  * Whoever gets forwarded mail learns the address, and may write to it: it takes reports alone, and a few a day.
  */
-import type { Limits } from '../access/limits.ts';
+import type { Limits } from '../accounts/rate-limits.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
-import { MOST_REPORT_BYTES } from '../mail/report.ts';
+import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/srs.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
 import { enqueue } from '../queue/enqueue.ts';
@@ -19,7 +19,7 @@ import { findMessage } from '../store/messages.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import { readForward, type ForwardSource } from './forward-shapes.ts';
+import { readForward, type ForwardSource } from './forward-source.ts';
 import type { Handled, Incoming, Intake } from './interfaces.ts';
 import { decideRecipient, type Directory } from './recipients.ts';
 
@@ -103,7 +103,7 @@ async function headOf(mail: Incoming): Promise<Uint8Array> {
   for await (const piece of mail.pieces()) {
     pieces.push(piece);
     size += piece.length;
-    if (size >= MOST_REPORT_BYTES) break;
+    if (size >= MAX_REPORT_BYTES) break;
   }
-  return Buffer.concat(pieces).subarray(0, MOST_REPORT_BYTES);
+  return Buffer.concat(pieces).subarray(0, MAX_REPORT_BYTES);
 }

@@ -4,17 +4,20 @@
  * (backscatter); and never for reports and other automatic mail, so that no two machines answer each other.
  */
 import { domainToUnicode } from 'node:url';
+import { z } from 'zod';
 import type { ServerConfig } from '../config/schema.ts';
-import { asciiAddress, parseAddress } from '../lib/addresses.ts';
+import { asciiAddress, parseAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
 import { enqueue } from '../queue/enqueue.ts';
-import type { Consequence, FailedRecipient, Failure } from '../queue/interfaces.ts';
+import type { Consequence, FailedRecipient, Failure, Source } from '../queue/interfaces.ts';
 import { findInbound, rawPieces } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
-import type { ReportSource } from './dsn-source.ts';
-import { readForward } from './forward-shapes.ts';
+import { readForward } from './forward-source.ts';
+import { signDkim } from '../mail/dkim.ts';
+import { deliveryReport } from '../mail/dsn.ts';
+import type { Desk } from '../mail/finish.ts';
 
 export interface ReportParts {
   readonly store: Store;
@@ -92,4 +95,37 @@ function shortened(header: string): string {
     text += field.text;
   }
   return text;
+}
+
+// Where the bytes of our own delivery reports come from: signed as mail of the server itself, with the null sender.
+
+const report = z.object({
+  to: z.string(),
+  failed: z.array(z.object({ address: z.string(), reply: z.string(), remote: z.string().nullable(), at: z.int() })),
+  arrived: z.int(),
+  headers: z.string(),
+});
+
+/** `messages.source` of the kind `dsn`; mail/dsn.ts says what it means. */
+export type ReportSource = z.output<typeof report>;
+
+/** The same without the header lines of the message that it tells of. */
+export function withoutHeaders(json: string): string {
+  return JSON.stringify({ ...report.parse(JSON.parse(json)), headers: '' });
+}
+
+/** The source of messages of the kind `dsn`. */
+export function createDsnSource(desk: Desk): Source {
+  return {
+    async prepare({ id, domain, tenant, source, created_at: date }) {
+      const what = report.parse(JSON.parse(source));
+      const messageId = `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
+      const bytes = deliveryReport({ ...what, hostname: domain, date, messageId });
+      const keys = await desk.keysOf(domain, tenant);
+      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+      const signature = await signDkim([bytes], keys, desk.now());
+      const size = signature.length + bytes.length;
+      return { kind: 'ready', sender: '', content: [signature, bytes], size, smtpUtf8: needsSmtpUtf8(what.to) };
+    },
+  };
 }

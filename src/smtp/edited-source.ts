@@ -4,17 +4,16 @@
  */
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
-import { createGarbage } from '../lib/garbage.ts';
+import { createGarbage } from '../lib/gc.ts';
 import { returnPath } from '../mail/bounce.ts';
-import { hashBody } from '../mail/dkim-body.ts';
-import { parseFields } from '../mail/dkim-header.ts';
-import { signFields } from '../mail/dkim.ts';
+import { hashBody, parseFields, signFields } from '../mail/dkim.ts';
 import type { Desk } from '../mail/finish.ts';
 import { withoutForgedResults } from '../mail/forward.ts';
 import { splitHeader } from '../mail/header-block.ts';
 import { completeHeader } from '../mail/submitted.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
-import { findInbound, type InboundRow } from '../store/inbound.ts';
+import { findInbound } from '../store/inbound.ts';
+import type { InboundRow } from '../store/tables-inbound.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { openRaw, type ReadFrom } from './raw-message.ts';

@@ -2,16 +2,25 @@
  * Where the bytes of forwarded mail come from: header lines of ours, and then what came in, byte for byte. It is streamed
  * from the store, whatever its size; only our lines are made here, once.
  */
-import { createGarbage } from '../lib/garbage.ts';
+import { z } from 'zod';
+import { createGarbage } from '../lib/gc.ts';
 import { returnPath } from '../mail/bounce.ts';
 import { forwardSender } from '../mail/srs.ts';
-import { readVerdicts } from '../mail/verdicts.ts';
+import { readVerdicts, needsFromRewrite, type Verdicts } from '../mail/verdicts.ts';
 import type { Prepared, Source } from '../queue/interfaces.ts';
 import { findInbound } from '../store/inbound.ts';
-import { dress, type DressParts, type Forward } from './forward-dress.ts';
-import { readForward } from './forward-shapes.ts';
-import { openRaw } from './raw-message.ts';
+import type { InboundRow } from '../store/tables-inbound.ts';
+import { openRaw, type ReadFrom } from './raw-message.ts';
 import type { SrsKeys } from './srs-keys.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { arcSeal } from '../mail/arc.ts';
+import { hashBody, parseFields, type HeaderField, signFields, type Hashed } from '../mail/dkim.ts';
+import type { Desk } from '../mail/finish.ts';
+import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
+import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
+import { deliveriesOfMessage } from '../store/deliveries.ts';
+import type { Store } from '../store/store.ts';
+import type { MessageRow } from '../store/tables.ts';
 
 export interface ForwardParts extends DressParts {
   readonly srs: SrsKeys;
@@ -57,4 +66,106 @@ export function createForwardSource(parts: ForwardParts): Source {
       return { kind: 'streamed', sender: sender ?? '', size, encoding, prefix: kept, pieces: () => read(from) };
     },
   };
+}
+
+// * What stands before a message that is forwarded: the ARC set, where it came to and goes on to, and its trace. What came
+// in follows byte for byte; its header is edited only where a line of it claims to be ours, or where DMARC would refuse
+// it at the next server under its author's name: then it names our domain, which signs it.
+
+/** What is to be forwarded. */
+export interface Forward {
+  readonly message: MessageRow;
+  readonly source: ForwardSource;
+  readonly inbound: InboundRow;
+  readonly read: ReadFrom;
+}
+
+export interface DressParts {
+  readonly store: Store;
+  readonly desk: Desk;
+  readonly config: () => Pick<ServerConfig, 'inbound'>;
+}
+
+/** What stands before the rest of the message as it is sent on. */
+export interface Dressed {
+  /** Header lines, one character a byte. */
+  readonly lines: string;
+  /** Where the rest begins in what came in, bytes; all before it is in `lines`. */
+  readonly from: number;
+}
+
+/** The CRLF between header and body. */
+const EMPTY_LINE = 2;
+
+/** The same for all targets. Rejects where the message cannot be read for now. */
+async function dress(forward: Forward, parts: DressParts): Promise<Dressed> {
+  const { message, source, inbound, read } = forward;
+  const { store, desk, config } = parts;
+  const verdicts = readVerdicts(inbound.verdicts);
+  const { header } = await splitHeader(read(0));
+  const honest = withoutForgedResults(header, desk.hostname());
+  const rewrites = config().inbound.from_rewrite === 'auto' && needsFromRewrite(verdicts);
+  const shown = rewrites ? rewriteFrom(honest, message.domain) : honest;
+  const targets = (await deliveriesOfMessage(store, message.id)).map(({ recipient }) => recipient);
+  const ours = forwardHeaders({ original: source.original, targets }) + inbound.trace;
+  const bodyAt = header.length + EMPTY_LINE;
+  const signatures = await sign({ header: ours + shown, bodyAt, isAuthor: shown !== honest, verdicts }, forward, parts);
+  const lines = signatures + ours;
+  return shown === header ? { lines, from: 0 } : { lines: lines + shown, from: header.length };
+}
+
+interface Unsigned {
+  readonly header: string;
+  readonly bodyAt: number;
+  /** Whether our domain is the author that it names. */
+  readonly isAuthor: boolean;
+  readonly verdicts: Verdicts;
+}
+
+/** Our signature where we are the author, and the ARC set; nothing of a header that verifiers would read in many ways. */
+async function sign(
+  { header, bodyAt, isAuthor, verdicts }: Unsigned,
+  { message, inbound, read }: Forward,
+  { desk, config }: DressParts,
+): Promise<string> {
+  const { seal } = config().inbound.arc;
+  const fields = isAuthor || seal ? readable(header) : undefined;
+  if (fields === undefined) return '';
+  const hashed: Hashed = { fields, bodyHash: await hashBody(read(bodyAt)) };
+  const signature = isAuthor
+    ? await signFields(hashed, await desk.keysOf(message.domain, message.tenant), desk.now())
+    : '';
+  const hostKeys = seal ? await desk.keysOf(desk.hostname(), message.tenant) : [];
+  const key = hostKeys.find(({ algorithm }) => algorithm === 'rsa');
+  const found = fieldsOf(inbound.trace).find(({ name }) => name === 'authentication-results');
+  if (key === undefined || found === undefined) return signature;
+  const sealed = { ...hashed, fields: [...parseFields(signature), ...fields] };
+  const chain = verdicts.arc.result;
+  return (await arcSeal(sealed, { chain, results: valueOf(found), key, now: desk.now() })) + signature;
+}
+
+function readable(header: string): HeaderField[] | undefined {
+  try {
+    return parseFields(header);
+  } catch {
+    return undefined;
+  }
+}
+
+// What accepting writes as JSON for a message that is forwarded, and delivering reads again: one place says the shape.
+
+const forward = z.object({
+  /** `inb_…`, whose pieces are the message. */
+  inbound: z.string(),
+  /** The recipient as it was named in RCPT, at a domain of ours; what stands in Delivered-To. */
+  original: z.string(),
+  /** The envelope sender as it came; empty for the null sender. */
+  sender: z.string(),
+});
+
+/** `messages.source` of the kind `forward`: one message for each original recipient. */
+export type ForwardSource = z.output<typeof forward>;
+
+export function readForward(json: string): ForwardSource {
+  return forward.parse(JSON.parse(json));
 }

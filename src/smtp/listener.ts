@@ -15,9 +15,9 @@ import { addressInRanges } from '../dns/networks.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { listenOn, type Bind, type ListenAddress } from '../lib/listen.ts';
+import { listenOn, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
-import { createDoorLimits, type Limits } from './door-limits.ts';
+import { createDoorLimits, type Limits } from './connection-limits.ts';
 import {
   Visitor,
   type Credentials,
@@ -26,7 +26,7 @@ import {
   type SessionParts,
   type SmtpDoor,
 } from './session-parts.ts';
-import type { SmtpTallies } from './tallies.ts';
+import type { SmtpTallies } from './counters.ts';
 import { Session } from './session.ts';
 
 export interface ListenerSettings {

@@ -1,6 +1,7 @@
 /** The bytes of a message that came in, to be sent on: from any place of it, and surely whole. */
-import type { Garbage } from '../lib/garbage.ts';
-import { rawPieces, RAW_PIECE_BYTES, type InboundRow } from '../store/inbound.ts';
+import type { Garbage } from '../lib/gc.ts';
+import { rawPieces, RAW_PIECE_BYTES } from '../store/inbound.ts';
+import type { InboundRow } from '../store/tables-inbound.ts';
 import type { Store } from '../store/store.ts';
 
 /** Reads it from byte `from` on, the same at each call; it fails where a piece is missing. */

@@ -7,7 +7,7 @@ import { recordEvent } from '../store/events.ts';
 import { insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { SmtpTallies } from './tallies.ts';
+import type { SmtpTallies } from './counters.ts';
 
 /** What was said, and to whom. */
 export interface Said {

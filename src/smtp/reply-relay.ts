@@ -1,6 +1,6 @@
 /** Takes answers to reply addresses, and passes them on under the form's name (mail/relay.ts). */
 import { z } from 'zod';
-import type { Limits } from '../access/limits.ts';
+import type { Limits } from '../accounts/rate-limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { readAuthor } from '../mail/author.ts';

@@ -1,11 +1,13 @@
-/** What a session at the door needs of the rest of the house. */
+/** What an SMTP session is made with. */
+import type { Decision } from './recipients.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import type { DoorLimits } from './door-limits.ts';
+import type { DoorLimits } from './connection-limits.ts';
 import type { Refusal } from './header-check.ts';
 import type { ReceiveParts } from './receive.ts';
-import type { Decision } from './recipients.ts';
 import type { Recorder } from './record.ts';
+
+// What a session at the door needs of the rest of the house.
 
 export interface SmtpDoor {
   /** What becomes of mail from this sender for the address as it stands in RCPT. */

@@ -6,16 +6,16 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
-import type { SMTPServer } from 'smtp-server';
+import type { SMTPServer, SMTPServerAddress } from 'smtp-server';
 import type { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
 import { MAX_DELIVERIES } from '../config/forwarding.ts';
 import { errorFields } from '../lib/errors.ts';
-import { readSender } from './sender.ts';
-import { parsePath, type PathCommand } from './path.ts';
 import { Reception } from './receive.ts';
 import { deliveriesFor, type Accepted } from './recipients.ts';
 import { Visitor, type SessionParts, type SmtpDoor } from './session-parts.ts';
 import { Wire } from './wire.ts';
+import { needsSmtpUtf8, parseAddress } from '../lib/addresses.ts';
+import type { Refusal } from './header-check.ts';
 
 type Done = () => void;
 
@@ -333,4 +333,90 @@ function isFull(accepted: ReadonlyMap<string, Accepted>, next: Accepted, most: n
 function isSame(text: string, secret: string): boolean {
   const [a, b] = [text, secret].map((each) => hash('sha256', each, 'buffer'));
   return a !== undefined && b !== undefined && timingSafeEqual(a, b);
+}
+
+// * The one reading of `MAIL FROM:<…>` and `RCPT TO:<…>` (RFC 5321 §4.1.2), quoted locals included, so that what is refused
+// as an address is refused by who decides and is written down. A source route is read over, as appendix C has it. Linear.
+
+export interface PathCommand extends SMTPServerAddress {
+  /** A parameter that stands there twice. */
+  duplicate?: string;
+}
+
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
+const CONTROL = /[\x00-\x1f\x7f]/;
+const ROUTE = /^@[^\s,:@"]+(?:,@[^\s,:@"]+)*:/;
+
+/** What the line says, or undefined; `verb` is `MAIL FROM` or `RCPT TO`. */
+function parsePath(verb: string, line: string): PathCommand | undefined {
+  const colon = line.indexOf(':');
+  if (colon < 0 || line.slice(0, colon).trimEnd().toUpperCase() !== verb || CONTROL.test(line)) return undefined;
+  const rest = line.slice(colon + 1).trimStart();
+  const end = pathEnd(rest);
+  if (end === undefined) return undefined;
+  const parameters = rest.slice(end + 1);
+  if (parameters !== '' && !parameters.startsWith(' ')) return undefined;
+  const address = rest.slice(1, end).replace(ROUTE, '');
+  const read = readParameters(parameters);
+  if (read === undefined) return undefined;
+  const { args, duplicate } = read;
+  if (Object.values(args).some((value) => typeof value === 'string' && CONTROL.test(value))) return undefined;
+  return {
+    address,
+    args: Object.keys(args).length === 0 ? false : args,
+    ...(duplicate === undefined ? {} : { duplicate }),
+  };
+}
+
+/** Where the path's `>` stands; within quotes it is a letter like others. */
+function pathEnd(rest: string): number | undefined {
+  if (!rest.startsWith('<')) return undefined;
+  let quoted = false;
+  for (let i = 1; i < rest.length; i++) {
+    const letter = rest.charAt(i);
+    if (quoted && letter === '\\') i++;
+    else if (letter === '"') quoted = !quoted;
+    else if (!quoted && letter === '>') return i;
+    else if (!quoted && letter === '<') return undefined;
+  }
+  return undefined;
+}
+
+interface Parameters {
+  readonly args: Record<string, string | true>;
+  readonly duplicate: string | undefined;
+}
+
+/** Undefined where something stands there that is none, such as a second path. */
+function readParameters(text: string): Parameters | undefined {
+  const args: Record<string, string | true> = {};
+  let duplicate: string | undefined;
+  for (const parameter of text.split(' ').filter((each) => each !== '')) {
+    const [name = '', ...value] = parameter.split('=');
+    const key = name.toUpperCase();
+    if (!/^[A-Z0-9][A-Z0-9-]*$/.test(key)) return undefined;
+    if (Object.hasOwn(args, key)) duplicate = key;
+    args[key] = value.length === 0 ? true : decodeXtext(value.join('='));
+  }
+  return { args, duplicate };
+}
+
+/** RFC 3461 §4 */
+function decodeXtext(value: string): string {
+  return value.replaceAll(/\+([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+// The envelope sender, in its normal form.
+
+/** The sender as MAIL FROM has it, empty for the null sender; or why it is not taken: bounces could not find back to it. */
+function readSender(text: string, smtpUtf8: boolean): { readonly address: string } | { readonly refusal: Refusal } {
+  if (text === '') return { address: '' };
+  const parsed = parseAddress(text);
+  if (parsed === undefined) {
+    return { refusal: { reply: '553 5.1.7 the sender is no address that mail could go to', reason: 'invalid_sender' } };
+  }
+  if (needsSmtpUtf8(parsed.address) && !smtpUtf8) {
+    return { refusal: { reply: '553 5.6.7 this sender needs SMTPUTF8', reason: 'invalid_sender' } };
+  }
+  return { address: parsed.address };
 }

@@ -2,15 +2,16 @@
  * The submission ports (RFC 6409): a program that has an API key sends mail of its tenant's domains through the appliance,
  * over TLS alone. What it hands in enters the same queue as `/email/send`, and 250 is said after the same commit.
  */
-import type { Authenticator } from '../access/authenticate.ts';
-import type { Verdict } from '../access/limits.ts';
-import type { MessageLimits } from '../access/message-limits.ts';
-import type { Principal } from '../access/principal.ts';
+import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
+
+import type { Verdict } from '../accounts/sliding-window.ts';
+import type { MessageLimits } from '../accounts/message-limits.ts';
+import { type Principal, decide } from '../accounts/principal.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { createGarbage } from '../lib/garbage.ts';
+import { createGarbage } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import { splitHeader } from '../mail/header-block.ts';
@@ -23,11 +24,10 @@ import { UnmetError, type Store } from '../store/store.ts';
 import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
 import type { Incoming } from './interfaces.ts';
-import type { Pieces } from './pieces.ts';
+import type { Login, SmtpDoor } from './session-parts.ts';
+import type { Pieces } from './chunks.ts';
 import type { Decision } from './recipients.ts';
 import type { Recorder } from './record.ts';
-import type { Login, SmtpDoor } from './session-parts.ts';
-import { createAdmission } from './submission-keys.ts';
 
 /** A mail as it would be sent. */
 export interface SubmittedMail extends Submitted {
@@ -301,3 +301,41 @@ async function longestLine(pieces: AsyncIterable<Uint8Array>): Promise<number> {
 }
 
 const LF = 0x0a;
+
+// Keys of clients that submit mail: who may send, and in words why not.
+
+/** Whose key this is, if it may send from there; looked up each time anew, so that a key can be revoked. */
+export type Admission = (key: string, ip: string) => Promise<Principal | Refusal>;
+
+function createAdmission(authenticator: Pick<Authenticator, 'byKey'>): Admission {
+  return async (key, ip) => {
+    const known = await authenticator.byKey(key, ip);
+    if (typeof known === 'string') return refuseKey(known);
+    const denial = decide(known, { permission: 'email.send', domain: 'narrowed', ip });
+    switch (denial) {
+      case undefined:
+        return known;
+      case 'AUTH_IP_NOT_ALLOWED':
+        return { reply: '535 5.7.8 this API key may not be used from your address', reason: 'auth_ip_not_allowed' };
+      case 'AUTH_FORBIDDEN':
+      case 'AUTH_TEST_KEY':
+      case 'AUTH_DOMAIN_NOT_ALLOWED':
+        return { reply: '535 5.7.8 this API key lacks the permission email.send', reason: 'auth_forbidden' };
+    }
+  };
+}
+
+function refuseKey(fault: AuthFault): Refusal {
+  switch (fault) {
+    case 'AUTH_INVALID_KEY':
+      return { reply: '535 5.7.8 this is no API key of this server', reason: 'auth_invalid' };
+    case 'AUTH_EXPIRED_KEY':
+      return { reply: '535 5.7.8 this API key has expired', reason: 'auth_expired' };
+    case 'AUTH_REVOKED_KEY':
+      return { reply: '535 5.7.8 this API key was revoked', reason: 'auth_revoked' };
+    case 'TENANT_SUSPENDED':
+      return { reply: '535 5.7.8 the account of this API key is suspended', reason: 'tenant_suspended' };
+    case 'TENANT_UNCONFIRMED':
+      return { reply: '535 5.7.8 the account of this API key is not confirmed yet', reason: 'tenant_unconfirmed' };
+  }
+}

@@ -6,8 +6,6 @@ import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { BounceRow } from './tables-inbound.ts';
 
-export type { BounceRow } from './tables-inbound.ts';
-
 /** The statement that keeps one to be read, for the unit that takes it. */
 export const insertBounce = define<BounceRow>()((db, value) =>
   db.insertInto('bounces').values({

@@ -8,8 +8,6 @@ import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
 
-export type { InboundLogRow, InboundRow } from './tables-inbound.ts';
-
 /** The largest piece: what is held in memory of a large message. The first one holds the longest header that is taken. */
 export const RAW_PIECE_BYTES = 104 * 1024;
 

@@ -3,10 +3,10 @@
  * a subject alone has the built-in bodies of its type.
  */
 import type { Template } from 'liquidjs';
+
 import { explain, TemplateRenderError, type TemplateFault, type TemplatePart } from './errors.ts';
-import { createEngine, type Engine, type Limits, type TimeLeft } from './liquid.ts';
+import { createEngine, type Engine, type Limits, type TimeLeft, nullPrototype } from './liquid.ts';
 import { htmlToText } from './plain-text.ts';
-import { scopeOf } from './scope.ts';
 import type { Builtin, Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
 import type { Zone } from './zone.ts';
 
@@ -143,4 +143,18 @@ export function oneLine(text: string): string {
     .slice(0, LONGEST_LINE)
     .replace(/[\uD800-\uDBFF]$/, '')
     .toWellFormed();
+}
+
+// What a template sees.
+
+/** What is given stands over the template's own variables; names such as `__proto__` are names. */
+export function scopeOf(defaults: Variables, given: Variables, zone: Zone): Variables {
+  const scope = nullPrototype(defaults);
+  for (const [name, value] of Object.entries(given)) if (value !== undefined) scope[name] = value;
+  const timestamp = scope['timestamp'];
+  if (typeof timestamp === 'number' || typeof timestamp === 'string' || timestamp instanceof Date) {
+    const ms = new Date(timestamp).getTime();
+    if (!Number.isNaN(ms)) scope['timestamp'] = zone.format(ms);
+  }
+  return scope;
 }

@@ -5,16 +5,11 @@
  */
 import { acknowledgmentBuiltin } from './builtin/acknowledgment.ts';
 import { defaultBuiltin } from './builtin/default.ts';
-import { bounded } from './bounds.ts';
-import { CompiledTemplates, oneLine, type TemplateSources } from './compiled.ts';
-import { sentenceOf, TemplateError, TemplateRenderError, type TemplateFault } from './errors.ts';
+import { CompiledTemplates, type TemplateSources, scopeOf } from './compiled.ts';
 import { TENANT_LIMITS, type TimeLeft } from './liquid.ts';
-import { scopeOf } from './scope.ts';
-import type { Builtin, Rendered, TemplateSource, TemplateType, Variables } from './template.ts';
+import type { Builtin, Rendered, TemplateType, Variables } from './template.ts';
 import { createZone, type Zone } from './zone.ts';
-
-export { oneLine, sentenceOf, TemplateError, TemplateRenderError };
-export type { Builtin, Rendered, TemplateFault, TemplateSource, TemplateSources, TemplateType, Variables };
+import { bounded, type TemplateFault, TemplateError, TemplateRenderError } from './errors.ts';
 
 export interface TemplateSet {
   has(name: string): boolean;

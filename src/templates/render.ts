@@ -1,6 +1,9 @@
 /** Renderings that belong together: those of a request, or of a mail. They share one budget of time. */
-import type { Rendered, TemplateFault, TemplateSources, Variables } from './engine.ts';
-import { openTemplates, TemplateRenderError } from './engine.ts';
+import { openTemplates } from './engine.ts';
+import { type TemplateFault, TemplateRenderError } from './errors.ts';
+import type { Rendered, Variables } from './template.ts';
+import type { TemplateSources } from './compiled.ts';
+
 import type { TimeLeft } from './liquid.ts';
 import { htmlToText } from './plain-text.ts';
 

@@ -3,9 +3,10 @@
  * be sent; what it answers is committed by the caller in one unit, and then nothing of it is lost.
  */
 import type { KeyObject } from 'node:crypto';
-import { accountIdOf, mayTouch, readableTenants, type Principal } from '../access/principal.ts';
+import { accountIdOf, mayTouch, readableTenants, type Principal } from '../accounts/principal.ts';
 import { baseUrlOf } from '../config/http-address.ts';
-import type { Project, Snapshot } from '../config/snapshot.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import type { Project } from '../config/forms.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
@@ -13,14 +14,12 @@ import { keepAttachments } from '../store/attachments.ts';
 import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import { messageIdOf, type KeptEmail, type NewEmail } from './email.ts';
-import { fault, faultAt, type Fault } from './fault.ts';
-import { headersFault } from './headers.ts';
-import { mediaTypeOf } from './media-types.ts';
+import { messageIdOf, type KeptEmail, type NewEmail, fault, faultAt, type Fault } from './email.ts';
 import { createSenders, type Sender } from './sender.ts';
 import type { Renderer } from '../templates/render.ts';
 import { createContents, projectOf, type Content, type Wording } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
+import { isFreeHeader } from '../mail/compose.ts';
 
 export interface Planned {
   readonly kind: 'planned';
@@ -226,4 +225,66 @@ export function unitOf(plans: readonly Planned[], more: readonly Statement[]): S
   }
   const names = [...dues].sort(([a], [b]) => (a < b ? -1 : 1));
   return [...plans.flatMap(({ rows }) => rows), ...more, ...names.map(([name, due]) => noteDue({ name, due }))];
+}
+
+/** The types of what is usually attached, by the end of its name: a receiver shows what it knows the type of. */
+const TYPES: ReadonlyMap<string, string> = new Map([
+  ['csv', 'text/csv'],
+  ['doc', 'application/msword'],
+  ['docx', 'application/vnd.openxmlformats-officedocument.wordprocessingml.document'],
+  ['gif', 'image/gif'],
+  ['gz', 'application/gzip'],
+  ['htm', 'text/html'],
+  ['html', 'text/html'],
+  ['ics', 'text/calendar'],
+  ['jpeg', 'image/jpeg'],
+  ['jpg', 'image/jpeg'],
+  ['json', 'application/json'],
+  ['md', 'text/markdown'],
+  ['mp3', 'audio/mpeg'],
+  ['mp4', 'video/mp4'],
+  ['odt', 'application/vnd.oasis.opendocument.text'],
+  ['pdf', 'application/pdf'],
+  ['png', 'image/png'],
+  ['pptx', 'application/vnd.openxmlformats-officedocument.presentationml.presentation'],
+  ['svg', 'image/svg+xml'],
+  ['txt', 'text/plain'],
+  ['vcf', 'text/vcard'],
+  ['webp', 'image/webp'],
+  ['xls', 'application/vnd.ms-excel'],
+  ['xlsx', 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'],
+  ['xml', 'application/xml'],
+  ['zip', 'application/zip'],
+]);
+
+function mediaTypeOf(filename: string): string {
+  const end = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase();
+  return TYPES.get(end) ?? 'application/octet-stream';
+}
+
+// Headers that a program may add: those by which mail is sorted, threaded and unsubscribed from. All others are ours.
+
+const MOST = 50;
+const LONGEST = 2000;
+
+/** The fault of the first header that cannot be set; undefined where all can. */
+function headersFault(headers: Readonly<Record<string, string>>): Fault | undefined {
+  const names = Object.keys(headers);
+  if (names.length > MOST) return faultAt('headers', `must be ${MOST} at most`);
+  const seen = new Set<string>();
+  for (const [name, value] of Object.entries(headers)) {
+    const path = `headers.${name.slice(0, 100)}`;
+    if (!isFreeHeader(name)) {
+      return faultAt(
+        path,
+        'cannot be set: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like can',
+      );
+    }
+    if (seen.has(name.toLowerCase())) return faultAt(path, 'stands there twice');
+    seen.add(name.toLowerCase());
+    // oxlint-disable-next-line no-control-regex -- they are what must not be in it
+    if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value)) return faultAt(path, 'must be one line');
+    if (value.length > LONGEST) return faultAt(path, `must have ${LONGEST} characters at most`);
+  }
+  return undefined;
 }

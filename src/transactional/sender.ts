@@ -1,11 +1,12 @@
 /** Whom a mail is from: somebody at a domain of the tenant whose DNS says so, and that the key may use. */
-import { accountIdOf, mayTouch, type Principal } from '../access/principal.ts';
-import { Recent } from '../access/recent.ts';
-import type { Project } from '../config/snapshot.ts';
+import { accountIdOf, mayTouch, type Principal } from '../accounts/principal.ts';
+import { Recent } from '../lib/lru.ts';
+
+import type { Project } from '../config/forms.ts';
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
 import { domainStatus, sendingDomains } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
-import { fault, type Fault } from './fault.ts';
+import { fault, type Fault } from './email.ts';
 
 export interface Sender {
   readonly from: Mailbox;

@@ -1,5 +1,5 @@
 /** Mail that a program submits by SMTP, finished but for its signature: the same rules, the same queue as for `/email/send`. */
-import type { Principal } from '../access/principal.ts';
+import type { Principal } from '../accounts/principal.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';

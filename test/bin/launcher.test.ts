@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { appendFile, chmod, mkdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeCheckout } from './checkout.ts';
-import type { Checkout } from './checkout.ts';
+import { makeCheckout, type Checkout } from './checkout.ts';
 
 const NOBODY = 65534;
 

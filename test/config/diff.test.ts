@@ -4,7 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { changesFromDefaults, diffConfig, writtenProject, writtenServer } from '../../src/config/diff.ts';
 import { loadProjects } from '../../src/config/load.ts';
 import { parseServer } from '../../src/config/parse.ts';
-import { projectSchema, serverSchema, type ServerConfig } from '../../src/config/schema.ts';
+import { type ServerConfig } from '../../src/config/schema.ts';
+import { projectSchema } from '../../src/config/schema-project.ts';
+import { serverSchema } from '../../src/config/schema-server.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { SERVER } from './folder.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { demoPages } from '../../src/dev/demo.ts';
+import { demoPages } from '../../src/dev/environment.ts';
 import { expectStrictPage, policyOf, serve } from './pages.ts';
 
 describe('the demo form', () => {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { startWorld } from '../../src/dev/world.ts';
+import { startWorld } from '../../src/dev/environment.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
 test('a second world in one folder is refused, and leaves the configuration of the first as it is', async () => {

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
-import type { Answer } from '../../src/dns/answers.ts';
-import { createHttpDoor, type HttpDoorOptions } from '../../src/dns/http-door.ts';
+import type { Answer } from '../../src/dns/resolver.ts';
+import { createHttpDoor, type HttpDoorOptions } from '../../src/dns/guarded-fetch.ts';
 
 /** A server on loopback that counts whoever connects, before it says a word. */
 async function listen(answer: RequestListener = (_request, response) => response.end('thanks')) {

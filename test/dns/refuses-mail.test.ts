@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import type { Answer, MxRecord } from '../../src/dns/answers.ts';
+import type { Answer, MxRecord } from '../../src/dns/resolver.ts';
 import { refusesMail } from '../../src/dns/refuses-mail.ts';
 
 const failed = { kind: 'failed', reason: 'SERVFAIL' } as const;

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { adviseSpf } from '../../src/dns/spf-advice.ts';
+import { adviseSpf } from '../../src/dns/spf.ts';
 import type { RecordStatus } from '../../src/dns/finding.ts';
 import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
 

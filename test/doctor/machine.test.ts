@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { serverSchema } from '../../src/config/schema.ts';
+
+import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import {
   checkClock,

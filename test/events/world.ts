@@ -1,7 +1,9 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
-import { projectSchema, serverSchema } from '../../src/config/schema.ts';
+
+import { projectSchema } from '../../src/config/schema-project.ts';
+import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
-import type { HttpReply, HttpRequest } from '../../src/dns/http-door.ts';
+import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
 import { createDeliverer, type Letter } from '../../src/events/deliver.ts';
 import { createDispatcher } from '../../src/events/dispatch.ts';
 import { newSecret } from '../../src/events/signature.ts';

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { backup } from '../../src/cli/backup.ts';
 import { createClient } from '../../src/cli/client.ts';
-import { startDaemon } from '../../src/daemon.ts';
+import { startDaemon } from '../../src/daemon/daemon.ts';
 import { createLog } from '../../src/lib/log.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';

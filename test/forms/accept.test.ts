@@ -1,12 +1,14 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createIdempotency } from '../../src/access/idempotency.ts';
-import { createLimits } from '../../src/access/limits.ts';
-import type { Form } from '../../src/config/snapshot.ts';
+import { createIdempotency } from '../../src/accounts/idempotency.ts';
+import { createLimits } from '../../src/accounts/rate-limits.ts';
+
+import type { Form } from '../../src/config/forms.ts';
+import { type SubmittedBody, createMatching } from '../../src/forms/fields.ts';
 import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { judge } from '../../src/forms/judge.ts';
-import { createMatching } from '../../src/forms/check-field.ts';
-import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
+import { judge } from '../../src/forms/spam/filter.ts';
+
+import { checkSubmission } from '../../src/forms/receive.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { filesOf, readFile } from '../../src/store/files.ts';
 import { UnmetError, StoreError } from '../../src/store/store.ts';

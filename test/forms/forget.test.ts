@@ -1,9 +1,9 @@
 /** Which submissions go, and what goes with them. */
 import { expect, onTestFinished, test } from 'vitest';
-import { createLimits } from '../../src/access/limits.ts';
+import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import { fileStatements } from '../../src/forms/files.ts';
-import { forgetOldSubmissions } from '../../src/forms/forget.ts';
+import { forgetOldSubmissions } from '../../src/forms/retention.ts';
 import { resendSubmission } from '../../src/forms/release.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { newId } from '../../src/lib/ids.ts';

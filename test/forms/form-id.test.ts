@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseFormId } from '../../src/forms/form-id.ts';
+import { parseFormId } from '../../src/forms/find.ts';
 
 const OWN = 'frm_01kdvdna00dygrdbn7kp1hvk3p';
 

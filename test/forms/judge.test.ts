@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Field } from '../../src/forms/fields.ts';
-import { judge } from '../../src/forms/judge.ts';
-import { createMatching } from '../../src/forms/check-field.ts';
+import { type Field, createMatching } from '../../src/forms/fields.ts';
+import { judge } from '../../src/forms/spam/filter.ts';
 import { checkSubmission } from '../../src/forms/receive.ts';
 import { formOf } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';

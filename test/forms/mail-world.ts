@@ -2,16 +2,19 @@
 import { createSecretKey } from 'node:crypto';
 import { simpleParser, type ParsedMail } from 'mailparser';
 import { expect, onTestFinished, vi } from 'vitest';
-import { keepRecent, type Revision } from '../../src/access/revisions.ts';
-import { createLimits } from '../../src/access/limits.ts';
-import type { Form, Project } from '../../src/config/snapshot.ts';
+import { keepRecent, type Revision } from '../../src/accounts/projects.ts';
+import { createLimits } from '../../src/accounts/rate-limits.ts';
+
+import type { Form, Project } from '../../src/config/forms.ts';
+
+import { type SubmittedBody, createMatching } from '../../src/forms/fields.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { judge } from '../../src/forms/judge.ts';
+import { judge } from '../../src/forms/spam/filter.ts';
 import type { FormMail } from '../../src/forms/form-mail.ts';
-import { createKeyring } from '../../src/access/keyring.ts';
-import { createMatching } from '../../src/forms/check-field.ts';
-import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
+import { createKeyring } from '../../src/domains/signing-keys.ts';
+
+import { checkSubmission } from '../../src/forms/receive.ts';
 import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { notification } from '../../src/forms/notify.ts';
+import { notification } from '../../src/forms/source.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { addressing, ana, formMailOf, openMailWorld, secret, type Entries } from './mail-world.ts';
 import type { WorldConfig } from './world.ts';

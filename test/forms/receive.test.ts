@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createMatching } from '../../src/forms/check-field.ts';
-import { checkSubmission, type SubmittedBody } from '../../src/forms/receive.ts';
-import { hashOfBody } from '../../src/forms/fields.ts';
+import { createMatching, hashOfBody, type SubmittedBody } from '../../src/forms/fields.ts';
+import { checkSubmission } from '../../src/forms/receive.ts';
+
 import { formOf, upload, type WorldConfig } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 

@@ -1,6 +1,9 @@
 /** Forms, submissions and mail for the tests of this folder, made from YAML-like configuration as the loader makes them. */
-import { projectSchema, serverSchema, type ServerConfig } from '../../src/config/schema.ts';
-import { buildSnapshot, type Form, type Snapshot } from '../../src/config/snapshot.ts';
+import { type ServerConfig } from '../../src/config/schema.ts';
+import { projectSchema } from '../../src/config/schema-project.ts';
+import { serverSchema } from '../../src/config/schema-server.ts';
+import type { Form } from '../../src/config/forms.ts';
+import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { Upload } from '../../src/forms/files.ts';
 
 export const DOMAIN = 'example.com';

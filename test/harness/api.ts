@@ -1,5 +1,5 @@
 /** A tenant of a running daemon, who asks its API with a key. */
-import type { Daemon } from '../../src/daemon.ts';
+import type { Daemon } from '../../src/daemon/daemon.ts';
 import { testKey, type TestKeySettings } from './keys.ts';
 
 export interface Asked {

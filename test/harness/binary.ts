@@ -14,8 +14,8 @@ import { type DnsServer, type ZoneRecord, startDnsServer } from '../../src/dev/d
 import { openPostgresStore } from '../../src/store/postgres.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
 import type { Tables } from '../../src/store/tables.ts';
-import { freePort, startChild, until, untilReady } from './child.ts';
-import type { Child } from './child.ts';
+import { freePort, startChild, until, untilReady, type Child } from './child.ts';
+
 import { temporaryFolder } from './store.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/postern');

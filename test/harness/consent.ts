@@ -1,5 +1,5 @@
 /** Who has to agree to mail, as the daemon decides it; the letters that ask go into the queue. */
-import { createConsent, type Consent, type ConsentParts } from '../../src/access/consent.ts';
+import { createConsent, type Consent, type ConsentParts } from '../../src/accounts/consent.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
 

@@ -1,12 +1,11 @@
 /** The courier alone: parcels in, results out, over real sockets; DNS is a table. */
 import { onTestFinished } from 'vitest';
-import type { Answer, MxRecord } from '../../src/dns/answers.ts';
-import type { Resolver } from '../../src/dns/resolver.ts';
+import type { Answer, MxRecord, Resolver } from '../../src/dns/resolver.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { createCourier } from '../../src/queue/courier.ts';
+import { createCourier } from '../../src/smtp-client/client.ts';
 import type { Body, Courier, Opened, RecipientResult, Result } from '../../src/queue/interfaces.ts';
-import { TIMEOUTS, type Timeouts } from '../../src/queue/timeouts.ts';
+import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
 import { configOf } from './queue.ts';
 
 export interface Carrier {

@@ -1,8 +1,7 @@
 /** API keys for a test, made as the daemon makes them, without the HTTP around it. */
-import { FULL, makeKey } from '../../src/access/keys.ts';
-import { expandPermissions } from '../../src/access/permissions.ts';
+import { FULL, makeKey, expandPermissions } from '../../src/accounts/api-keys.ts';
 import type { PermissionName } from '../../src/lib/permission-names.ts';
-import type { Restrictions } from '../../src/access/principal.ts';
+import type { Restrictions } from '../../src/accounts/principal.ts';
 import { isoTime, systemClock } from '../../src/lib/clock.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';

@@ -1,7 +1,6 @@
 /** Postfix's policy protocol (SMTPD_POLICY_README): it asks before each RCPT, a function of the test answers. */
 import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 
 /** An SMTP reply such as `451 4.3.0 later`, or undefined to go on. */
 export type Judge = (rcpt: { readonly recipient: string; readonly sender: string }) => string | undefined;

@@ -5,13 +5,12 @@
 import { chmod, chown, mkdir, mkdtemp, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort, startChild, until, untilReady } from './child.ts';
-import type { Child } from './child.ts';
+import { freePort, startChild, until, untilReady, type Child } from './child.ts';
+
 import { idsOf, isRoot } from './debian-users.ts';
 import { needPackage } from './debian.ts';
 import { openMaildir, type Maildir } from './maildir.ts';
-import { startPolicy } from './postfix-policy.ts';
-import type { Judge, Policy } from './postfix-policy.ts';
+import { startPolicy, type Judge, type Policy } from './postfix-policy.ts';
 
 const DAEMONS = '/usr/lib/postfix/sbin';
 /** What `postfix check` would make in two seconds; `private` and `public` hold the services' sockets. */

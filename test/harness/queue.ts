@@ -3,14 +3,15 @@
  * bring their own bytes: rendering is somebody else's.
  */
 import { expect, onTestFinished } from 'vitest';
-import { serverSchema, type ServerConfig } from '../../src/config/schema.ts';
+import { type ServerConfig } from '../../src/config/schema.ts';
+import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
-import { createCourier, type CourierOptions } from '../../src/queue/courier.ts';
+import { createCourier, type CourierOptions } from '../../src/smtp-client/client.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Courier, OnFailure, Prepared, Source } from '../../src/queue/interfaces.ts';
 import { showMessage } from '../../src/queue/operate.ts';
-import { TIMEOUTS, type Timeouts } from '../../src/queue/timeouts.ts';
+import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
 import { withSandbox } from '../../src/queue/sandbox.ts';
 import { createWorker, type Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -4,7 +4,7 @@ import { constants, getPriority } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/lib/log.ts';
-import { putBehind } from '../../src/lib/precedence.ts';
+import { putBehind } from '../../src/lib/nice.ts';
 import { threadsOf } from '../harness/threads.ts';
 
 test.runIf(process.platform === 'linux')('the threads of a name go behind, and no others', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeWords } from '../../src/mail/encoded-words.ts';
+import { decodeWords } from '../../src/mail/header-text.ts';
 import { authorOf, forwardHeaders, rewriteFrom, withoutForgedResults } from '../../src/mail/forward.ts';
 import { fieldsOf, valueOf } from '../../src/mail/header-block.ts';
 import { cpuSeconds } from '../harness/cpu.ts';

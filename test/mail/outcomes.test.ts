@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { authenticate } from '../../src/mail/authenticate.ts';
-import { createMemory } from '../../src/mail/checks.ts';
-import { Outcomes } from '../../src/mail/outcomes.ts';
+import { createMemory, Outcomes } from '../../src/mail/checks.ts';
 import { testClock } from '../harness/clock.ts';
 import { stubDns } from './stub-dns.ts';
 

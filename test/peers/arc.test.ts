@@ -2,9 +2,7 @@
 import { createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { arcSeal } from '../../src/mail/arc.ts';
-import { hashBody } from '../../src/mail/dkim-body.ts';
-import { splitMessage } from '../../src/mail/dkim-header.ts';
-import { generateDkimKey, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
+import { hashBody, splitMessage, generateDkimKey, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
 import { verifyChainsWithDkimpy, verifyWithDkimpy } from '../harness/dkimpy.ts';
 import { corpus, testKey } from '../mail/dkim-corpus.ts';
 

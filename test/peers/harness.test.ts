@@ -3,8 +3,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startOpendkim } from '../harness/opendkim.ts';
-import { startPostfix } from '../harness/postfix.ts';
-import type { Postfix, PostfixOptions } from '../harness/postfix.ts';
+import { startPostfix, type Postfix, type PostfixOptions } from '../harness/postfix.ts';
+
 import { startPostgres } from '../harness/postgres.ts';
 import { swaks } from '../harness/swaks.ts';
 

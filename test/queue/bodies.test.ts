@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createBodies } from '../../src/queue/bodies.ts';
-import { Budget } from '../../src/queue/budget.ts';
+import { createBodies, Budget } from '../../src/queue/bodies.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Opened, Prepared, Source } from '../../src/queue/interfaces.ts';
 import { findMessage } from '../../src/store/messages.ts';

@@ -1,9 +1,10 @@
 /** What is forgotten of messages, and when. */
 import { expect, test } from 'vitest';
-import { serverSchema } from '../../src/config/schema.ts';
+
+import { serverSchema } from '../../src/config/schema-server.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { forgetOldMessages } from '../../src/queue/forget.ts';
+import { forgetOldMessages } from '../../src/queue/retention.ts';
 import { keepAttachments } from '../../src/store/attachments.ts';
 import { insertAttempt } from '../../src/store/attempts.ts';
 import { findMessage, storeBody } from '../../src/store/messages.ts';

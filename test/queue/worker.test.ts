@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Courier, Parcel, Source } from '../../src/queue/interfaces.ts';
 import { resume } from '../../src/queue/operate.ts';
-import { beginDeliveries, claimDeliveries, takeBackLeases } from '../../src/store/claims.ts';
+import { beginDeliveries, claimDeliveries, takeBackLeases } from '../../src/store/leases.ts';
 import { recomputeDue } from '../../src/store/destinations.ts';
 import { CHUNK_BYTES, findMessage } from '../../src/store/messages.ts';
 import { StoreError, type Store } from '../../src/store/store.ts';

@@ -1,16 +1,16 @@
 /** Mail that comes back, from a client at the door to what the tenant sees of it. */
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createLimits } from '../../src/access/limits.ts';
+import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath } from '../../src/mail/bounce.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { createBounceReading } from '../../src/smtp/bounce-reading.ts';
 import { createBounces } from '../../src/smtp/bounces.ts';
-import type { ForwardSource } from '../../src/smtp/forward-shapes.ts';
+import type { ForwardSource } from '../../src/smtp/forward-source.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
 import { createReportReader, type ReportReader } from '../../src/smtp/report-reader.ts';
 import { attemptsOfMessage } from '../../src/store/attempts.ts';
-import { claimDeliveries } from '../../src/store/claims.ts';
+import { claimDeliveries } from '../../src/store/leases.ts';
 import { deliveriesOfMessage, settleDelivery } from '../../src/store/deliveries.ts';
 import { testClock } from '../harness/clock.ts';
 import { doorSnapshot, HOSTNAME, RETURN_SECRET, returnPathOf, startSmtpDoor } from '../harness/smtp-door.ts';

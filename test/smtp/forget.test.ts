@@ -1,8 +1,9 @@
 /** What is forgotten of mail that came in, and when: at the door, and in the queue that it went into. */
 import { expect, test } from 'vitest';
-import { serverSchema } from '../../src/config/schema.ts';
-import { forgetOldMessages } from '../../src/queue/forget.ts';
-import { forgetOldInbound } from '../../src/smtp/forget.ts';
+
+import { serverSchema } from '../../src/config/schema-server.ts';
+import { forgetOldMessages } from '../../src/queue/retention.ts';
+import { forgetOldInbound } from '../../src/smtp/retention.ts';
 import { testClock } from '../harness/clock.ts';
 import { settle } from '../harness/settle.ts';
 import { startSmtpDoor } from '../harness/smtp-door.ts';

@@ -1,6 +1,7 @@
 /** What the next server finds: mailauth judges what was forwarded, as it judges what comes in. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { serverSchema } from '../../src/config/schema.ts';
+
+import { serverSchema } from '../../src/config/schema-server.ts';
 import { dkimRecordValue } from '../../src/dns/records.ts';
 import { authenticate } from '../../src/mail/authenticate.ts';
 import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';

@@ -1,19 +1,18 @@
 /** Mail that came in already, and a queue that forwards it and tells its sender where it cannot: real store, DNS and sockets. */
 import { createSecretKey } from 'node:crypto';
-import { createKeyring } from '../../src/access/keyring.ts';
-import { adoptHostKey } from '../../src/access/host-key.ts';
+import { createKeyring } from '../../src/domains/signing-keys.ts';
+import { adoptHostKey } from '../../src/domains/host-key.ts';
 import type { ServerConfig } from '../../src/config/schema.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { writeVerdicts, type Verdicts } from '../../src/mail/verdicts.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Source } from '../../src/queue/interfaces.ts';
-import { createDsnSource } from '../../src/smtp/dsn-source.ts';
-import { reportFailure } from '../../src/smtp/dsn.ts';
-import type { ForwardSource } from '../../src/smtp/forward-shapes.ts';
-import { createForwardSource } from '../../src/smtp/forward-source.ts';
+import { createDsnSource, reportFailure } from '../../src/smtp/dsn.ts';
+import { type ForwardSource, createForwardSource } from '../../src/smtp/forward-source.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
-import { insertInbound, insertRawChunk, RAW_PIECE_BYTES, type InboundRow } from '../../src/store/inbound.ts';
+import { insertInbound, insertRawChunk, RAW_PIECE_BYTES } from '../../src/store/inbound.ts';
+import type { InboundRow } from '../../src/store/tables-inbound.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { configOf, mailDomain, startQueue, type TestQueue } from '../harness/queue.ts';
 import { startSmtpPeer, type PeerScript, type SmtpPeer } from '../harness/smtp-peer.ts';

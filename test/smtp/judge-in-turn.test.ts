@@ -1,7 +1,7 @@
 /** Large messages are judged a few at a time. */
 import { expect, test } from 'vitest';
 import type { Incoming, Judgement } from '../../src/smtp/interfaces.ts';
-import { judgeInTurn } from '../../src/smtp/judge-in-turn.ts';
+import { judgeInTurn } from '../../src/smtp/policy.ts';
 
 function mail(id: string, size: number): Incoming {
   return {

@@ -4,7 +4,7 @@ import nodemailer from 'nodemailer';
 import { describe, expect, test } from 'vitest';
 import { insertRawChunk } from '../../src/store/inbound.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
-import { sweepInbound } from '../../src/smtp/sweep.ts';
+import { sweepInbound } from '../../src/smtp/retention.ts';
 import { testClock } from '../harness/clock.ts';
 import { SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
 import { openTestStore } from '../harness/store.ts';

@@ -3,11 +3,12 @@ import { createPrivateKey, createSecretKey } from 'node:crypto';
 import { connect as connectTls } from 'node:tls';
 import nodemailer from 'nodemailer';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createAccountLimits } from '../../src/access/account-limits.ts';
-import { createAuthenticator } from '../../src/access/authenticate.ts';
-import { createMessageLimits } from '../../src/access/message-limits.ts';
-import { createLimits } from '../../src/access/limits.ts';
-import { serverSchema } from '../../src/config/schema.ts';
+import { createAccountLimits } from '../../src/accounts/plans.ts';
+import { createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { createMessageLimits } from '../../src/accounts/message-limits.ts';
+import { createLimits } from '../../src/accounts/rate-limits.ts';
+
+import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';

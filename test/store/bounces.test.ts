@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { claimBounce, deleteBounce, insertBounce, postponeBounce } from '../../src/store/bounces.ts';
-import type { BounceRow } from '../../src/store/bounces.ts';
+
+import type { BounceRow } from '../../src/store/tables-inbound.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
 

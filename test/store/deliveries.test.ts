@@ -1,6 +1,6 @@
 /** Claims, leases and destinations as rows: what is due is claimed once, and nothing that waits is forgotten. */
 import { describe, expect, test } from 'vitest';
-import { enqueue } from '../../src/queue/enqueue.ts';
+import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { attemptsOfMessage } from '../../src/store/attempts.ts';
 import {
   beginDeliveries,
@@ -10,7 +10,7 @@ import {
   renewLeases,
   takeBackLeases,
   tenantsWaiting,
-} from '../../src/store/claims.ts';
+} from '../../src/store/leases.ts';
 import {
   deferDelivery,
   deliveriesOfMessage,
@@ -39,7 +39,6 @@ import {
 import type { Statement } from '../../src/store/statement.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 import { suppress } from '../../src/store/suppressions.ts';
-import type { NewMessage } from '../../src/queue/enqueue.ts';
 import { testKey } from '../harness/keys.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { normalNetwork } from '../../dns/networks.ts';
 import { PERMISSIONS } from '../../lib/permission-names.ts';
-import { restrictionsOf, type Restrictions } from '../../access/principal.ts';
+import { restrictionsOf, type Restrictions } from '../../accounts/principal.ts';
 import { parseAddress, parseDomain } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { ApiKeyRow, TenantRow } from '../../store/tables-accounts.ts';

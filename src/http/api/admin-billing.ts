@@ -1,7 +1,7 @@
 /** What each tenant owes for a month, by the prices of the configuration, and the plan that it is on. */
 import { z } from 'zod';
-import { planOf, plansOf } from '../../access/plans.ts';
-import { alterTenant } from '../../access/tenants.ts';
+import { planOf, plansOf } from '../../accounts/plans.ts';
+import { alterTenant } from '../../accounts/tenants.ts';
 import { OBJECT_KINDS } from '../../config/schema-server.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { OPERATOR } from '../../store/revisions.ts';

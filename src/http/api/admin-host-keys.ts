@@ -1,7 +1,7 @@
 /** The server's own DKIM keys: what they have to publish, and their rotation. */
 import { z } from 'zod';
-import { hostOwner, keysOfOwner } from '../../access/domain-keys.ts';
-import type { HostKeys } from '../../access/host-key.ts';
+import { hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
+import type { HostKeys } from '../../domains/host-key.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';

@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';
-import { countInboundLog, listInboundLog, type InboundLogRow } from '../../store/inbound.ts';
+import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
+import type { InboundLogRow } from '../../store/tables-inbound.ts';
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { listing, listOf, pageOf } from './listing.ts';

@@ -1,9 +1,9 @@
 /** Tenants as the operator sees and steers them. */
 import { z } from 'zod';
-import type { Consent } from '../../access/consent.ts';
-import type { MessageLimits } from '../../access/message-limits.ts';
-import { plansOf, FIRST_PLAN } from '../../access/plans.ts';
-import { alterTenant, makeAccount } from '../../access/tenants.ts';
+import type { Consent } from '../../accounts/consent.ts';
+import type { MessageLimits } from '../../accounts/message-limits.ts';
+import { plansOf, FIRST_PLAN } from '../../accounts/plans.ts';
+import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { resume } from '../../queue/operate.ts';
 import { OPERATOR } from '../../store/revisions.ts';
@@ -11,7 +11,7 @@ import type { Store } from '../../store/store.ts';
 import { countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../context.ts';
 import { label, mailAddress, accountLimits, newAccountShape, shownTenant, tenantShape } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';

@@ -1,7 +1,7 @@
 /** What happened, in numbers: by hour, day or month, by form and domain, and what the keys asked for. */
 import { z } from 'zod';
-import { accountIdOf, mayTouch } from '../../access/principal.ts';
-import type { Usage } from '../../access/usage.ts';
+import { accountIdOf, mayTouch } from '../../accounts/principal.ts';
+import type { Usage } from '../../accounts/usage.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { listKeys } from '../../store/api-keys.ts';
@@ -10,7 +10,7 @@ import { usageOf } from '../../store/usage.ts';
 import { json } from '../answer.ts';
 import { csv } from '../csv.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import { header } from '../exchange.ts';
+import { header } from '../context.ts';
 import { prefersCsv } from '../negotiate.ts';
 import { invalidAt } from './issues.ts';
 import { defineRoute, type Route } from './route.ts';

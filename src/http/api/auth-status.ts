@@ -1,6 +1,6 @@
 /** Who asks: the first thing to try with a new key. */
 import { z } from 'zod';
-import { accountIdOf } from '../../access/principal.ts';
+import { accountIdOf } from '../../accounts/principal.ts';
 import { json } from '../answer.ts';
 import { keyShape, shownKey } from './account-shapes.ts';
 import { defineRoute, type Route } from './route.ts';

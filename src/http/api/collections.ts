@@ -1,12 +1,13 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
-import type { Consent } from '../../access/consent.ts';
+import type { Consent } from '../../accounts/consent.ts';
 import { collectionSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
-import type { Collection } from '../../config/snapshot.ts';
+
+import type { Collection } from '../../config/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
-import type { CollectionNames, Names } from '../../access/collection-names.ts';
-import type { ObjectLimits } from '../../access/object-limits.ts';
+import type { CollectionNames, Names } from '../../accounts/collection-names.ts';
+import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
@@ -17,7 +18,7 @@ import { json } from '../answer.ts';
 import { endpointOf } from '../endpoint.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import { overLimit, rateLimited } from '../rate.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../context.ts';
 import { environment, label } from './account-shapes.ts';
 import { knownCollections } from './form-lookup.ts';
 import { formSettings, formShape, refuseForms, refuseRecipients, shownConsent } from './form-shapes.ts';

@@ -2,7 +2,7 @@
 import cors from '@koa/cors';
 import type Koa from 'koa';
 import { originOf, validOrigin } from '../cors.ts';
-import type { Exchange, State } from '../exchange.ts';
+import type { Exchange, State } from '../context.ts';
 
 const HEADERS =
   'content-type, accept, authorization, x-api-key, service-api-key, idempotency-key, x-requested-with, user-agent';

@@ -1,15 +1,14 @@
 /** Domains of a tenant: what each has to publish, what of it DNS says, and the claims that were made without a YAML. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { claimOwner, keysOfOwner } from '../../access/domain-keys.ts';
-import type { DomainReport } from '../../access/domain-report.ts';
-import type { Domains } from '../../access/domains.ts';
-import { accountIdOf, mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
-import { MOST_DOMAINS } from '../../access/pushes.ts';
+import { claimOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
+import type { DomainReport, Domains } from '../../domains/domains.ts';
+import { accountIdOf, mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
+import { MOST_DOMAINS } from '../../accounts/projects.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
 import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import type { ObjectLimits } from '../../access/object-limits.ts';
+import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { insertDomain, releaseDomain } from '../../store/domains.ts';

@@ -1,6 +1,6 @@
 /** What both shapes of the mail API do alike: accept mails, all of them in one unit, and find, cancel and move one. */
-import type { MessageLimits } from '../../access/message-limits.ts';
-import { mayTouch, type Principal } from '../../access/principal.ts';
+import type { MessageLimits } from '../../accounts/message-limits.ts';
+import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { recomputeDueAmong } from '../../store/destinations.ts';
@@ -8,8 +8,7 @@ import { deliveriesOfMessage, reschedule } from '../../store/deliveries.ts';
 import { findMessage, updateSource } from '../../store/messages.ts';
 import { UnmetError, writeNamed, type Store } from '../../store/store.ts';
 import type { MessageRow } from '../../store/tables.ts';
-import { readEmail, type NewEmail } from '../../transactional/email.ts';
-import { faultAt, type Fault } from '../../transactional/fault.ts';
+import { readEmail, type NewEmail, faultAt, type Fault } from '../../transactional/email.ts';
 import { isTooFar, unitOf, type Planned, type Transactional } from '../../transactional/send.ts';
 import type { Answer } from '../answer.ts';
 import { overPlan } from '../rate.ts';

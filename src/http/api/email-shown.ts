@@ -4,8 +4,7 @@ import { formatMailbox } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { HELD } from '../../store/deliveries.ts';
 import type { AttemptRow, DeliveryRow } from '../../store/tables.ts';
-import { messageIdOf } from '../../transactional/email.ts';
-import { STATUSES, type SentInFull, type SentMessage, type Status } from '../../transactional/sent.ts';
+import { messageIdOf, STATUSES, type SentInFull, type SentMessage, type Status } from '../../transactional/email.ts';
 
 const time = z.iso.datetime();
 const tags = z.array(z.object({ name: z.string(), value: z.string() }));

@@ -1,10 +1,9 @@
 /** Mail that programs send: accepted as a whole or not at all, and shown with all that became of it. */
 import { z } from 'zod';
 import { countTransactional, selectTransactional } from '../../store/messages.ts';
-import type { NewEmail } from '../../transactional/email.ts';
-import { finishedBytes } from '../../transactional/finished.ts';
+import { type NewEmail, sentInFull, sentMessages } from '../../transactional/email.ts';
+import { finishedBytes } from '../../transactional/source.ts';
 import type { Planned } from '../../transactional/send.ts';
-import { sentInFull, sentMessages } from '../../transactional/sent.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { emailBody, emailsBody, newEmail } from './email-body.ts';
@@ -22,8 +21,6 @@ import {
 import { emailShown, emailSummary, shownEmail, shownSummary } from './email-shown.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
-
-export type { EmailParts };
 
 const accepted = z.object({
   id: z.string(),

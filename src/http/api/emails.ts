@@ -1,10 +1,10 @@
 /** The mail API as Resend's clients know it: their published SDK works with this server as its base address. */
 import { z } from 'zod';
 import { selectTransactional } from '../../store/messages.ts';
-import { sentMessages } from '../../transactional/sent.ts';
+import { sentMessages } from '../../transactional/email.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { header } from '../exchange.ts';
+import { header } from '../context.ts';
 import { newResendEmail, rescheduleBody, resendBatchBody, resendBody } from './email-body.ts';
 import {
   cancelMail,

@@ -1,6 +1,6 @@
 /** What happened, event by event. */
 import { z } from 'zod';
-import { mayTouch } from '../../access/principal.ts';
+import { mayTouch } from '../../accounts/principal.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import { pageOfEvents } from '../../events/list.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';

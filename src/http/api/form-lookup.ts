@@ -1,12 +1,13 @@
 /** The forms that somebody who asks may know of: those of the tenant, and within a key's domains. */
-import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
-import { claimKey, type Collection, type Form, type Snapshot } from '../../config/snapshot.ts';
+import { mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
+import { claimKey, type Snapshot } from '../../config/snapshot.ts';
+import type { Collection, Form } from '../../config/forms.ts';
+
 import { environmentOf } from '../../lib/ids.ts';
-import { collectionOfRow, findFormById } from '../../forms/find.ts';
+import { collectionOfRow, findFormById, parseFormId } from '../../forms/find.ts';
 import { collectionsOfTenant } from '../../store/collections.ts';
 import { counterOf } from '../../store/form-counters.ts';
 import type { Store } from '../../store/store.ts';
-import { parseFormId } from '../../forms/form-id.ts';
 
 export interface Asking {
   readonly principal: Principal;

@@ -1,12 +1,13 @@
 /** Forms: those of the configuration, to be read, and those that are made here, which belong to no domain. */
 import { z } from 'zod';
-import type { Consent } from '../../access/consent.ts';
-import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
+import type { Consent } from '../../accounts/consent.ts';
+import { mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
 import { formSchema } from '../../config/schema-project.ts';
 import * as is from '../../config/scalars.ts';
-import { claimKey, type Form, type Snapshot } from '../../config/snapshot.ts';
-import { formOfRow } from '../../forms/find.ts';
-import type { ObjectLimits } from '../../access/object-limits.ts';
+import { claimKey, type Snapshot } from '../../config/snapshot.ts';
+import type { Form } from '../../config/forms.ts';
+import { formOfRow, parseFormId } from '../../forms/find.ts';
+import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
@@ -16,8 +17,7 @@ import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
 import { overLimit } from '../rate.ts';
-import { parseFormId } from '../../forms/form-id.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../context.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
 import { formSettings, formShape, refuseForms, refuseRecipients, shownForm } from './form-shapes.ts';

@@ -1,9 +1,9 @@
 /** Instant forms: a name and an address are all that they need. They mail nobody until the recipient has agreed. */
 import { z } from 'zod';
-import type { Consent } from '../../access/consent.ts';
-import { readableTenants, type Principal } from '../../access/principal.ts';
+import type { Consent } from '../../accounts/consent.ts';
+import { readableTenants, type Principal } from '../../accounts/principal.ts';
 import { formOfRow } from '../../forms/find.ts';
-import type { ObjectLimits } from '../../access/object-limits.ts';
+import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -12,7 +12,7 @@ import type { Store } from '../../store/store.ts';
 import type { FormRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../context.ts';
 import { overCap, overLimit } from '../rate.ts';
 import { label, mailAddress } from './account-shapes.ts';
 import { instantFormShape, shownInstantForm } from './form-shapes.ts';

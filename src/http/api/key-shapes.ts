@@ -1,6 +1,6 @@
 /** A DKIM key as the API shows it. */
 import { z } from 'zod';
-import { adviceOn } from '../../access/domain-keys.ts';
+import { adviceOn } from '../../domains/dkim-keys.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';

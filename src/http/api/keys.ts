@@ -1,9 +1,9 @@
 /** API keys of a tenant: made by one another, never with more than their maker, and revoked at once. */
 import { z } from 'zod';
-import { activeChildrenOf, endKey, grantKey, makeKey } from '../../access/keys.ts';
+import { activeChildrenOf, endKey, grantKey, makeKey } from '../../accounts/api-keys.ts';
 import { COARSE, PERMISSIONS } from '../../lib/permission-names.ts';
-import { accountIdOf, mayTouch, restrictionsOf, type Principal } from '../../access/principal.ts';
-import type { ObjectLimits } from '../../access/object-limits.ts';
+import { accountIdOf, mayTouch, restrictionsOf, type Principal } from '../../accounts/principal.ts';
+import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
 import { UnmetError, type Store } from '../../store/store.ts';

@@ -1,7 +1,7 @@
 /** The configuration of a project as it is pushed: shown, replaced, rolled back. */
 import { normalize } from 'node:path/posix';
 import { z } from 'zod';
-import { accountIdOf, mayTouch, type Principal } from '../../access/principal.ts';
+import { accountIdOf, mayTouch, type Principal } from '../../accounts/principal.ts';
 import {
   livesOnDisk,
   onDisk,
@@ -10,7 +10,7 @@ import {
   type Push,
   type PushOutcome,
   type PushParts,
-} from '../../access/pushes.ts';
+} from '../../accounts/projects.ts';
 import type { Problem } from '../../config/problem.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { findProject } from '../../store/projects.ts';

@@ -1,10 +1,11 @@
 /** Projects of a tenant: those on disk as well, which nobody changes from here. */
 import { z } from 'zod';
-import { mayTouch, readableTenants, type Principal } from '../../access/principal.ts';
-import { livesOnDisk, onDisk, placesIn } from '../../access/pushes.ts';
-import { slugOf, SLUG } from '../../config/slug.ts';
-import type { Project, Snapshot } from '../../config/snapshot.ts';
-import type { ObjectLimits } from '../../access/object-limits.ts';
+import { mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
+import { livesOnDisk, onDisk, placesIn } from '../../accounts/projects.ts';
+import { slugOf, SLUG } from '../../config/scalars.ts';
+import type { Snapshot } from '../../config/snapshot.ts';
+import type { Project } from '../../config/forms.ts';
+import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';

@@ -1,11 +1,12 @@
 /** What the limits leave to the key that asks. */
 import { z } from 'zod';
-import type { AccountLimits } from '../../access/account-limits.ts';
-import type { MessageLimits } from '../../access/message-limits.ts';
-import type { Verdict } from '../../access/limits.ts';
+import type { AccountLimits } from '../../accounts/plans.ts';
+import type { MessageLimits } from '../../accounts/message-limits.ts';
+
+import type { Verdict } from '../../accounts/sliding-window.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { json } from '../answer.ts';
-import { tighter } from '../exchange.ts';
+import { tighter } from '../context.ts';
 import { defineRoute, type Route } from './route.ts';
 
 export interface RateLimitsParts {

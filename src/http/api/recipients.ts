@@ -1,6 +1,6 @@
 /** The addresses that the account has asked to agree to its mail. */
 import { z } from 'zod';
-import type { Consent } from '../../access/consent.ts';
+import type { Consent } from '../../accounts/consent.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { consentOf, countConsents, selectConsents, type RecipientStatuses } from '../../store/consents.ts';
 import type { Store } from '../../store/store.ts';

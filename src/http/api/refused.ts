@@ -1,7 +1,7 @@
 /** The answer of a request to the API that is not done. */
 import { json, refusedA, type Answer } from '../answer.ts';
 import { shapeA, statusOf, wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../context.ts';
 import type { Route } from './route.ts';
 
 /** Names of errors as Resend's clients know them. */

@@ -5,11 +5,11 @@
  */
 import type { z } from 'zod';
 import type { Permission } from '../../lib/permission-names.ts';
-import type { Principal } from '../../access/principal.ts';
+import type { Principal } from '../../accounts/principal.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Answer } from '../answer.ts';
 import type { Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../context.ts';
 
 export type Outcome = Answer | Refusal;
 

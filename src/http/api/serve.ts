@@ -4,11 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
-import type { Authenticator } from '../../access/authenticate.ts';
-import { decide } from '../../access/decide.ts';
-import type { Claim, Idempotency } from '../../access/idempotency.ts';
-import type { Verdict } from '../../access/limits.ts';
-import { accountIdOf, type Principal } from '../../access/principal.ts';
+import type { Authenticator } from '../../accounts/authenticate.ts';
+import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
+import type { Claim, Idempotency } from '../../accounts/idempotency.ts';
+
+import type { Verdict } from '../../accounts/sliding-window.ts';
 import { errorFields } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { UnmetError } from '../../store/store.ts';
@@ -18,13 +18,13 @@ import { isJson } from '../body.ts';
 import { decoderOf, parameterOf, utf8Text } from '../charset.ts';
 import { bodyTooLarge, collect, discardRest } from '../collect.ts';
 import { lacksPermission, refuse, statusOf, unavailable, type Refusal } from '../errors.ts';
-import { header, tighter, type Exchange } from '../exchange.ts';
+import { header, tighter, type Exchange } from '../context.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { malformed, unknownCharset } from '../parsed.ts';
 import { rateLimited } from '../rate.ts';
 import { invalid } from './issues.ts';
 import { refusedApi } from './refused.ts';
-import { Room } from './room.ts';
+import { Room } from './memory-limit.ts';
 import type { Call, Outcome, Route } from './route.ts';
 
 export interface ServeParts {

@@ -3,11 +3,12 @@
  * them is confirmed; and because anybody may name anybody's address, who asks, and about whom, counts against caps.
  */
 import { z } from 'zod';
-import type { Limit, Limits, Verdict } from '../../access/limits.ts';
-import { clientBucket } from '../../access/limits.ts';
-import { FIRST_PLAN } from '../../access/plans.ts';
-import { makeAccount } from '../../access/tenants.ts';
-import { LINK_LIFE, newToken } from '../../access/tokens.ts';
+import { type Limits, clientBucket } from '../../accounts/rate-limits.ts';
+import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
+
+import { FIRST_PLAN } from '../../accounts/plans.ts';
+import { makeAccount } from '../../accounts/tenants.ts';
+import { LINK_LIFE, newToken } from '../../accounts/tokens.ts';
 import type { ServerConfig } from '../../config/schema.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -19,7 +20,7 @@ import type { Store } from '../../store/store.ts';
 import type { TenantRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { tighter, type Exchange } from '../exchange.ts';
+import { tighter, type Exchange } from '../context.ts';
 import { rateLimited } from '../rate.ts';
 import { label, mailAddress, newAccountShape, shownTenant } from './account-shapes.ts';
 import { defineRoute, type Route } from './route.ts';

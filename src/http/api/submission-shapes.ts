@@ -1,13 +1,13 @@
 /** What the API shows of a submission, and under which conditions it lists them. */
 import { z } from 'zod';
-import { mayTouch, type Principal } from '../../access/principal.ts';
+import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import { readFields, readReasons } from '../../forms/stored.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 import type { Store } from '../../store/store.ts';
 import { partsOf, type SubmissionParts } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { parseFormId } from '../../forms/form-id.ts';
+import { parseFormId } from '../../forms/find.ts';
 import { environment } from './account-shapes.ts';
 import { recipientStatus } from './form-shapes.ts';
 import { since, until } from './times.ts';

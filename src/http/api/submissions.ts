@@ -1,6 +1,6 @@
 /** What visitors sent: listed, exported, shown with its files, judged anew, mailed once more, removed. */
 import { z } from 'zod';
-import { accountIdOf, type Principal } from '../../access/principal.ts';
+import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import {
   condemnSubmission,
   releaseSubmission,
@@ -17,8 +17,8 @@ import type { SubmissionRow } from '../../store/tables.ts';
 import { json, type Answer } from '../answer.ts';
 import { download } from '../download.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
-import { parseFormId } from '../../forms/form-id.ts';
+import type { Exchange } from '../context.ts';
+import { parseFormId } from '../../forms/find.ts';
 import { knownForm } from './form-lookup.ts';
 import { listing, listOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';

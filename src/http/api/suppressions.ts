@@ -1,6 +1,6 @@
 /** Addresses that a tenant's mail is no longer sent to. Leads reach the owner of a form all the same. */
 import { z } from 'zod';
-import { accountIdOf } from '../../access/principal.ts';
+import { accountIdOf } from '../../accounts/principal.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
 import type { Store } from '../../store/store.ts';

@@ -1,6 +1,6 @@
 /** What each tenant used of the server in a span of days: requests, submissions, mail. */
 import { z } from 'zod';
-import type { Usage } from '../../access/usage.ts';
+import type { Usage } from '../../accounts/usage.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import type { Span } from '../../store/analytics.ts';
 import type { Store } from '../../store/store.ts';

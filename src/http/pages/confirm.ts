@@ -1,6 +1,5 @@
 /** The pages of a mailed link: a button, because mail scanners follow links and press none; what was done; a link that is over. */
-import type { Confirmable, Words } from '../../access/tokens.ts';
-import { LINK_LIFE } from '../../access/tokens.ts';
+import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/tokens.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 

@@ -1,10 +1,11 @@
 /** What went wrong, in words, what to mend at which field, and the form again with all that was typed. */
-import type { Form } from '../../config/snapshot.ts';
+
+import type { Form } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/fault.ts';
 import { wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
-import { typedForm, type Typed } from './typed.ts';
+import { typedForm, type Typed } from './submitted.ts';
 
 export interface ErrorPage {
   readonly refusal: Refusal;

@@ -1,5 +1,6 @@
 /** What a browser sees that opens a form's address: that it is one, and how a page uses it. */
-import type { Form } from '../../config/snapshot.ts';
+
+import type { Form } from '../../config/forms.ts';
 import { html, type Content } from './html.ts';
 import { layout, type Page } from './layout.ts';
 

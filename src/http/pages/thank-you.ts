@@ -1,5 +1,6 @@
 /** What a browser gets where the form names no page of its own to go on to. */
-import type { Form } from '../../config/snapshot.ts';
+
+import type { Form } from '../../config/forms.ts';
 import { html } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { adoptForms } from '../../../src/forms/adopt.ts';
+import { adoptForms } from '../../../src/forms/find.ts';
 import { OPERATOR } from '../../../src/store/revisions.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestHttp, type TestHttpOptions } from '../../harness/http.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { firstId, newId } from '../../../src/lib/ids.ts';
-import { claimDeliveries } from '../../../src/store/claims.ts';
+import { claimDeliveries } from '../../../src/store/leases.ts';
 import { settleDelivery } from '../../../src/store/deliveries.ts';
 import { insertForm } from '../../../src/store/forms.ts';
 import { OPERATOR } from '../../../src/store/revisions.ts';

@@ -4,10 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { projectSchema, serverSchema } from '../../../src/config/schema.ts';
+
+import { projectSchema } from '../../../src/config/schema-project.ts';
+import { serverSchema } from '../../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../../src/config/snapshot.ts';
-import type { Answer } from '../../../src/dns/answers.ts';
-import { createHttpDoor } from '../../../src/dns/http-door.ts';
+import type { Answer } from '../../../src/dns/resolver.ts';
+import { createHttpDoor } from '../../../src/dns/guarded-fetch.ts';
 import { adoptWebhooks } from '../../../src/events/targets.ts';
 import { createWebhooks } from '../../../src/events/webhooks.ts';
 import { systemClock } from '../../../src/lib/clock.ts';

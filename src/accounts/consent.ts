@@ -1,0 +1,255 @@
+/**
+ * Consent: an address that a tenant names agrees once to get its mail, by a link that the operator mails. The mail is the
+ * operator's, so that no tenant can read its token; nothing in it but the bounded name of the account is the tenant's; and
+ * it offers to get nothing more from this server, ever. What waits for an answer is parked in the queue (store/consents).
+ */
+import type { ServerConfig } from '../config/schema.ts';
+import { canonicalMailbox } from '../lib/addresses.ts';
+import { inRounds } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import {
+  confirmRecipient,
+  lastAsked,
+  noteAsked,
+  recipientStatuses,
+  refuseMailbox,
+  releaseParked,
+  type RecipientStatuses,
+} from '../store/consents.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { TenantRow } from '../store/tables-accounts.ts';
+import { findTenant } from '../store/tenants.ts';
+import { forgetTokensOf } from '../store/tokens.ts';
+import type { Limits } from './rate-limits.ts';
+import type { Limit, Verdict } from './sliding-window.ts';
+
+import { LINK_LIFE, LINK_LIFE_MS, newToken, type Confirmable, type ConfirmKind } from './tokens.ts';
+
+/** A mail of the server itself to the owner of an account. */
+export interface Letter {
+  readonly tenant: string;
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+}
+
+export interface ConsentParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: Pick<Limits, 'takeAll'>;
+  readonly config: () => ServerConfig;
+  /** The statements that send a letter of the server itself. */
+  readonly letter: (letter: Letter) => readonly Statement[];
+  /** There is mail to send. */
+  readonly wake: () => void;
+}
+
+/** Who is asked, for whom. */
+export interface Question {
+  readonly tenant: string;
+  readonly addresses: readonly string[];
+}
+
+export type Asked =
+  | { readonly kind: 'asked' }
+  /** Nothing has to be asked. */
+  | { readonly kind: 'confirmed' }
+  /** It is never asked again. */
+  | { readonly kind: 'refused' }
+  /** The cap that has no room. */
+  | { readonly kind: 'capped'; readonly by: 'mailbox' | 'tenant'; readonly verdict: Verdict };
+
+export interface Consent {
+  /** Whether each of these addresses gets mail of the tenant. */
+  statuses(question: Question): Promise<RecipientStatuses>;
+  /**
+   * Mails a link to those that have not answered and whose last link has ended, as far as the caps allow; later mail for the
+   * others asks again. Never rejects: what cannot be asked now waits.
+   */
+  ask(question: Question): Promise<void>;
+  /** Mails one address a new link, which ends the one before. */
+  askAgain(tenant: string, address: string): Promise<Asked>;
+  /** Sends what was parked for recipients that have answered; of one tenant, or of all. */
+  release(tenant?: string): Promise<void>;
+  /** The links that it mails. */
+  readonly confirmation: ConfirmKind;
+}
+
+const DAY = 86_400_000;
+const PER_TENANT: Limit = { count: 50, windowMs: DAY };
+const PER_MAILBOX: Limit = { count: 3, windowMs: DAY };
+
+export function createConsent(parts: ConsentParts): Consent {
+  const { store, clock, log, config, limits, letter, wake } = parts;
+
+  function statuses({ tenant, addresses }: Question): Promise<RecipientStatuses> {
+    return recipientStatuses(store, tenant, addresses);
+  }
+
+  /** Mails a link where none was mailed after `since`. */
+  async function mailLink(account: TenantRow, address: string, since: number): Promise<Asked> {
+    const verdicts = await limits.takeAll([
+      { name: `consent:mailbox:${canonicalMailbox(address)}`, limit: PER_MAILBOX },
+      { name: `consent:tenant:${account.id}`, limit: PER_TENANT },
+    ]);
+    const [ofMailbox, ofTenant] = verdicts;
+    if (ofMailbox?.allowed === false) return { kind: 'capped', by: 'mailbox', verdict: ofMailbox };
+    if (ofTenant?.allowed === false) return { kind: 'capped', by: 'tenant', verdict: ofTenant };
+    const at = clock.now();
+    const about = { kind: 'recipient', tenant: account.id, subject: address.toLowerCase() } as const;
+    const { link, statement } = newToken(about, config(), at);
+    const asked = noteAsked({ tenant: account.id, address, at, since });
+    try {
+      await store.write([asked, forgetTokensOf(about), statement, ...letter(letterOf({ account, address, link }))]);
+    } catch (error) {
+      // Another request has asked it just now.
+      if (!(error instanceof UnmetError)) throw error;
+    }
+    wake();
+    return { kind: 'asked' };
+  }
+
+  function letterOf({ account, address, link }: { account: TenantRow; address: string; link: string }): Letter {
+    const { hostname } = config().server;
+    const text = `The account ${accountName(account)} on the mail server ${hostname} has named this address as a recipient.
+
+It wants to send what visitors write into its web forms, mail that it forwards, and notices about both to ${address}.
+
+To get this mail, open this link within ${LINK_LIFE} and press "Agree":
+
+${link}
+
+Nothing is sent to you before you do. If you do not know the account, ignore this mail, or open the link and press
+"Never again": then this server mails you nothing more, whoever asks.
+`;
+    return { tenant: OPERATOR, to: address, subject: `Confirm that you want mail through ${hostname}`, text };
+  }
+
+  async function ask({ tenant, addresses }: Question): Promise<void> {
+    try {
+      const known = await statuses({ tenant, addresses });
+      const pending = addresses.filter((address) => known.get(address) === 'pending');
+      if (pending.length === 0) return;
+      const account = await findTenant(store, tenant);
+      if (account === undefined) return;
+      const since = clock.now() - LINK_LIFE_MS;
+      const last = await lastAsked(store, tenant, pending);
+      for (const address of new Set(pending)) {
+        if ((last.get(address.toLowerCase()) ?? -1) > since) continue;
+        const asked = await mailLink(account, address, since);
+        if (asked.kind === 'capped' && asked.by === 'tenant') break;
+      }
+    } catch (error) {
+      log.error('consent.not_asked', { tenant, ...errorFields(error) });
+    }
+  }
+
+  async function release(tenant?: string): Promise<void> {
+    const { expire } = config().delivery;
+    if (await releaseParked(store, { tenant, now: clock.now(), ttl: expire.default })) wake();
+  }
+
+  return {
+    statuses,
+    ask,
+    async askAgain(tenant, address) {
+      const status = (await statuses({ tenant, addresses: [address] })).get(address);
+      const account = await findTenant(store, tenant);
+      if (status !== 'pending' || account === undefined) return { kind: status === 'refused' ? status : 'confirmed' };
+      return mailLink(account, address, clock.now());
+    },
+    release,
+    async confirmation({ tenant, subject: address }) {
+      const account = await findTenant(store, tenant);
+      if (account === undefined) return undefined;
+      const status = (await statuses({ tenant, addresses: [address] })).get(address);
+      return {
+        ...wordsFor(account, address),
+        ...refusal({ address, isRefused: status === 'refused' }, { store, clock, release }),
+        isDone: status === 'confirmed',
+        async confirm() {
+          await store.write([confirmRecipient({ tenant, address, at: clock.now() })]);
+          await release(tenant);
+        },
+      };
+    },
+  };
+}
+
+/** So often what is parked is looked at, whether or not anybody was told that it is answered, ms. */
+const RELEASE_EVERY_MS = 60_000;
+
+/** A job to run every few seconds: sends what was answered when nobody could release it. */
+export function releaseInTime({
+  clock,
+  consent,
+}: {
+  clock: Clock;
+  consent: Pick<Consent, 'release'>;
+}): () => Promise<void> {
+  async function step(): Promise<undefined> {
+    await consent.release();
+    return undefined;
+  }
+  return inRounds({ clock, every: RELEASE_EVERY_MS, steps: 1, start: 'all', step });
+}
+
+function wordsFor(account: TenantRow, address: string): Pick<Confirmable, 'question' | 'done'> {
+  return {
+    question: {
+      heading: 'Get mail from an account?',
+      text: [
+        `The account ${accountName(account)} wants to send mail to ${address}: what visitors write into its web forms, mail that it forwards, and notices about both.`,
+        'Nothing is sent before you agree. If you do not know the account, close this page.',
+      ],
+      button: 'Agree',
+    },
+    done: {
+      heading: 'You get the mail',
+      text: [`Mail of the account ${accountName(account)} is sent to ${address} from now on, and so is what waited.`],
+    },
+  };
+}
+
+export interface RefusalParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Ends what is parked for who refused. */
+  readonly release: Consent['release'];
+}
+
+/** "Never again": what a mailed link to the address offers beside agreeing. */
+export function refusal(
+  { address, isRefused }: { readonly address: string; readonly isRefused: boolean },
+  { store, clock, release }: RefusalParts,
+): Pick<Confirmable, 'isRefused' | 'refused' | 'refuse'> {
+  return {
+    isRefused,
+    refused: {
+      heading: 'This server mails you no more',
+      text: [`${address} gets no mail from this server any more, whoever asks for it.`],
+    },
+    async refuse() {
+      await store.write([refuseMailbox({ mailbox: canonicalMailbox(address), at: clock.now() })]);
+      await release();
+    },
+  };
+}
+
+const MAX_NAME_CHARACTERS = 40;
+
+/** The name of an account in words to a stranger: no links, no long numbers, and too short for a message. */
+function accountName({ id, name }: Pick<TenantRow, 'id' | 'name'>): string {
+  const words = name
+    .replaceAll(/[^\p{L}\p{M}\p{N} '&-]+/gu, ' ')
+    .replaceAll(/\p{N}{5,}/gu, ' ')
+    .replaceAll(/ +/g, ' ')
+    .trim();
+  const shown = new RegExp(`^.{0,${MAX_NAME_CHARACTERS}}`, 'u').exec(words)?.[0].trim() ?? '';
+  return shown === '' ? id : `"${shown}" (${id})`;
+}

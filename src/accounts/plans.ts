@@ -1,0 +1,133 @@
+/** The plans of server.yml by their names, and what they mean for a tenant. */
+import type { ServerConfig } from '../config/schema.ts';
+import { accountOf } from '../lib/ids.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { TenantRow } from '../store/tables-accounts.ts';
+import type { Bucket, Limits } from './rate-limits.ts';
+import type { Verdict } from './sliding-window.ts';
+import { accountIdOf, type Principal } from './principal.ts';
+
+export type Plan = ServerConfig['plans']['free'];
+
+/** What new tenants are on. */
+export const FIRST_PLAN = 'free';
+
+/** The plans by name, in the order of the configuration. */
+export function plansOf({ plans }: Pick<ServerConfig, 'plans'>): ReadonlyMap<string, Plan> {
+  const { currency: _, ...named } = plans;
+  return new Map(Object.entries(named));
+}
+
+/** The tenant's plan; where it was taken out of the configuration, the first one: nobody is unlimited by mistake. */
+export function planOf({ plan }: Pick<TenantRow, 'plan'>, config: Pick<ServerConfig, 'plans'>): Plan {
+  return plansOf(config).get(plan) ?? config.plans[FIRST_PLAN];
+}
+
+/** How many recipients an account may send to; null: no limit. */
+export interface MessageAllowance {
+  /** Its name, for people. */
+  readonly plan: string;
+  readonly per_hour: number | null;
+  readonly per_day: number | null;
+}
+
+/** As the plan says, and the tenant's own numbers in its place. */
+export function messagesOf(
+  tenant: Pick<TenantRow, 'plan' | 'messages_per_hour' | 'messages_per_day'>,
+  config: Pick<ServerConfig, 'plans'>,
+): MessageAllowance {
+  const { messages_per_hour, messages_per_day } = planOf(tenant, config);
+  return {
+    plan: tenant.plan,
+    per_hour: tenant.messages_per_hour ?? messages_per_hour,
+    per_day: tenant.messages_per_day ?? messages_per_day,
+  };
+}
+
+/** What an account may ask for; null: no limit of its own. */
+export interface Allowance {
+  readonly requests_per_hour: number | null;
+  readonly requests_per_minute: number | null;
+}
+
+/** The operator's tenant has no limit; others have their plan's, and their own per hour in place of it. */
+function allowanceOf(
+  tenant: Pick<TenantRow, 'id' | 'plan' | 'requests_per_hour'>,
+  config: Pick<ServerConfig, 'plans'>,
+): Allowance {
+  if (accountOf(tenant.id) === OPERATOR) return { requests_per_hour: null, requests_per_minute: null };
+  const { requests_per_hour, requests_per_minute } = planOf(tenant, config);
+  return { requests_per_hour: tenant.requests_per_hour ?? requests_per_hour, requests_per_minute };
+}
+
+// * How often an account and each of its keys may ask: per hour and per minute, as the plan, the tenant's own number and the
+// key's restrictions say. A refused request counts nowhere. The operator over the Unix socket stands in none of these.
+
+export interface AccountLimits {
+  /**
+   * Counts the request against the account and the key. The verdict is the one with the least left; of several that refuse,
+   * the one that does so longest. Undefined where nothing limits them.
+   */
+  take(principal: Principal): Promise<Verdict | undefined>;
+  /** What is left per hour and per minute, each of the tighter of account and key; counts nothing. */
+  look(principal: Principal): Promise<{ readonly hour: Verdict | undefined; readonly minute: Verdict | undefined }>;
+}
+
+export interface AccountLimitsOptions {
+  readonly limits: Pick<Limits, 'takeAll' | 'peek'>;
+  readonly config: () => Pick<ServerConfig, 'plans'>;
+}
+
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+
+/** The limits of accounts under the configuration as it is when they are asked. */
+export function createAccountLimits({ limits, config }: AccountLimitsOptions): AccountLimits {
+  return {
+    async take(principal) {
+      if (principal.key === undefined) return undefined;
+      const buckets = bucketsOf(principal, config());
+      return buckets.length === 0 ? undefined : tightest(await limits.takeAll(buckets));
+    },
+    async look(principal) {
+      const buckets = bucketsOf(principal, config());
+      const verdicts = await Promise.all(buckets.map(async (bucket) => limits.peek(bucket)));
+      return { hour: tightest(within(HOUR)), minute: tightest(within(MINUTE)) };
+
+      function within(window: number): Verdict[] {
+        return verdicts.filter((_, i) => buckets[i]?.limit.windowMs === window);
+      }
+    },
+  };
+}
+
+/** What a key asks for counts against the keys that made it, too: it is no way round their limits. */
+function bucketsOf(principal: Principal, config: Pick<ServerConfig, 'plans'>): Bucket[] {
+  const { tenant, key, restrictions, makers = [] } = principal;
+  const { requests_per_hour, requests_per_minute } = allowanceOf(tenant, config);
+  const account = `account:${accountIdOf(principal)}`;
+  const keys = key === undefined ? [] : [...makers, { id: key.id, restrictions }];
+  return [
+    ...bucket(account, requests_per_hour, HOUR),
+    ...bucket(account, requests_per_minute, MINUTE),
+    ...keys.flatMap(({ id, restrictions: { rate_limit, burst_limit } }) => [
+      ...bucket(`key:${id}`, rate_limit, HOUR),
+      ...bucket(`key:${id}`, burst_limit, MINUTE),
+    ]),
+  ];
+}
+
+function bucket(name: string, count: number | null | undefined, windowMs: number): Bucket[] {
+  return count === null || count === undefined ? [] : [{ name, limit: { count, windowMs } }];
+}
+
+function tightest(verdicts: readonly Verdict[]): Verdict | undefined {
+  const [first, ...others] = verdicts;
+  return first && others.reduce(tighter, first);
+}
+
+function tighter(a: Verdict, b: Verdict): Verdict {
+  if (a.allowed !== b.allowed) return a.allowed ? b : a;
+  if (!a.allowed) return b.reset > a.reset ? b : a;
+  return b.remaining < a.remaining ? b : a;
+}

@@ -1,0 +1,88 @@
+/** Who asks: a tenant by one of its keys, or the operator, who has none. */
+import { z } from 'zod';
+import { accountOf, testPartitionOf, type Environment } from '../lib/ids.ts';
+import type { ApiKeyRow, TenantRow } from '../store/tables-accounts.ts';
+import type { Permission } from '../lib/permission-names.ts';
+import { addressInRanges } from '../dns/networks.ts';
+
+const restrictions = z.object({
+  ip_whitelist: z.array(z.string()).optional(),
+  domain_restrictions: z.array(z.string()).optional(),
+  rate_limit: z.int().optional(),
+  burst_limit: z.int().optional(),
+  expires_at: z.string().optional(),
+});
+
+/** Networks (CIDR) and addresses, domain names (lower case, A-labels), requests per hour and per minute, ISO 8601. */
+export type Restrictions = Readonly<z.output<typeof restrictions>>;
+
+export interface Principal {
+  /**
+   * Whose things are meant; the operator may name another than its own. Of a test key the id is that of the account's test
+   * partition: what such a key makes and sees is apart from what is live, in every table.
+   */
+  readonly tenant: TenantRow;
+  /** Undefined for the operator over the Unix socket. */
+  readonly key: ApiKeyRow | undefined;
+  readonly permissions: ReadonlySet<Permission>;
+  readonly environment: Environment;
+  readonly restrictions: Restrictions;
+  /** The keys that made this one, directly or not, and are still active, the first of them first. */
+  readonly makers?: readonly Maker[];
+}
+
+export interface Maker {
+  readonly id: string;
+  readonly restrictions: Restrictions;
+}
+
+/** The id of the account, whose limits, keys and usage both partitions share. */
+export function accountIdOf({ tenant }: Principal): string {
+  return accountOf(tenant.id);
+}
+
+/** The tenant as keys of this environment have it. */
+export function partitionOf(tenant: TenantRow, environment: Environment): TenantRow {
+  const id = environment === 'test' ? testPartitionOf(tenant.id) : tenant.id;
+  return { ...tenant, id };
+}
+
+/** The tenants whose projects, domains and forms the principal may read: a test key also the live ones. */
+export function readableTenants({ tenant }: Principal): string[] {
+  return [...new Set([tenant.id, accountOf(tenant.id)])];
+}
+
+/** Whether the principal may touch what belongs to this domain; `undefined` belongs to none. */
+export function mayTouch({ restrictions }: Principal, domain: string | undefined): boolean {
+  const { domain_restrictions: only } = restrictions;
+  return only === undefined || (domain !== undefined && only.includes(domain));
+}
+
+/** The restrictions as a key's row has them. */
+export function restrictionsOf(json: string): Restrictions {
+  return restrictions.parse(JSON.parse(json));
+}
+
+// * The one function that decides whether somebody may. Every door asks it: the API, submissions with a key, SMTP with one.
+
+export interface Need {
+  /** `any`: whoever is known. */
+  readonly permission: Permission | 'any';
+  /** What it is done to: one domain; nothing that belongs to a domain (`none`); or it is for the handler to narrow. */
+  readonly domain: { readonly name: string } | 'none' | 'narrowed';
+  /** The client's address; `local` over the Unix socket. */
+  readonly ip: string;
+}
+
+export type Denial = 'AUTH_IP_NOT_ALLOWED' | 'AUTH_FORBIDDEN' | 'AUTH_TEST_KEY' | 'AUTH_DOMAIN_NOT_ALLOWED';
+
+/** Undefined where the principal may; else the code of the refusal. */
+export function decide(principal: Principal, { permission, domain, ip }: Need): Denial | undefined {
+  const { ip_whitelist: networks } = principal.restrictions;
+  if (networks !== undefined && !addressInRanges(ip, networks)) return 'AUTH_IP_NOT_ALLOWED';
+  if (permission !== 'any' && !principal.permissions.has(permission)) return 'AUTH_FORBIDDEN';
+  // What `admin` is about has no test partition.
+  if (permission === 'admin' && principal.key?.environment === 'test') return 'AUTH_TEST_KEY';
+  if (domain === 'narrowed') return undefined;
+  return mayTouch(principal, domain === 'none' ? undefined : domain.name) ? undefined : 'AUTH_DOMAIN_NOT_ALLOWED';
+}

@@ -1,0 +1,341 @@
+/**
+ * A configuration that is pushed, or an old one that comes back: read, compared with what is in force, and put in force in
+ * one unit, or refused with the reason. Of several at a time each sees what it replaces.
+ */
+import { normalize } from 'node:path/posix';
+import { fanOutErrors } from '../config/checks.ts';
+import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
+import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
+import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
+import type { Finding, Path, Problem } from '../config/problem.ts';
+import type { ProjectConfig } from '../config/schema.ts';
+import { claimKey, type Snapshot } from '../config/snapshot.ts';
+import { madeByApi } from '../config/stored.ts';
+import type { Clock } from '../lib/clock.ts';
+import { newId } from '../lib/ids.ts';
+import type { CollectionNames, Names } from './collection-names.ts';
+import { objectsIn, type ObjectLimits, type OverLimit } from './object-limits.ts';
+import { releaseDomain } from '../store/domains.ts';
+import { recordEvent } from '../store/events.ts';
+import { findProject, putInForce, revisionWith } from '../store/projects.ts';
+import { findRevision, OPERATOR } from '../store/revisions.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { ProjectRow } from '../store/tables.ts';
+import type { Consent } from './consent.ts';
+import { parseProject } from '../config/parse.ts';
+import type { SecretSource } from '../config/secrets.ts';
+import { Recent } from '../lib/lru.ts';
+
+export interface PushParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+  readonly reader: BundleReader;
+  readonly consent: Consent;
+  readonly objects: ObjectLimits;
+  readonly collectionNames: CollectionNames;
+  /** Puts in force what the database says of projects now, here and elsewhere. */
+  readonly takeOver: () => Promise<void>;
+}
+
+export interface Push {
+  readonly tenant: string;
+  readonly slug: string;
+  readonly bundle: Bundle;
+  /** The revision that it may replace, null for a project that has none; undefined: whichever is in force. */
+  readonly base?: string | null | undefined;
+  /** Only tell what would happen. */
+  readonly dryRun: boolean;
+  /** Whether recipients that have to agree are mailed a link. */
+  readonly asks: boolean;
+  /** Whether whoever pushes may touch what belongs to this domain, or (undefined) to none. */
+  readonly may: (domain: string | undefined) => boolean;
+}
+
+export type PushOutcome =
+  | {
+      readonly kind: 'done';
+      readonly changes: readonly Change[];
+      readonly warnings: readonly Problem[];
+      /** The one in force from now on; of a dry run the one that still is. */
+      readonly revision: string | null;
+    }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
+  | { readonly kind: 'conflict'; readonly message: string; readonly problems: readonly Problem[] }
+  /** The plan of the account does not allow all that it makes. */
+  | OverLimit
+  | Extract<Names, { kind: 'too-often' }>
+  /** It touches this domain, which the asker may not; undefined where it belongs to none. */
+  | { readonly kind: 'forbidden'; readonly domain: string | undefined };
+
+/** Pushes that may be decided anew because another one was committed meanwhile. */
+const MOST_TRIES = 5;
+/** Each of them gets a key, and is asked about in DNS. */
+export const MOST_DOMAINS = 250;
+const MOST_TOLD = 100;
+/** Bytes: some six thousand lines. What is in force is compared with it, and indexed, between two requests. */
+const MOST_YAML = 256 * 1024;
+const TOO_LARGE: Problem = {
+  file: PUSHED_FILE,
+  line: 1,
+  column: 1,
+  path: '',
+  message: 'the file is larger than 256 KiB',
+};
+
+/** Takes the push; when it is done, it is in force. */
+export async function push(given: Push, parts: PushParts): Promise<PushOutcome> {
+  const { tenant, slug, base, may, dryRun } = given;
+  if (livesOnDisk(parts.snapshot(), tenant, slug)) return conflict(ON_DISK);
+  const read = await readPush(given, parts);
+  if ('kind' in read) return read;
+  const { next, bundle } = read;
+  const named = namedRecipientsOf(next);
+  const warnings = [...read.warnings, ...(await unconfirmed({ tenant, named, yaml: bundle.yaml }, parts))];
+  for (let tries = 1; ; tries++) {
+    const row = await findProject(parts.store, tenant, slug);
+    const current = await currentOf(row, parts);
+    const touched = [...(current === undefined ? [] : placesIn(current)), ...placesIn(next)];
+    const refused = touched.findIndex((domain) => !may(domain));
+    if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
+    const wrong = domainErrors({ tenant, slug, next }, parts.snapshot());
+    const taken = await parts.reader.locate(bundle.yaml, wrong, { tenant });
+    if (taken.length > 0) return conflict(NOT_AVAILABLE, taken);
+
+    const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
+    const known = row?.source === 'push' ? row.revision : null;
+    if (base !== undefined && base !== known) return conflict(MOVED_ON);
+    const isKnown = known !== null && sameBundle(await findRevision(parts.store, known), bundle);
+    const isNew = row === undefined || row.source === 'file';
+    const more = { ...objectsIn(next), projects: isNew ? 1 : 0 };
+    const instead = current === undefined ? {} : objectsIn(current);
+    try {
+      // Behind the count: one push asks for no more names than the account may have.
+      const outcome = await parts.objects.within(tenant, { more, instead }, async () => {
+        const names = await parts.collectionNames.ask(Object.keys(next.collections), { tenant, slug });
+        if (names.kind === 'too-often') return names;
+        if (names.kind === 'unavailable') {
+          const finding = { path: ['collections', names.name], message: names.message, key: true };
+          return conflict(NOT_AVAILABLE, await parts.reader.locate(bundle.yaml, [finding], { tenant }));
+        }
+        if (dryRun || isKnown) return { kind: 'done', changes, warnings, revision: known } as const;
+        const revision = await commit({ given: { ...given, bundle }, row, current, next, changes }, parts);
+        await parts.takeOver();
+        return { kind: 'done', changes, warnings, revision } as const;
+      });
+      if (outcome.kind === 'done' && !dryRun && !isKnown && given.asks)
+        await parts.consent.ask({ tenant, addresses: named.map(({ address }) => address) });
+      return outcome;
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      if (tries === MOST_TRIES) return conflict('Others push this project at the same time; try again.');
+    }
+  }
+}
+
+const NOT_AVAILABLE = 'The project names a domain or a collection that is not available to it.';
+/**
+ * The domains that a project is about; `undefined` among them where it is also about what belongs to none: collections, and
+ * webhooks that are told of the whole project.
+ */
+export function placesIn(config: Pick<ProjectConfig, 'domains' | 'collections' | 'webhooks'>): (string | undefined)[] {
+  const domains = Object.keys(config.domains);
+  const isWider = Object.keys(config.collections).length > 0 || config.webhooks.length > 0 || domains.length === 0;
+  return isWider ? [...domains, undefined] : domains;
+}
+
+const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
+const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
+
+/** Whether the project is one of files, which nobody changes from outside. */
+export function livesOnDisk({ projects }: Snapshot, tenant: string, slug: string): boolean {
+  return projects.some((project) => project.source === 'file' && project.tenant === tenant && project.slug === slug);
+}
+
+/** The refusal of whatever would change a project on disk. */
+export function onDisk(): Extract<PushOutcome, { kind: 'conflict' }> {
+  return conflict(ON_DISK);
+}
+
+function conflict(message: string, problems: readonly Problem[] = []): Extract<PushOutcome, { kind: 'conflict' }> {
+  return { kind: 'conflict', message, problems };
+}
+
+interface ReadPush {
+  readonly next: ProjectConfig;
+  /** Without files that nothing names. */
+  readonly bundle: Bundle;
+  readonly warnings: readonly Problem[];
+}
+
+async function readPush(
+  { tenant, slug, bundle }: Push,
+  { reader, snapshot }: PushParts,
+): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
+  const { yaml, files } = bundle;
+  if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
+  const { result, named } = await reader.read(bundle, { tenant });
+  if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
+  const { project, domains } = result.ok;
+  const wrong: Finding[] = [];
+  if (project.slug !== slug) {
+    const message = `expected ${slug}, the project that this is pushed to, found ${project.slug}`;
+    wrong.push({ path: ['project', 'slug'], message });
+  }
+  if (Object.keys(domains).length > MOST_DOMAINS) {
+    wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
+  }
+  wrong.push(...fanOutErrors(result.ok, snapshot().server.limits.form_recipients));
+  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) };
+  const names = new Set(named.files.map(normalize));
+  const [used, unused] = [true, false].map((wanted) =>
+    Object.entries(files).filter(([name]) => names.has(normalize(name)) === wanted),
+  );
+  const idle = (unused ?? []).map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
+  return {
+    next: result.ok,
+    bundle: { yaml, files: Object.fromEntries(used ?? []) },
+    warnings: [...result.warnings, ...(await reader.locate(yaml, idle, { tenant }))],
+  };
+}
+
+function sameBundle(kept: Bundle | undefined, { yaml, files }: Bundle): boolean {
+  return kept?.yaml === yaml && JSON.stringify(kept.files) === JSON.stringify(files);
+}
+
+/** What is in force of the project; undefined where there is none, or it cannot be read any more. */
+async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise<ProjectConfig | undefined> {
+  if (row === undefined || row.source === 'file') return undefined;
+  const { tenant, slug, revision } = row;
+  const served = parts.snapshot().projects.find((project) => project.tenant === tenant && project.slug === slug);
+  if (served?.source === row.source && served.revision === revision) return served.config;
+  if (row.source === 'api') return madeByApi({ ...row, domains: [] });
+  const kept = await findRevision(parts.store, revision);
+  const result = kept && (await parts.reader.read(kept, { tenant, accepted: true })).result;
+  return result !== undefined && 'ok' in result ? result.ok : undefined;
+}
+
+interface Recipients {
+  readonly tenant: string;
+  readonly named: readonly NamedRecipient[];
+  readonly yaml: string;
+}
+
+/** Which recipients get no mail of the project yet, or never will. */
+async function unconfirmed(
+  { tenant, named, yaml }: Recipients,
+  { consent, reader }: PushParts,
+): Promise<readonly Problem[]> {
+  const statuses = await consent.statuses({ tenant, addresses: named.map(({ address }) => address) });
+  const found = named.flatMap(({ path, address }): Finding[] => {
+    switch (statuses.get(address)) {
+      case 'pending':
+        return [{ path, message: `mail for ${address} waits until it agrees to get it: a link is mailed there` }];
+      case 'refused':
+        return [{ path, message: `${address} wants no mail from this server and gets none of this` }];
+      default:
+        return [];
+    }
+  });
+  return found.length === 0 ? [] : reader.locate(yaml, found.slice(0, MOST_TOLD), { tenant });
+}
+
+interface Claims {
+  readonly tenant: string;
+  readonly slug: string;
+  readonly next: ProjectConfig;
+}
+
+/** Domains that another project of the tenant has. Another tenant's claim is none of these: DNS decides between them. */
+function domainErrors({ tenant, slug, next }: Claims, { claims, server }: Snapshot): Finding[] {
+  const found: { path: Path; message: string }[] = [];
+  for (const name of Object.keys(next.domains)) {
+    const other = claims.get(claimKey(tenant, name))?.project.slug;
+    const path = ['domains', name];
+    if (other !== undefined && other !== slug)
+      found.push({ path, message: `the domain belongs to the project ${other}` });
+    else if (name === server.server.hostname && tenant !== OPERATOR) {
+      found.push({ path, message: 'this is the name of the server itself' });
+    }
+  }
+  return found.map((finding) => ({ ...finding, key: true }));
+}
+
+interface Decided {
+  readonly given: Push;
+  readonly row: ProjectRow | undefined;
+  readonly current: ProjectConfig | undefined;
+  readonly next: ProjectConfig;
+  readonly changes: readonly Change[];
+}
+
+/** Writes all of it, and answers the revision's id. Rejects with UnmetError where another push came between. */
+async function commit({ given, row, current, next, changes }: Decided, parts: PushParts): Promise<string> {
+  const { tenant, slug, bundle } = given;
+  const { store, clock } = parts;
+  const now = clock.now();
+  const project = { tenant, slug, name: next.project.name, source: 'push', file: '', ...bundle } as const;
+  const was = row === undefined || row.source === 'file' ? undefined : row.revision;
+  const id = (await revisionWith(store, project)) ?? newId('rev', now);
+  const [keep, put] = putInForce(project, { was, id }, now);
+  const gone = Object.keys(current?.domains ?? {}).filter((name) => !Object.hasOwn(next.domains, name));
+  const told = changes.slice(0, MOST_TOLD).map(({ op, path }) => ({ op, path }));
+  const data = { project: slug, revision: id, changes: told, count: changes.length };
+  const [{ rows }] = await store.write([
+    keep,
+    put,
+    ...gone.map((name) => releaseDomain({ tenant, name, project: slug })),
+    recordEvent({ type: 'config.pushed', tenant, at: now, data }),
+  ]);
+  return rows[0]?.id ?? id;
+}
+
+// Projects as they were when something was accepted under them: read once while they are in use.
+
+export interface Revision {
+  /** `rev_…` */
+  readonly id: string;
+  readonly config: ProjectConfig;
+}
+
+export interface RevisionsParts {
+  readonly store: Store;
+  readonly secrets: SecretSource;
+  readonly reader: BundleReader;
+}
+
+/** The revision with this id (`rev_…`); undefined where it cannot be read (any more). */
+export type RevisionOf = (id: string) => Promise<Revision | undefined>;
+
+const REVISIONS = 100;
+
+/** Revisions as the store has them, read with the code that accepts them. */
+export function createRevisions(parts: RevisionsParts): RevisionOf {
+  return keepRecent((id) => loadRevision(id, parts));
+}
+
+/** The same function, which is called once for what is in use; what it rejects with is forgotten. */
+export function keepRecent(load: RevisionOf): RevisionOf {
+  const known = new Recent<Promise<Revision | undefined>>(REVISIONS);
+  return (id) => {
+    const kept = known.get(id);
+    if (kept !== undefined) return kept;
+    const loading = load(id).catch((error: unknown) => {
+      known.delete(id);
+      throw error;
+    });
+    known.set(id, loading);
+    return loading;
+  };
+}
+
+async function loadRevision(id: string, { store, secrets, reader }: RevisionsParts): Promise<Revision | undefined> {
+  const row = await findRevision(store, id);
+  if (row === undefined) return undefined;
+  // Without a file it was pushed.
+  const { result } =
+    row.file === ''
+      ? await reader.read(row, { tenant: row.tenant, accepted: true })
+      : { result: parseProject(row.yaml, row.file, { files: row.files, env: secrets, accepted: true }) };
+  return 'ok' in result ? { id, config: result.ok } : undefined;
+}

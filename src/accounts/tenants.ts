@@ -1,0 +1,138 @@
+/** The life of tenants: made by a sign-up or the operator, each with a first key, confirmed, changed, suspended. */
+import { canonicalMailbox } from '../lib/addresses.ts';
+import { accountOf, newId } from '../lib/ids.ts';
+import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
+import { recordEvent } from '../store/events.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { TenantRow } from '../store/tables-accounts.ts';
+import { changeTenant, confirmTenant, findTenant, insertTenant, type TenantChange } from '../store/tenants.ts';
+import { refusal, type RefusalParts } from './consent.ts';
+import { FULL, makeKey } from './api-keys.ts';
+import type { Principal } from './principal.ts';
+import type { ConfirmKind } from './tokens.ts';
+
+export interface WantedAccount {
+  readonly name: string;
+  /** In its normal form. */
+  readonly email: string;
+  readonly plan: string;
+  /** Whether its keys work at once: the operator makes it, and answers for it. */
+  readonly confirmed: boolean;
+  /** The key that asks for it; null: the operator or a sign-up. */
+  readonly by: string | null;
+}
+
+export interface NewAccount {
+  readonly tenant: TenantRow;
+  /** Of a full key; known to nobody from here on but to whom it is shown. */
+  readonly key: string;
+  readonly unit: readonly Statement[];
+}
+
+/** A tenant with its first key; they are there once the unit is committed. */
+export function makeAccount({ name, email, plan, confirmed, by }: WantedAccount, now: number): NewAccount {
+  const tenant: TenantRow = {
+    id: newId('ten', now),
+    name,
+    email,
+    plan,
+    requests_per_hour: null,
+    messages_per_hour: null,
+    messages_per_day: null,
+    suspended: 0,
+    trusted: confirmed ? 1 : 0,
+    confirmed_at: confirmed ? now : null,
+    created_at: now,
+  };
+  const { value, unit } = makeKey(
+    {
+      tenant: tenant.id,
+      name: 'First key',
+      environment: 'live',
+      permissions: FULL,
+      restrictions: {},
+      created_by: by,
+    },
+    now,
+  );
+  const data = { name, email, plan, by };
+  const told = recordEvent({ type: 'tenant.created', tenant: tenant.id, at: now, data });
+  return { tenant, key: value, unit: [insertTenant(tenant), told, ...unit, ...(confirmed ? agreed(tenant, now) : [])] };
+}
+
+/** Changes a tenant and answers it as it is then; undefined where there is none. */
+export async function alterTenant(
+  store: Store,
+  change: TenantChange & { readonly id: string; readonly by: Principal },
+  now: number,
+): Promise<TenantRow | undefined> {
+  const { id, by, ...wanted } = change;
+  const statements = changeTenant(id, wanted);
+  if (statements.length > 0) {
+    const data = { ...wanted, by: by.key?.id ?? null };
+    try {
+      await store.write([...statements, recordEvent({ type: 'tenant.changed', tenant: id, at: now, data })]);
+    } catch (error) {
+      if (error instanceof UnmetError) return undefined;
+      throw error;
+    }
+  }
+  return findTenant(store, id);
+}
+
+/** Whether the tenant is served: forms take nothing for one that is suspended or was never confirmed. */
+export async function isServed(store: Store, id: string): Promise<boolean> {
+  if (accountOf(id) === OPERATOR) return true;
+  const tenant = await findTenant(store, accountOf(id));
+  return tenant !== undefined && tenant.suspended === 0 && tenant.confirmed_at !== null;
+}
+
+/** The statements that note that the account's own address is known to be its own; the first finds out whether it has none yet. */
+function agreed({ id, email }: Pick<TenantRow, 'id' | 'email'>, at: number, expect?: 1): Statement[] {
+  return [
+    takeMailbox({ mailbox: canonicalMailbox(email), account: id }, expect),
+    confirmRecipient({ tenant: id, address: email, at }),
+  ];
+}
+
+/** The links of open sign-ups. A mailbox has one account. */
+export function signupConfirmation(parts: RefusalParts): ConfirmKind {
+  const { store, clock } = parts;
+  return async ({ tenant: id }) => {
+    const tenant = await findTenant(store, id);
+    if (tenant === undefined) return undefined;
+    const mailbox = await findMailbox(store, tenant.email);
+    const other = mailbox !== undefined && mailbox.account !== null && mailbox.account !== id;
+    const isRefused = mailbox !== undefined && mailbox.refused_at !== null;
+    return {
+      question: {
+        heading: 'Confirm your account',
+        text: [
+          `Somebody, probably you, has made an account for ${tenant.email}. Its API key works as soon as you confirm.`,
+          'If it was not you, close this page: the account then ends by itself.',
+        ],
+        button: 'Confirm the account',
+      },
+      done: other
+        ? {
+            heading: 'You have an account already',
+            text: [
+              `${tenant.email} belongs to another account on this server, and a mailbox has one. This one ends by itself.`,
+            ],
+          }
+        : { heading: 'Your account is confirmed', text: ['The API key that you were shown works now.'] },
+      isDone: other || tenant.confirmed_at !== null,
+      ...refusal({ address: tenant.email, isRefused }, parts),
+      async confirm() {
+        const at = clock.now();
+        const told = recordEvent({ type: 'tenant.confirmed', tenant: id, at, data: { email: tenant.email } });
+        await store.write([...agreed(tenant, at, 1), confirmTenant({ id, at }, 1), told]).catch((error: unknown) => {
+          // Confirmed already, by a click before this one; or the mailbox has another account.
+          if (!(error instanceof UnmetError)) throw error;
+        });
+      },
+    };
+  };
+}

@@ -1,0 +1,103 @@
+/** Delivery, composed: a thread of its own, or this one where a test holds the clock or the name servers. */
+import { once } from 'node:events';
+import { MessageChannel, Worker as Thread } from 'node:worker_threads';
+import type { ServerConfig } from '../config/schema.ts';
+import { startDelivery, type DeliveryParts, type Delivery, type ToDelivery, type FromDelivery } from './delivery.ts';
+import type { DoorPlace } from '../smtp-client/route.ts';
+import type { Clock } from '../lib/clock.ts';
+import { TurnBatch } from '../lib/batch.ts';
+import type { Store } from '../store/store.ts';
+
+export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'door'> {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  /** What the test holds. */
+  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
+}
+
+/** Starts it, where this daemon has the role. */
+export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
+  if (!server.server.roles.includes('delivery')) {
+    return {
+      wake() {},
+      configure() {},
+      openDoor() {},
+      problem: () => undefined,
+      isStuck: () => false,
+      stop: () => Promise.resolve(),
+    };
+  }
+  if (parts.clock === undefined && parts.resolver === undefined)
+    return startDeliveryThread(here.store, server, here.clock);
+  let door: DoorPlace | undefined;
+  const random = parts.random ?? Math.random;
+  const delivery = await startDelivery({ ...here, random, door: () => door });
+  return {
+    ...delivery,
+    // In this thread it reads the configuration by itself.
+    configure() {},
+    openDoor(place) {
+      door = place;
+    },
+  };
+}
+
+// The delivery thread as the main thread sees it.
+
+export interface RemoteDelivery extends Delivery {
+  /** Tells it what is in force from now on. */
+  configure(server: ServerConfig): void;
+  /** Tells it where this daemon takes mail. */
+  openDoor(place: DoorPlace | undefined): void;
+}
+
+/** A thread that has been silent for so long is stuck, ms. */
+const SILENT_MS = 15_000;
+
+/** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
+async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<RemoteDelivery> {
+  const { port1, port2 } = new MessageChannel();
+  const handle = store.share();
+  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
+    workerData: { port: port2, handle, server },
+    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
+    name: 'delivery',
+  });
+  thread.once('error', (error) => {
+    throw error;
+  });
+  await once(port1, 'message');
+  // One word for all that was accepted in a turn.
+  const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
+
+  let problem: string | undefined;
+  let isStuck = false;
+  let heardAt = clock.monotonic();
+  port1.on('message', (message: FromDelivery) => {
+    if (message.kind === 'ready') return;
+    heardAt = clock.monotonic();
+    ({ problem, isStuck } = message);
+  });
+
+  function isSilent(): boolean {
+    return clock.monotonic() - heardAt > SILENT_MS;
+  }
+
+  return {
+    wake: () => wakes.add(undefined),
+    configure: (next) => tell({ kind: 'configure', server: next }),
+    openDoor: (place) => tell({ kind: 'door', place }),
+    problem: () => (isSilent() ? 'the delivery thread is silent' : problem),
+    isStuck: () => isStuck || isSilent(),
+    async stop(graceMs) {
+      const ended = once(thread, 'exit');
+      tell({ kind: 'stop', graceMs });
+      await ended;
+      port1.close();
+    },
+  };
+
+  function tell(message: ToDelivery): void {
+    port1.postMessage(message);
+  }
+}

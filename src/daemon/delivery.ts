@@ -1,0 +1,183 @@
+/**
+ * The delivering half of the daemon, composed: claims, renders, signs and sends. It normally runs in a thread of its own
+ * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
+ */
+import { createSecretKey, randomUUID } from 'node:crypto';
+import { createMessageLimits } from '../accounts/message-limits.ts';
+import { createKeyring } from '../domains/signing-keys.ts';
+import { createRevisions } from '../accounts/projects.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { machineSecrets } from '../config/secrets.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import { createFormSource } from '../forms/source.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { Desk } from '../mail/finish.ts';
+import { createCourier } from '../smtp-client/client.ts';
+import type { Consequence, Failure, Random, Source } from '../queue/interfaces.ts';
+import type { DoorPlace, OwnDoor } from '../smtp-client/route.ts';
+import { withSandbox } from '../queue/sandbox.ts';
+import { createProcessPool, type ProcessPool } from './process-pool.ts';
+import { createSystemSource } from '../queue/system-mail.ts';
+import { createWorker } from '../queue/worker.ts';
+import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
+import { createForwardSource } from '../smtp/forward-source.ts';
+import { policyLetterFor, type PolicyParts } from '../smtp/policy-alert.ts';
+import { createReplySource } from '../smtp/reply-relay.ts';
+import { openSrsKeys } from '../smtp/srs-keys.ts';
+import { createSubmittedSource } from '../smtp/edited-source.ts';
+import { isDomainKnown } from '../store/domains.ts';
+import { obtainSecret } from '../store/secrets.ts';
+import type { Store } from '../store/store.ts';
+import { createTransactionalSource } from '../transactional/source.ts';
+
+export interface DeliveryParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly resolver: Resolver;
+  readonly random: Random;
+  /** What is in force now. */
+  readonly config: () => ServerConfig;
+  /** Where this daemon takes mail; undefined where it does not, or not yet. */
+  readonly door: () => DoorPlace | undefined;
+  /** Where the configuration's references to variables lead. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Delivery {
+  /** There may be something to do. */
+  wake(): void;
+  /** What keeps the queue from moving, in words; undefined while it moves. */
+  problem(): string | undefined;
+  /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still mend itself. */
+  isStuck(): boolean;
+  /** Claims nothing more, finishes what is in flight for at most `graceMs`, gives the rest back. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** The queue is looked through every five seconds at least; after this long it is stuck, ms. */
+const STUCK_MS = 30_000;
+
+/** Starts to deliver what is queued. */
+export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
+  const { store, clock, log, resolver, random, config } = parts;
+  const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
+  const source = await createSource(parts, pool);
+  const courier = withSandbox(
+    createCourier({
+      resolver,
+      config,
+      clock,
+      log,
+      random,
+      ownAddresses: (ip) => config().server.public_ips.includes(ip),
+      door: ownDoor(parts),
+    }),
+  );
+  const worker = createWorker({
+    store,
+    clock,
+    log,
+    source,
+    courier,
+    config,
+    owner: randomUUID(),
+    random,
+    onFailure: (failure) => followFailure(failure, { store, config }),
+    admission: createMessageLimits({ store, clock, config }),
+  });
+  return {
+    wake: () => worker.wake(),
+    problem() {
+      const { fault, triedAt } = worker.progress();
+      if (fault !== undefined) return `the queue cannot be worked on: ${fault}`;
+      const idle = clock.monotonic() - triedAt;
+      return idle > STUCK_MS ? `the queue was last looked at ${Math.round(idle / 1000)} s ago` : undefined;
+    },
+    isStuck: () => clock.monotonic() - worker.progress().triedAt > STUCK_MS,
+    async stop(graceMs) {
+      await worker.stop(graceMs);
+      await pool.close();
+    },
+  };
+}
+
+/** Who is told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend. */
+async function followFailure(failure: Failure, parts: PolicyParts): Promise<Consequence> {
+  const { unit, data } = await reportFailure(failure, parts);
+  return { unit: [...unit, ...(await policyLetterFor(failure, parts))], data };
+}
+
+/** The door of this daemon, for the domains that it may know and its own name. */
+export function ownDoor({ store, config, door }: Pick<DeliveryParts, 'store' | 'config' | 'door'>): OwnDoor {
+  return {
+    async takes(domain) {
+      return domain === config().server.hostname || (await isDomainKnown(store, domain));
+    },
+    place() {
+      const at = door();
+      return at && { ...at, host: LOOPBACKS.get(at.host) ?? at.host };
+    },
+  };
+}
+
+/** Where to find what listens on every address. */
+const LOOPBACKS: ReadonlyMap<string, string> = new Map([
+  ['::', '::1'],
+  ['0.0.0.0', '127.0.0.1'],
+]);
+
+/** Where the bytes of every message come from, by what it is. */
+async function createSource({ store, clock, log, config, env }: DeliveryParts, pool: ProcessPool): Promise<Source> {
+  const desk: Desk = {
+    keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),
+    secret: createSecretKey(await obtainSecret(store, 'return-path', clock.now())),
+    hostname: () => config().server.hostname,
+    now: () => clock.now(),
+  };
+  const { reader, renderer } = pool;
+  const revisionOf = createRevisions({ store, secrets: machineSecrets(env), reader });
+  const forms = createFormSource({ store, log, config, revisionOf, renderer, desk });
+  const submitted = createSubmittedSource({ store, desk });
+  const transactional = createTransactionalSource({ store, desk, submitted });
+  const system = createSystemSource(desk);
+  const srs = await openSrsKeys({ store, clock });
+  const forwards = createForwardSource({ store, desk, srs, config });
+  const reports = createDsnSource(desk);
+  const replies = createReplySource({ store, desk });
+  return {
+    prepare(message, kept) {
+      switch (message.kind) {
+        case 'notification':
+        case 'acknowledgment':
+          return forms.prepare(message);
+        case 'system':
+          return system.prepare(message);
+        case 'transactional':
+          return transactional.prepare(message, kept);
+        case 'forward':
+          return forwards.prepare(message, kept);
+        case 'reply':
+          return replies.prepare(message, kept);
+        case 'dsn':
+          return reports.prepare(message);
+      }
+    },
+  };
+}
+
+// What the main thread and the delivery thread say to each other.
+
+export type ToDelivery =
+  | { readonly kind: 'wake' }
+  | { readonly kind: 'configure'; readonly server: ServerConfig }
+  | { readonly kind: 'door'; readonly place: DoorPlace | undefined }
+  | { readonly kind: 'stop'; readonly graceMs: number };
+
+export type FromDelivery =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'state'; readonly problem: string | undefined; readonly isStuck: boolean };
+
+/** How often the thread says how it is, ms. */
+export const BEAT_MS = 2000;

@@ -1,0 +1,192 @@
+/** The SMTP door, composed: what the daemon starts beside HTTP where its roles say so. */
+import { createSecretKey, randomBytes } from 'node:crypto';
+import type { Consent } from '../accounts/consent.ts';
+import type { Domains } from '../domains/domains.ts';
+import type { Limits } from '../accounts/rate-limits.ts';
+import type { RevisionOf } from '../accounts/projects.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { mailauthResolver } from '../dns/mailauth.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import { createConversations } from '../forms/relay.ts';
+import type { CertificateKeeper } from '../lib/certificate.ts';
+import type { Clock } from '../lib/clock.ts';
+import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
+import type { Log } from '../lib/log.ts';
+import { authenticate } from '../mail/authenticate.ts';
+import { openReturnPath } from '../mail/bounce.ts';
+import { createMemory } from '../mail/checks.ts';
+import { receivedLine } from '../mail/received.ts';
+import { openReplyAddress } from '../mail/relay.ts';
+import { openSrs } from '../mail/srs.ts';
+import { authorRefusal, dmarcRefusal, writeVerdicts } from '../mail/verdicts.ts';
+import type { DoorPlace } from '../smtp-client/route.ts';
+import { createBounceReading } from '../smtp/bounce-reading.ts';
+import { createBounces } from '../smtp/bounces.ts';
+import { createSmtpDoor } from '../smtp/policy.ts';
+import type { Judge } from '../smtp/interfaces.ts';
+import type { SmtpDoor } from '../smtp/session-parts.ts';
+import { createListener } from '../smtp/listener.ts';
+import type { Directory } from '../smtp/recipients.ts';
+import { createReportReader } from '../smtp/report-reader.ts';
+import { createReplyRelay } from '../smtp/reply-relay.ts';
+import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
+import { sweepInbound } from '../smtp/retention.ts';
+import type { SmtpTallies } from '../smtp/counters.ts';
+import type { FreeSpace } from '../store/free-space.ts';
+import { obtainSecret } from '../store/secrets.ts';
+import type { Store } from '../store/store.ts';
+
+export interface InboundParts {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  readonly snapshot: () => Snapshot;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly resolver: Resolver;
+  readonly domains: Pick<Domains, 'status'>;
+  readonly consent: Pick<Consent, 'ask'>;
+  readonly freeSpace: FreeSpace;
+  readonly limits: Pick<Limits, 'take'>;
+  readonly revisionOf: RevisionOf;
+  /** STARTTLS is not offered without one. */
+  readonly certificate: CertificateKeeper | undefined;
+  readonly bind: Bind;
+  readonly tallies: SmtpTallies;
+  /** There is mail to send. */
+  readonly wake: () => void;
+}
+
+export interface Inbound {
+  readonly addresses: readonly ListenAddress[];
+  /** The first of them, as our own mail finds it. */
+  readonly door: DoorPlace | undefined;
+  /** What it does by the clock. */
+  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
+  /** Takes no more connections, lets transactions end for `graceMs`. */
+  close(graceMs: number): Promise<void>;
+}
+
+const CLOSED: Inbound = { addresses: [], door: undefined, jobs: {}, close: () => Promise.resolve() };
+
+/** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
+const JUDGING_MS = 10_000;
+
+/** Listens, where this daemon has the role. Throws UserError where it cannot. */
+export async function openInbound(parts: InboundParts): Promise<Inbound> {
+  const { server, snapshot, store, clock, log, certificate, bind } = parts;
+  const sweep = sweepInbound({ store, clock, keep: () => snapshot().server.retention.events });
+  if (!server.server.roles.includes('smtp')) return CLOSED;
+  const srs = await openSrsKeys({ store, clock });
+  const mark = randomBytes(24).toString('base64url');
+  const listener = createListener({
+    clock,
+    log,
+    certificate,
+    bind,
+    tallies: parts.tallies,
+    settings() {
+      const { server, limits, inbound } = snapshot().server;
+      return {
+        hostname: server.hostname,
+        message: limits.message,
+        limits: limits.smtp,
+        proxies: inbound.proxy_protocol,
+      };
+    },
+    door: createDoor(parts, await openDirectory(parts, srs)),
+    mark,
+  });
+  const addresses = await listener.listen(server.server.smtp.listen.map(parseListenAddress));
+  const [first] = addresses;
+  const reader = createReportReader({ clock, log });
+  const bounces = createBounceReading({ ...parts, config: () => snapshot().server, reader });
+  return {
+    addresses,
+    door: first && { ...first, mark },
+    jobs: { inbound: sweep, bounces, srs: srs.renew },
+    async close(graceMs) {
+      await listener.close(graceMs);
+      await reader.close();
+    },
+  };
+}
+
+/** What decides over recipients, as it is at each call. */
+export async function openDirectory(
+  { snapshot, store, clock, domains }: Pick<InboundParts, 'snapshot' | 'store' | 'clock' | 'domains'>,
+  srs: SrsKeys,
+): Promise<() => Directory> {
+  const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
+  return () => {
+    const { hostname } = snapshot().server.server;
+    return {
+      snapshot: snapshot(),
+      status: (domain) => domains.status(domain),
+      openReturnPath: (address) => openReturnPath(address, secret),
+      openSrs: (address) => openSrs(address, { secrets: srs.secrets(), hostname, now: clock.now() }),
+      openReply: (address) => openReplyAddress(address, secret),
+    };
+  };
+}
+
+function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
+  const { snapshot, clock, resolver } = parts;
+
+  function hostname(): string {
+    return snapshot().server.server.hostname;
+  }
+
+  function config(): ServerConfig {
+    return snapshot().server;
+  }
+
+  function ttl(): number {
+    return snapshot().server.delivery.expire.default;
+  }
+
+  return createSmtpDoor({
+    ...parts,
+    ...createBounces({ ...parts, directory, ttl }),
+    directory,
+    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
+    judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
+    received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
+    ttl,
+    ask: parts.consent.ask,
+  });
+}
+
+interface JudgeParts {
+  readonly config: () => ServerConfig;
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+}
+
+/** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
+function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
+  const ask = mailauthResolver(resolver);
+  const memory = createMemory();
+  return async (mail) => {
+    const { ip, helo, sender, isOwn } = mail;
+    const { server, inbound } = config();
+    const { verdicts, headers, author } = await authenticate(mail.pieces(), {
+      ip,
+      helo,
+      sender,
+      isOwn,
+      mta: server.hostname,
+      trusted: inbound.arc.trusted,
+      ask,
+      clock,
+      timeoutMs: JUDGING_MS,
+      memory,
+    });
+    const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
+    const refusal = isOwn
+      ? undefined
+      : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
+    return { headers, verdicts: writeVerdicts(verdicts), refusal };
+  };
+}

@@ -1,0 +1,81 @@
+/**
+ * A process of the pool: reads and renders what tenants wrote. It may be killed at any moment, holds nothing that lasts, and
+ * knows no secret.
+ */
+import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { setPriority } from 'node:os';
+import { Recent } from '../lib/lru.ts';
+import { findInForms, locateIn, readBundle, type Bundle, type ReadBundle } from '../config/bundle.ts';
+import type { FormPlace } from '../config/checks.ts';
+import type { Finding, Problem } from '../config/problem.ts';
+import type { CheckTemplates } from '../config/template-places.ts';
+import { systemClock } from '../lib/clock.ts';
+import { checkTemplates, openTemplates, type OpenedTemplates } from '../templates/engine.ts';
+import { renderParts, type ProjectTemplates, type RenderedPart, type RenderPart } from '../templates/render.ts';
+
+/** `ms` is the time that templates may take together. */
+export type Order =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'read'; readonly bundle: Bundle; readonly accepted: boolean; readonly ms: number }
+  | { readonly kind: 'locate'; readonly yaml: string; readonly findings: readonly Finding[] }
+  | { readonly kind: 'forms'; readonly forms: readonly FormPlace[]; readonly ms: number }
+  | { readonly kind: 'render'; readonly parts: readonly RenderPart[]; readonly ms: number };
+
+export type Reply =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'read'; readonly read: ReadBundle }
+  | { readonly kind: 'locate'; readonly problems: readonly Problem[] }
+  | { readonly kind: 'forms'; readonly findings: readonly Finding[] }
+  | { readonly kind: 'render'; readonly parts: readonly RenderedPart[] };
+
+/** Projects whose templates stay parsed. */
+const KEPT_PROJECTS = 50;
+const parsed = new Recent<OpenedTemplates>(KEPT_PROJECTS);
+
+yieldToOthers();
+
+/** Does what the pool orders. */
+export function work(order: Order): Reply {
+  switch (order.kind) {
+    case 'ready':
+      return { kind: 'ready' };
+    case 'read':
+      return { kind: 'read', read: readBundle(order.bundle, order.accepted ? 'accepted' : checkWithin(order.ms)) };
+    case 'locate':
+      return { kind: 'locate', problems: locateIn(order.yaml, order.findings) };
+    case 'forms':
+      return { kind: 'forms', findings: findInForms(order.forms, checkWithin(order.ms)) };
+    case 'render':
+      return { kind: 'render', parts: renderParts(order.parts, timeLeft(order.ms), open) };
+  }
+}
+
+function checkWithin(ms: number): CheckTemplates {
+  const left = timeLeft(ms);
+  return (templates) => checkTemplates(templates, left);
+}
+
+function timeLeft(ms: number): () => number {
+  const end = systemClock.monotonic() + ms;
+  return () => end - systemClock.monotonic();
+}
+
+function open({ revision, templates, timezone }: ProjectTemplates): OpenedTemplates {
+  const key = `${revision} ${timezone}`;
+  const known = parsed.get(key) ?? openTemplates(templates, { timezone });
+  parsed.set(key, known);
+  return known;
+}
+
+/** The daemon goes first, for the processor and for memory. */
+function yieldToOthers(): void {
+  try {
+    setPriority(5);
+    writeFileSync('/proc/self/oom_score_adj', '1000');
+  } catch {
+    // The kernel forbids it, or is none of Linux: then they share.
+  }
+  // What V8 says when the memory is over helps nobody, and stood between the lines of the log.
+  closeSync(2);
+  openSync('/dev/null', 'w');
+}

@@ -1,0 +1,225 @@
+/**
+ * What tenants wrote (configuration, templates, HTML) is read and rendered in processes of a pool, within a budget of time
+ * and memory for everything that belongs together. A process that passes it is killed, and another takes its place. One
+ * tenant has one process at a time and those who wait take turns, so that no tenant waits for another's queue.
+ *
+ * They are processes and not threads because a thread that needs one large piece of memory too many ends the whole daemon
+ * (docs/dependencies.md). They start when they are needed, and end when they were idle for a while.
+ */
+import { createHash } from 'node:crypto';
+import { Tinypool } from 'tinypool';
+import { Recent } from '../lib/lru.ts';
+import { PUSHED_FILE, type Bundle, type BundleReader, type ReadBundle, type Reading } from '../config/bundle.ts';
+import { freeze } from '../config/freeze.ts';
+import { systemClock } from '../lib/clock.ts';
+import { BusyError, errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { Order, Reply } from './pool-process.ts';
+import { endedPart, type Renderer } from '../templates/render.ts';
+
+export interface ProcessPool {
+  readonly reader: BundleReader;
+  readonly renderer: Renderer;
+  /** Ends its processes; what is in progress rejects. */
+  close(): Promise<void>;
+}
+
+const PROCESSES = 2;
+const MAX_HEAP_MIB = 160;
+/** A process that holds more than this after an order makes place for another: what it did is not the next one's to pay. */
+const MAX_KEPT_BYTES = 80 * 1024 * 1024;
+const IDLE_MS = 60_000;
+const MAX_STARTS = 3;
+/** On a busy machine. */
+const MAX_START_MS = 30_000;
+/** A push is read when it is tried, when it is made and when it is put in force. */
+const KEPT_BUNDLES = 8;
+/** What belongs together may take so long, ms, before its process is killed. Templates are given `soft` of it, so that the one that takes too long can be named. */
+const BUDGETS = {
+  render: { soft: 3000, hard: 5000 },
+  check: { soft: 3000, hard: 10_000 },
+  /** It was accepted before; only a machine that is very busy takes so long. */
+  accepted: { soft: 0, hard: 60_000 },
+} as const;
+
+type Budget = (typeof BUDGETS)[keyof typeof BUDGETS];
+
+/** What is used of Tinypool, with the types of what these processes take and answer. */
+interface Processes {
+  run(order: Order, options: { readonly signal: AbortSignal }): Promise<Reply>;
+  on(event: 'error', listener: (error: unknown) => void): unknown;
+  destroy(): Promise<void>;
+}
+
+export interface ProcessPoolOptions {
+  readonly log: Log;
+  /** Where Node keeps compiled code. */
+  readonly cacheFolder?: string | undefined;
+  /** Orders of one tenant that may wait; more are refused with a BusyError. As many as there are unless told. */
+  readonly maxWaiting?: number;
+}
+
+/** Makes the pool; nothing is started yet. */
+export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
+  const { log, cacheFolder, maxWaiting = Number.POSITIVE_INFINITY } = options;
+  const turns = new Turns(PROCESSES);
+  const pool: Processes = new Tinypool({
+    filename: new URL('./pool-process.ts', import.meta.url).href,
+    name: 'work',
+    runtime: 'child_process',
+    // They know nothing of the daemon's environment, where secrets are, but where compiled code is kept.
+    env: cacheFolder === undefined ? {} : { NODE_COMPILE_CACHE: cacheFolder },
+    execArgv: [`--max-old-space-size=${MAX_HEAP_MIB}`, '--disable-warning=ExperimentalWarning'],
+    serialization: 'advanced',
+    minThreads: 0,
+    maxThreads: PROCESSES,
+    idleTimeout: IDLE_MS,
+    maxMemoryLimitBeforeRecycle: MAX_KEPT_BYTES,
+  });
+  pool.on('error', (error: unknown) => log.warn('pool.process_failed', errorFields(error)));
+  const known = new Recent<Promise<ReadBundle>>(KEPT_BUNDLES);
+
+  /** The reply; undefined where it took more time or memory than it may. */
+  async function run(tenant: string, order: Order, budget: Budget): Promise<Reply | undefined> {
+    const leave = await turns.enter(tenant, budget === BUDGETS.accepted ? Number.POSITIVE_INFINITY : maxWaiting);
+    try {
+      // Its start is not the tenant's to pay. There are as many processes as turns: the one that is ready stays so.
+      await ready();
+      return await within(budget.hard, order).catch((error: unknown) => {
+        log.warn('pool.order_ended', { tenant, kind: order.kind, ...errorFields(error) });
+        return undefined;
+      });
+    } finally {
+      leave();
+    }
+  }
+
+  /** Resolves when a process is ready; the one that was may be about to die of what it did last. */
+  async function ready(): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return void (await within(MAX_START_MS, { kind: 'ready' }));
+      } catch (error) {
+        if (tries === MAX_STARTS) throw error;
+      }
+    }
+  }
+
+  /** Budgets are of the machine's time, whatever clock the daemon is given. */
+  async function within(ms: number, order: Order): Promise<Reply> {
+    const over = new AbortController();
+    const done = new AbortController();
+    void systemClock.sleep(ms, done.signal).then(() => over.abort());
+    try {
+      return await pool.run(order, { signal: over.signal });
+    } finally {
+      done.abort();
+    }
+  }
+
+  async function readAnew(bundle: Bundle, { tenant, accepted = false }: Reading): Promise<ReadBundle> {
+    const budget = accepted ? BUDGETS.accepted : BUDGETS.check;
+    const reply = await run(tenant, { kind: 'read', bundle, accepted, ms: budget.soft }, budget);
+    if (reply?.kind !== 'read') return hopeless();
+    const { read } = reply;
+    // Its way here took the freezing away.
+    return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
+  }
+
+  /** Once while it is in use: what was found valid is accepted when it is put in force. */
+  function readOnce(bundle: Bundle, reading: Reading): Promise<ReadBundle> {
+    const hash = hashOf(bundle);
+    const key = reading.accepted === true ? `${hash} accepted` : hash;
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    const result = readAnew({ yaml: bundle.yaml, files: bundle.files }, reading);
+    known.set(key, result);
+    result.then(
+      (read) => {
+        if ('ok' in read.result) known.set(`${hash} accepted`, result);
+        // The next try may find the machine less busy.
+        else known.delete(key);
+      },
+      () => known.delete(key),
+    );
+    return result;
+  }
+
+  return {
+    reader: {
+      read: readOnce,
+      async locate(yaml, findings, { tenant }) {
+        if (findings.length === 0) return [];
+        const reply = await run(tenant, { kind: 'locate', yaml, findings }, BUDGETS.check);
+        return reply?.kind === 'locate' ? reply.problems : [];
+      },
+      async checkForms(forms, { tenant }) {
+        const { soft: ms } = BUDGETS.check;
+        const reply = await run(tenant, { kind: 'forms', forms, ms }, BUDGETS.check);
+        return reply?.kind === 'forms' ? reply.findings : [{ path: [], message: TOO_MUCH }];
+      },
+    },
+    renderer: {
+      async render(tenant, parts) {
+        const { soft: ms } = BUDGETS.render;
+        const reply = await run(tenant, { kind: 'render', parts, ms }, BUDGETS.render);
+        return reply?.kind === 'render' ? reply.parts : parts.map((part) => endedPart(part, TOO_MUCH));
+      },
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+const TOO_MUCH = 'it takes more time or memory than it may';
+
+function hopeless(): ReadBundle {
+  const message = 'it takes more time or memory to read than a configuration may';
+  const problem = { file: PUSHED_FILE, line: 1, column: 1, path: '', message };
+  return { result: { errors: [problem], warnings: [] }, named: { files: [], domains: [] } };
+}
+
+function hashOf({ yaml, files }: Bundle): string {
+  const hash = createHash('sha256').update(yaml);
+  for (const [name, text] of Object.entries(files)) hash.update(`\0${name}\0`).update(text);
+  return hash.digest('hex');
+}
+
+/** Whose order is next: of each tenant one at a time, and of those who wait each in turn. */
+class Turns {
+  readonly #waiting = new Map<string, (() => void)[]>();
+  readonly #busy = new Set<string>();
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Resolves when it is the tenant's turn, with what ends it. Rejects with a BusyError where `mostWaiting` of its own wait. */
+  async enter(tenant: string, mostWaiting: number): Promise<() => void> {
+    const own = this.#waiting.get(tenant) ?? [];
+    if (own.length >= mostWaiting) {
+      throw new BusyError('Too many requests of this account wait to be rendered or checked. Try again in a moment.');
+    }
+    const turn = new Promise<void>((resolve) => own.push(resolve));
+    this.#waiting.set(tenant, own);
+    this.#next();
+    await turn;
+    return () => {
+      this.#busy.delete(tenant);
+      this.#next();
+    };
+  }
+
+  #next(): void {
+    for (const [tenant, own] of this.#waiting) {
+      if (this.#busy.size === this.#most) return;
+      if (this.#busy.has(tenant)) continue;
+      const begin = own.shift();
+      this.#waiting.delete(tenant);
+      // Behind all others.
+      if (own.length > 0) this.#waiting.set(tenant, own);
+      this.#busy.add(tenant);
+      begin?.();
+    }
+  }
+}

@@ -1,0 +1,304 @@
+/**
+ * `npm start`: the real daemon with a whole mail world round it on loopback, so that a laptop sends and receives without
+ * the internet. The demo domain is verified by asking a real DNS server for records that the daemon itself demanded, and
+ * its mail goes over SMTP to a catching mail server that checks every signature.
+ */
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import type Koa from 'koa';
+import { hostRecords } from '../domains/host-key.ts';
+import { startDaemon, type Daemon } from '../daemon/daemon.ts';
+import { createResolver } from '../dns/resolver.ts';
+import { PassingError, UserError, codeOf } from '../lib/errors.ts';
+import { createLog } from '../lib/log.ts';
+import { startCatchingMx } from './catching-mx.ts';
+import { startDnsServer, type ZoneRecord } from './dns-server.ts';
+import { outboxPages } from './outbox.ts';
+import { html } from '../http/pages/html.ts';
+import { sendPage } from './page.ts';
+
+export interface WorldOptions {
+  /** Folder of everything that is kept: configuration, database, caught mail. */
+  readonly data: string;
+  /** Port of the web pages; a free one where it is taken. */
+  readonly port: number;
+  readonly write: (text: string) => void;
+}
+
+export interface World {
+  /** Address of the demo form: `http://localhost:8025/`. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Where the daemon takes mail; 25 is root's. */
+const INBOUND_PORT = 2525;
+const HOSTNAME = 'mail.postern.test';
+const DEMO = 'demo.test';
+const INBOX = 'inbox.test';
+
+const PUBLIC_ZONE: readonly ZoneRecord[] = [
+  { name: HOSTNAME, type: 'A', value: '127.0.0.1' },
+  { name: '1.0.0.127.in-addr.arpa', type: 'PTR', value: HOSTNAME },
+  { name: HOSTNAME, type: 'TXT', value: 'v=spf1 ip4:127.0.0.1 -all' },
+  { name: DEMO, type: 'TXT', value: `v=spf1 a:${HOSTNAME} -all` },
+  { name: `_dmarc.${DEMO}`, type: 'TXT', value: 'v=DMARC1; p=reject' },
+  // Every address in the world is at the catching mail server.
+  { name: '*', type: 'MX', value: '10 mx.inbox.test' },
+  { name: 'mx.inbox.test', type: 'A', value: '127.0.0.1' },
+];
+
+/** Starts all of it; resolves when the demo domain is verified and the first form can be sent. */
+export async function startWorld({ data, port, write }: WorldOptions): Promise<World> {
+  if (!Number.isInteger(port) || port < 1024 || port > 65535)
+    throw new UserError(`--port: ${port} is not a port from 1024 to 65535`);
+  const folder = resolve(data);
+  const closing: (() => Promise<void>)[] = [];
+  async function close(): Promise<void> {
+    for (const end of closing.splice(0).reverse()) await end();
+  }
+  try {
+    await refuseSecond(folder);
+    const dns = await startDnsServer({ records: PUBLIC_ZONE });
+    closing.push(() => dns.close());
+    const mx = await startCatchingMx({
+      folder: join(folder, 'outbox'),
+      hostname: 'mx.inbox.test',
+      resolver: createResolver({ servers: [dns.address] }),
+      log: createLog({ level: 'warn', format: 'auto', redact_addresses: false }),
+    });
+    closing.push(() => mx.close());
+    const web = await freePort(port);
+    const inbound = await freePort(INBOUND_PORT);
+    const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port, inbound });
+    const demo = demoPages({ endpoint: `/${DEMO}/contact`, outbox: '/outbox' });
+    const outbox = outboxPages({ mails: mx.mails });
+    const daemon = await startDaemon(config, { extra: oneAfterAnother(demo, outbox) });
+    closing.push(() => daemon.close());
+    await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
+    const url = `http://localhost:${web}/`;
+    write(banner({ url, mx: mx.address, dns: dns.address, inbound, folder }));
+    return { url, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** A second world in the folder would write over the configuration of the first, which takes that over while it runs. */
+async function refuseSecond(folder: string): Promise<void> {
+  const socket = connect(join(folder, 'admin.sock'));
+  const isThere = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  if (isThere) throw new PassingError(`postern dev runs in ${folder} already; --data names another folder`);
+}
+
+function oneAfterAnother(first: Koa.Middleware, second: Koa.Middleware): Koa.Middleware {
+  return async (ctx, next) => {
+    await first(ctx, async () => {
+      await second(ctx, next);
+    });
+  };
+}
+
+/** Publishes what the daemon asks for, and has it look. */
+async function verify(daemon: Daemon, publish: (records: ZoneRecord[]) => void): Promise<void> {
+  const wanted = await daemon.domains.report(DEMO);
+  const own = await hostRecords(daemon.store, HOSTNAME);
+  const records = [...(wanted?.records.filter((record) => record.required) ?? []), ...own];
+  publish(records.map(({ name, type, value }) => ({ name, type, value })));
+  const found = await daemon.domains.check(DEMO);
+  if (found?.status !== 'verified') {
+    const problems = found?.records.flatMap(({ name, status }) => (status === 'ok' ? [] : [`${name}: ${status}`]));
+    throw new Error(`${DEMO} was not verified: ${problems?.join(', ') ?? 'it is not in the configuration'}`);
+  }
+}
+
+async function writeConfiguration(
+  folder: string,
+  ports: { readonly web: number; readonly dns: string; readonly smtp: number; readonly inbound: number },
+): Promise<string> {
+  const config = join(folder, 'config');
+  await mkdir(join(config, 'projects'), { recursive: true });
+  const server = `# Written by \`postern dev\` at each start.
+server:
+  hostname: ${HOSTNAME}
+  operator: ops@${INBOX}
+  http: { listen: ["127.0.0.1:${ports.web}", "[::1]:${ports.web}"], base_url: "http://localhost:${ports.web}" }
+  smtp: { listen: ["127.0.0.1:${ports.inbound}"] }
+  admin_socket: ${JSON.stringify(join(folder, 'admin.sock'))}
+database: { url: ${JSON.stringify(`sqlite:${join(folder, 'postern.db')}`)} }
+dns: { servers: ["${ports.dns}"] }
+webhooks: { allow_private_networks: true }
+delivery: { port: ${ports.smtp}, allow_private_networks: true }
+`;
+  await writeFile(join(config, 'server.yml'), server);
+  await writeFile(join(config, 'projects', 'demo.yml'), DEMO_PROJECT, { flag: 'wx' }).catch((error: unknown) => {
+    // An edited one is kept: the demo is there to be played with.
+    if (codeOf(error) !== 'EEXIST') throw error;
+  });
+  return join(config, 'server.yml');
+}
+
+const DEMO_PROJECT = `# The form of the demo page. Change it while the daemon runs: it is taken over within two seconds.
+project: { name: Demo, slug: demo, owner: owner@${INBOX} }
+domains:
+  ${DEMO}:
+    forwarding:
+      "hello@${DEMO}": owner@${INBOX}
+    forms:
+      contact:
+        name: Contact form
+        to: owner@${INBOX}
+        required: [name, email, message]
+        fields:
+          name: { label: Your name }
+          message: { label: Your message }
+        uploads: { enabled: true }
+        acknowledgment: { enabled: true, subject: We have received your message }
+        rateLimit: 1000
+`;
+
+/** The port that is wanted, or a free one where another program has it. */
+async function freePort(wanted: number): Promise<number> {
+  const probe = createServer();
+  try {
+    probe.listen(wanted, '127.0.0.1');
+    await once(probe, 'listening');
+    const address = probe.address();
+    return typeof address === 'object' && address !== null ? address.port : wanted;
+  } catch (error) {
+    if (codeOf(error) !== 'EADDRINUSE') throw error;
+    return await freePort(0);
+  } finally {
+    probe.close();
+  }
+}
+
+interface Banner {
+  readonly url: string;
+  readonly mx: string;
+  readonly dns: string;
+  readonly inbound: number;
+  readonly folder: string;
+}
+
+function banner({ url, mx, dns, inbound, folder }: Banner): string {
+  return `
+  Postern is running, with a small mail world round it.
+
+    Demo form     ${url}
+    Outbox        ${url}outbox
+    Form address  ${url}${DEMO}/contact   (curl -d name=You -d email=you@${INBOX} -d message=Hello …)
+    API           ${url}docs   (no key: curl --unix-socket ${join(folder, 'admin.sock')} http://localhost/auth/status)
+    Mail in       127.0.0.1:${inbound}   (hello@${DEMO} is forwarded)
+    Mail server   ${mx}   (catches everything)
+    DNS server    ${dns}
+    Data          ${folder}   (config/projects/demo.yml is yours to edit)
+
+  Ctrl-C stops all of it.
+`;
+}
+
+// * The demo form: what somebody's web site would hold, as plain HTML that needs no script, with a second button that sends
+// the same fields with fetch().
+
+export interface DemoOptions {
+  /** Where the form is sent: a path of this server, or another's address. */
+  readonly endpoint: string;
+  /** Path of the outbox. */
+  readonly outbox: string;
+}
+
+const SCRIPT = `
+const form = document.querySelector('form');
+const output = document.querySelector('output');
+const button = document.querySelector('#fetch');
+button.hidden = false;
+button.addEventListener('click', async () => {
+  if (!form.reportValidity()) return;
+  button.disabled = true;
+  say('', 'Sending …');
+  try {
+    const response = await fetch(form.action, { method: 'POST', body: new FormData(form), headers: { Accept: 'application/json' } });
+    const answer = await response.json();
+    const problems = (answer.errors || []).map((error) => (error.field ? error.field + ': ' : '') + error.message);
+    say(response.ok ? 'good' : 'bad', [response.status + ' ' + (answer.message || response.statusText), ...problems].join('\\n'));
+    if (response.ok) form.reset();
+  } catch (error) {
+    say('bad', 'Not sent: ' + error.message);
+  } finally {
+    button.disabled = false;
+  }
+});
+function say(kind, text) {
+  output.dataset.kind = kind;
+  output.textContent = text;
+}
+`;
+
+/** Answers `GET /`; leaves everything else alone. */
+export function demoPages({ endpoint, outbox }: DemoOptions): Koa.Middleware {
+  const elsewhere = URL.canParse(endpoint) ? ` ${new URL(endpoint).origin}` : '';
+  return async (ctx, next) => {
+    if (ctx.path !== '/' || (ctx.method !== 'GET' && ctx.method !== 'HEAD')) {
+      await next();
+      return;
+    }
+    const url = URL.canParse(endpoint) ? endpoint : `${ctx.protocol}://${ctx.host}${endpoint}`;
+    sendPage(ctx, {
+      title: 'Demo form',
+      place: 'demo',
+      links: { demo: '/', outbox },
+      narrow: true,
+      script: SCRIPT,
+      policy: [`form-action 'self'${elsewhere}`, `connect-src 'self'${elsewhere}`],
+      content: html` <h1>Write to us</h1>
+        <p class="soft">
+          This form is plain HTML. What you send is queued, rendered, signed with DKIM and delivered by SMTP to a mail
+          server on this machine; read it in the <a href="${outbox}">outbox</a>.
+        </p>
+        <form action="${endpoint}" method="post" enctype="multipart/form-data">
+          <div class="two">
+            <div class="field">
+              <label for="name">Name</label><input id="name" name="name" autocomplete="name" required />
+            </div>
+            <div class="field">
+              <label for="email">E-mail</label
+              ><input id="email" name="email" type="email" autocomplete="email" required />
+            </div>
+          </div>
+          <div class="field">
+            <label for="message">Message</label><textarea id="message" name="message" rows="6" required></textarea>
+          </div>
+          <div class="field">
+            <label for="files">Files</label
+            ><input id="files" name="files" type="file" multiple aria-describedby="files-hint" />
+            <p class="hint" id="files-hint">One or several; they arrive as attachments.</p>
+          </div>
+          <div class="trap" aria-hidden="true">
+            <label for="trap">Leave this empty</label
+            ><input id="trap" name="_service_honeypot" tabindex="-1" autocomplete="off" />
+          </div>
+          <div class="buttons">
+            <button>Send</button><button type="button" class="quiet" id="fetch" hidden>Send with fetch()</button>
+          </div>
+          <output aria-live="polite"></output>
+        </form>
+        <details>
+          <summary>The same from a terminal</summary>
+          <pre><code>curl ${url} \\
+  -F name='Ada Lovelace' -F email=ada@example.org \\
+  -F message='Hello from curl' -F files=@README.md
+
+curl ${url} -H 'content-type: application/json' \\
+  -d '{"name":"Ada Lovelace","email":"ada@example.org","message":"Hello from JSON"}'</code></pre>
+        </details>`,
+    });
+  };
+}

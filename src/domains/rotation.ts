@@ -1,0 +1,185 @@
+/**
+ * The rotation of DKIM keys: next → active → retiring → retired (docs/states.md). A key signs only after its record was
+ * seen in DNS, and its record is needed until no mail that it signed is under way. Each step is one unit that names the
+ * state which it leaves: of several daemons that look, one moves it and tells of it.
+ */
+import { checkDkim } from '../dns/check-dkim.ts';
+import type { RecordStatus } from '../dns/finding.ts';
+import { dkimRecord } from '../dns/records.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import {
+  activateKey,
+  anySignedMailWaits,
+  dkimKeysOf,
+  forgetKey,
+  keepKey,
+  relieveKey,
+  retireKey,
+  signedMailWaits,
+} from '../store/dkim-keys.ts';
+import { recordEvent, type EventType } from '../store/events.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import type { DkimKeyRow } from '../store/tables-keys.ts';
+import { keysOfOwner, makeKey, nextSelector, type KeyOwner, type Unmade } from './dkim-keys.ts';
+import { KEYS_FRESH_MS } from './signing-keys.ts';
+
+export interface RotationParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** A receiver, or whoever it forwards to, may check a signature days after we delivered it. */
+const MARGIN_MS = 7 * 86_400_000;
+
+/** So often is the queue searched for mail that a key has signed. */
+const SEARCH_MS = 3_600_000;
+
+/** So often is a selector chosen anew that was taken meanwhile. */
+const MOST_TRIES = 3;
+
+/** Makes the next key of each algorithm that has none: asked twice, or by two daemons, the first one's stays. */
+export async function rotateKeys({ store, clock, log }: RotationParts, owner: KeyOwner): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    const now = clock.now();
+    const all = await dkimKeysOf(store, owner.domain);
+    const pending = new Set(
+      all.filter(({ tenant, state }) => tenant === owner.tenant && state === 'next').map(({ algorithm }) => algorithm),
+    );
+    const made: Unmade[] = [];
+    for (const wanted of owner.wanted.filter(({ algorithm }) => !pending.has(algorithm)))
+      made.push({ ...wanted, state: 'next', selector: nextSelector(wanted.base, [...all, ...made], now) });
+    if (made.length === 0) return;
+    const keys = await Promise.all(made.map((key) => makeKey(owner, key, now)));
+    try {
+      await store.write([...keys, ...made.map((key) => told('domain.dkim_next', owner, { key, now }))]);
+    } catch (error) {
+      if (error instanceof UnmetError && tries < MOST_TRIES) continue;
+      throw error;
+    }
+    for (const { selector } of made) log.info('dkim.next', { domain: owner.domain, selector });
+    return;
+  }
+}
+
+export interface AdvanceParts extends RotationParts {
+  readonly resolver: Pick<Resolver, 'txt' | 'lookup'>;
+}
+
+/**
+ * Moves every key of the owner as far as DNS and the queue let it. Answers since when the youngest next key waits for its
+ * record, ms; undefined where none does.
+ */
+export async function advanceKeys(parts: AdvanceParts, owner: KeyOwner): Promise<number | undefined> {
+  const { store } = parts;
+  for (const key of await keysOfOwner(store, owner)) await advance(key, owner, parts);
+  const keys = await keysOfOwner(store, owner);
+  await relieveUnwanted(keys, owner, parts);
+  const waiting = keys.flatMap(({ state, since }) => (state === 'next' ? [since] : []));
+  return waiting.length === 0 ? undefined : Math.max(...waiting);
+}
+
+async function advance(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): Promise<void> {
+  switch (key.state) {
+    case 'active':
+      return;
+    case 'next':
+      if ((await recordOf(key, parts)) === 'ok') await activate(key, owner, parts);
+      return;
+    case 'retiring':
+      await retire(key, owner, parts);
+      return;
+    case 'retired':
+      if ((await recordOf(key, parts)) === 'missing') await commit([forgetKey(named(key, 'retired'), 1)], parts);
+  }
+}
+
+async function recordOf(key: DkimKeyRow, { resolver }: AdvanceParts): Promise<RecordStatus> {
+  const { selector, algorithm, public_key: publicKey } = key;
+  const { status } = await checkDkim(dkimRecord(key.domain, { selector, algorithm, publicKey }), resolver);
+  return status;
+}
+
+/** It signs from now on, and what signed until now does not. */
+async function activate(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): Promise<void> {
+  const now = parts.clock.now();
+  const { domain, selector, algorithm } = key;
+  const signing = (await keysOfOwner(parts.store, owner)).filter(
+    (other) => other.state === 'active' && other.algorithm === algorithm,
+  );
+  const moved = await commit(
+    [
+      ...signing.map((other) => relieve(other, now)),
+      activateKey({ domain, selector, now }, 1),
+      told('domain.dkim_active', owner, { key, now, replaces: signing.map((other) => other.selector) }),
+    ],
+    parts,
+  );
+  if (!moved) return;
+  parts.log.info('dkim.active', { domain, selector });
+  for (const other of signing) parts.log.info('dkim.retiring', { domain, selector: other.selector });
+}
+
+/** Keys of algorithms that the configuration names no more, once those that it does name sign. */
+async function relieveUnwanted(keys: readonly DkimKeyRow[], owner: KeyOwner, parts: AdvanceParts): Promise<void> {
+  const active = keys.filter(({ state }) => state === 'active');
+  const wanted = owner.wanted.map(({ algorithm }) => algorithm);
+  if (!wanted.every((algorithm) => active.some((key) => key.algorithm === algorithm))) return;
+  for (const key of active.filter(({ algorithm }) => !wanted.includes(algorithm))) {
+    if (await commit([relieve(key, parts.clock.now())], parts))
+      parts.log.info('dkim.retiring', { domain: key.domain, selector: key.selector });
+  }
+}
+
+function relieve({ domain, selector }: DkimKeyRow, now: number): Statement {
+  return relieveKey({ domain, selector, now, keep_until: now + MARGIN_MS }, 1);
+}
+
+/** Once its time is over; while mail that it signed waits, that is as long again from now on. */
+async function retire(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): Promise<void> {
+  const { store, clock, log } = parts;
+  const { domain, selector } = key;
+  const now = clock.now();
+  const left = (key.keep_until ?? 0) - now;
+  if (left > MARGIN_MS - SEARCH_MS) return;
+  // Until every daemon had looked, one might have signed with it.
+  const before = key.since + 2 * KEYS_FRESH_MS;
+  if (owner.isHost ? await anySignedMailWaits(store, before) : await signedMailWaits(store, owner, before)) {
+    await commit([keepKey({ domain, selector, keep_until: now + MARGIN_MS }, 1)], parts);
+    return;
+  }
+  if (left > 0) return;
+  const unit = [retireKey({ domain, selector, now }, 1), told('domain.dkim_retired', owner, { key, now })];
+  if (await commit(unit, parts)) log.info('dkim.retired', { domain, selector });
+}
+
+function named({ domain, selector }: DkimKeyRow, state: 'next' | 'retired') {
+  return { domain, selector, state };
+}
+
+/** Whether it was committed; another daemon may have been faster. */
+async function commit(unit: readonly Statement[], { store }: AdvanceParts): Promise<boolean> {
+  try {
+    await store.write(unit);
+    return true;
+  } catch (error) {
+    if (error instanceof UnmetError) return false;
+    throw error;
+  }
+}
+
+interface Step {
+  readonly key: Pick<DkimKeyRow, 'selector' | 'algorithm'>;
+  readonly now: number;
+  /** Selectors of the keys that signed before. */
+  readonly replaces?: readonly string[];
+}
+
+function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, replaces }: Step): Statement {
+  const { selector, algorithm } = key;
+  const data = { selector, algorithm, ...(replaces === undefined ? {} : { replaces }) };
+  return recordEvent({ type, tenant, at: now, domain, data });
+}

@@ -1,0 +1,133 @@
+/** How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON. */
+
+import type { Form } from '../../config/forms.ts';
+import type { CheckedRecord } from '../../dns/check.ts';
+import { json, page, seeOther, type Answer } from '../answer.ts';
+import { isJson } from '../body.ts';
+import { isOwnOrigin, originOf } from '../cors.ts';
+import { endpointOf } from '../endpoint.ts';
+import { shapeB, statusOf, type ErrorCode, type Refusal } from '../errors.ts';
+import { header } from '../context.ts';
+import { wantsPage } from '../negotiate.ts';
+import { errorPage } from '../pages/error.ts';
+import { formNotFoundPage } from '../pages/not-found.ts';
+import { pendingPage } from '../pages/pending.ts';
+import { thankYouPage } from '../pages/thank-you.ts';
+import type { Typed } from '../pages/submitted.ts';
+import { formTargets, framers, mayUse, type Visit } from './request.ts';
+
+/** What is known of a post when it is refused: more, the later that happens. */
+export interface Seen {
+  form: Form | undefined;
+  typed?: Typed;
+  /** What a domain that is not verified has to publish. */
+  records?: readonly CheckedRecord[];
+}
+
+/** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
+const MENDABLE = new Set<ErrorCode>([
+  'VALIDATION_FAILED',
+  'BODY_MALFORMED',
+  'BLOCKED',
+  'NO_FILE_UPLOADS',
+  'FILES_TOO_BIG',
+  'TOO_MANY_FILES',
+  'BODY_TOO_LARGE',
+  'RATE_LIMITED',
+]);
+
+/** The answer to a post that is refused. */
+export function refusedForm(visit: Visit, refusal: Refusal, { form, typed, records }: Seen): Answer {
+  const { exchange, domain, path } = visit;
+  const status = statusOf(refusal);
+  const { headers } = exchange.request;
+  if (!wantsPage(headers, isJson(headers['content-type']))) {
+    return json(shapeB(refusal, exchange.id), status, refusal.headers);
+  }
+  const redirect = form?.config.error_redirect;
+  if (redirect !== undefined && MENDABLE.has(refusal.code)) return seeOther(redirect);
+  const requestId = exchange.id;
+  const ancestors = framers({ ...visit, form });
+  if (records !== undefined && domain !== undefined) {
+    const posted = exchange.method === 'POST';
+    return page(pendingPage({ domain: domain.name, records, posted, requestId, ancestors }), status);
+  }
+  if (refusal.code === 'FORM_NOT_FOUND' || refusal.code === 'DOMAIN_NOT_FOUND') {
+    return page(formNotFoundPage({ path, domain: domain?.name, requestId, ancestors }), status);
+  }
+  const retry = refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined;
+  const more =
+    form === undefined
+      ? { typed }
+      : {
+          typed: typed && sentFromHere(typed, visit, form),
+          formAction: formTargets(form),
+          action: actionOf(visit, form),
+        };
+  return page(errorPage({ refusal, requestId, form, wait: retry, ancestors, ...more }), status, refusal.headers);
+}
+
+/** What was typed, to be sent again from our page: `_next` may be relative to the one where it began. */
+function sentFromHere(typed: Typed, visit: Visit, form: Form): Typed {
+  const entries = typed.entries.flatMap(([name, value]) => {
+    if (name !== '_next') return [[name, value] as const];
+    const next = nextPage(value, visit, form);
+    return next === undefined ? [] : [[name, next] as const];
+  });
+  return { ...typed, entries };
+}
+
+/** Where our page sends the form again: to where it came from, but for an address that means another form when we ask. */
+function actionOf({ exchange, path }: Visit, form: Form): string | undefined {
+  return path.kind === 'named' ? endpointOf(exchange, form) : undefined;
+}
+
+export interface AcceptedPost {
+  readonly visit: Visit;
+  readonly form: Form;
+  readonly id: string;
+  /** The field `_next`. */
+  readonly next: string | undefined;
+}
+
+/** The answer to a post that was accepted. */
+export function acceptedForm({ visit, form, id, next }: AcceptedPost): Answer {
+  const { exchange } = visit;
+  const { headers } = exchange.request;
+  const target = nextPage(next, visit, form) ?? form.config.redirect;
+  if (wantsPage(headers, isJson(headers['content-type']))) {
+    return target === undefined ? thankYou(visit, form) : seeOther(target);
+  }
+  const message = form.config.thank_you ?? 'Your message has been sent.';
+  return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
+}
+
+/** The hosted page, for a form without a page of its own. */
+export function thankYou(visit: Visit, form: Form): Answer {
+  return page(thankYouPage({ form, back: cameFrom(visit, form), ancestors: framers({ ...visit, form }) }));
+}
+
+/** The page that `_next` names, where it is one that may use the form: no open redirect. */
+function nextPage(next: string | undefined, visit: Visit, form: Form): string | undefined {
+  if (next === undefined || next.trim() === '') return undefined;
+  const url = URL.parse(next.trim(), cameFrom(visit, form));
+  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:') || url.username !== '') return undefined;
+  return mayGoOn(url.origin, visit, form) ? url.href : undefined;
+}
+
+/** Where any page may use the form, a browser goes back to the site that it came from, or to where our own page says: that one was vetted. */
+function mayGoOn(origin: string, { exchange }: Visit, { audience }: Form): boolean {
+  if (!audience.anyone) return mayUse(origin, exchange, audience);
+  const from = originOf(header(exchange.request, 'origin') ?? header(exchange.request, 'referer') ?? '');
+  if (from === undefined) return false;
+  const { request, snapshot } = exchange;
+  return origin.toLowerCase() === from || isOwnOrigin(from, snapshot.server.server, request.headers.host);
+}
+
+/** The page that the post came from, else the domain's first one; our own, which sent it again, leads nowhere. */
+function cameFrom({ exchange }: Visit, { audience }: Form): string | undefined {
+  const from = header(exchange.request, 'referer') ?? header(exchange.request, 'origin') ?? '';
+  const url = mayUse(originOf(from), exchange, audience) ? URL.parse(from) : null;
+  if (url !== null && !url.pathname.endsWith(exchange.path)) return from;
+  return audience.domain === undefined ? undefined : `https://${audience.domain}/`;
+}

@@ -1,0 +1,168 @@
+/** A request to a form's address: which form, and whether the page that it comes from may use it. */
+import type { Audience, Form } from '../../config/forms.ts';
+import { claimKey, type Domain } from '../../config/snapshot.ts';
+
+import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm } from '../../forms/find.ts';
+import { parseDomain } from '../../lib/addresses.ts';
+import { accountOf, environmentOf } from '../../lib/ids.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Store } from '../../store/store.ts';
+import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
+import { refuse, unavailable, type Refusal } from '../errors.ts';
+import type { Exchange } from '../context.ts';
+import { faultRefusal } from '../faults.ts';
+import type { FormPath } from './form-path.ts';
+
+export interface Visit {
+  readonly exchange: Exchange;
+  readonly path: FormPath;
+  /** Where the form is one of a domain's. */
+  readonly domain: Domain | undefined;
+  /** Undefined where there is none; for `send`, until the body is read. */
+  readonly form: Form | undefined;
+  /** Why nobody can tell what is there: the configuration or the database is out of order. */
+  readonly outage?: Refusal;
+}
+
+export interface VisitParts {
+  readonly store: Store;
+  readonly log: Log;
+}
+
+/** What stands at the address; of a domain's form that is known at once. Never rejects. */
+export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): Visit | Promise<Visit> {
+  switch (path.kind) {
+    case 'domain': {
+      const domain = findDomain(exchange.snapshot, path.domain);
+      const { form: key } = path;
+      // A form that the API put on the domain.
+      if (key?.startsWith('frm_') === true && domain?.forms.has(key) === false) {
+        const found = lookUp({ exchange, path }, parts, async () => {
+          const own = await findOwnForm(parts.store, key, exchange.snapshot.server);
+          return own?.audience.domain === domain.name ? own : undefined;
+        });
+        return found.then((visit) => ({ ...visit, domain: visit.domain ?? domain }));
+      }
+      const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
+      return { exchange, path, domain, form };
+    }
+    case 'named': {
+      const page = pageOf(exchange);
+      const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
+      return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
+    }
+    case 'collection':
+      return lookUp({ exchange, path }, parts, async () => {
+        const collection = await findCollection(exchange.snapshot, parts.store, path.collection);
+        return collection?.forms.get(path.form);
+      });
+    case 'own':
+      return lookUp({ exchange, path }, parts, () => findOwnForm(parts.store, path.id, exchange.snapshot.server));
+  }
+}
+
+async function lookUp(
+  { exchange, path }: Pick<Visit, 'exchange' | 'path'>,
+  { log }: VisitParts,
+  find: () => Promise<Form | undefined>,
+): Promise<Visit> {
+  const nothing = { exchange, path, domain: undefined, form: undefined };
+  // It is refused, whatever stands there.
+  if (!exchange.limit.allowed && !exchange.local) return nothing;
+  try {
+    const form = await find();
+    return form === undefined ? nothing : placed(form, nothing);
+  } catch (error) {
+    return { ...nothing, outage: faultRefusal(error, exchange, log) };
+  }
+}
+
+/** A form that the API put on a domain is served as long as its account has the domain. */
+function placed(form: Form, visit: Visit): Visit {
+  const { domain: name } = form.audience;
+  if (form.kind !== 'api' || name === undefined) return { ...visit, form };
+  const { claims, domains } = visit.exchange.snapshot;
+  const test = environmentOf(form.tenant) === 'test' ? claims.get(claimKey(form.tenant, name)) : undefined;
+  const live = domains.get(name);
+  const domain = test ?? (live?.project.tenant === accountOf(form.tenant) ? live : undefined);
+  return domain === undefined ? visit : { ...visit, domain, form };
+}
+
+/** The refusal where the project that has this address is out of service until its file is mended. */
+export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: Visit): Refusal | undefined {
+  if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
+  if (domain !== undefined || form !== undefined) return undefined;
+  const place = placeOf(path);
+  return place !== undefined && snapshot.unavailable.has(place) ? unavailable() : undefined;
+}
+
+function placeOf(path: FormPath): string | undefined {
+  if (path.kind === 'domain') return parseDomain(path.domain);
+  return path.kind === 'collection' ? `c/${path.collection}` : undefined;
+}
+
+/** The page that sent the request: its origin, or where there is none its address. */
+function pageOf({ request }: Exchange): string | undefined {
+  const { origin, referer } = request.headers;
+  const page = origin === undefined || origin === 'null' ? referer : origin;
+  return page === undefined ? undefined : originOf(page);
+}
+
+/**
+ * The `Origin` that the answer is readable for: whichever asks. A refusal that a script cannot read is "Failed to fetch" to
+ * its developer, and there is nothing in any answer that a request without a browser would not get.
+ */
+export function readableFor({ exchange }: Visit): string {
+  return validOrigin(exchange.request.headers.origin);
+}
+
+/** Whose pages may use the form, or, where it is not known, may at least read so. */
+function audienceOf({ exchange, path, domain, form }: Visit): Audience {
+  if (form !== undefined) return form.audience;
+  if (domain !== undefined) {
+    const origins = [...domain.forms.values()].flatMap(({ config }) => config.allowed_origins);
+    return { domain: domain.name, origins, anyone: false };
+  }
+  if (path.kind !== 'domain') return { domain: undefined, origins: [], anyone: true };
+  const name = exchange.snapshot.unavailable.size === 0 ? undefined : parseDomain(path.domain);
+  const broken = name !== undefined && exchange.snapshot.unavailable.has(name);
+  return { domain: broken ? name : undefined, origins: [], anyone: false };
+}
+
+/** Refuses a post from a foreign page; one that names no page at all is refused at level `strict`. */
+export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Refusal | undefined {
+  const { origin, referer } = exchange.request.headers;
+  const page = origin === undefined ? referer : origin === 'null' ? undefined : origin;
+  const allowed =
+    page === undefined || page === ''
+      ? config.spam_protection.level !== 'strict'
+      : audience.anyone || mayUse(originOf(page), exchange, audience);
+  if (allowed) return undefined;
+  const { domain } = audience;
+  const own = domain === undefined ? '' : ` This form is for pages of ${domain} and its subdomains.`;
+  const message =
+    page === undefined || page === ''
+      ? `The request does not say which page it comes from, and this form needs to know (level strict).${own} A page's origin is named in the form's allowed_origins; a program sends an API key.`
+      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To let them, add the origin to the form's allowed_origins.`;
+  return refuse('ORIGIN_NOT_ALLOWED', { message });
+}
+
+/** Whether a page of this origin may use a form of this audience. */
+export function mayUse(origin: string | undefined, { snapshot, request }: Exchange, audience: Audience): boolean {
+  if (origin === undefined) return false;
+  return originAllowed(origin, audience) || isOwnOrigin(origin, snapshot.server.server, request.headers.host);
+}
+
+/** CSP sources of the pages that may frame ours. */
+export function framers(visit: Visit): string[] {
+  const sources = pageSources(audienceOf(visit));
+  return sources.length === 0 ? [] : ["'self'", ...sources];
+}
+
+/** CSP sources that our page's form may be sent to: here, and where the answer may redirect (browsers ask for those too). */
+export function formTargets({ audience, config }: Form): string[] {
+  const redirects = [config.redirect, config.error_redirect].flatMap((url) =>
+    url === undefined ? [] : (originOf(url) ?? []),
+  );
+  return [...new Set(["'self'", ...pageSources(audience), ...redirects])];
+}

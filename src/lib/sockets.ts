@@ -1,0 +1,139 @@
+/** Sockets to listen on: TCP addresses, and the Unix socket through which the operator comes in. */
+import { chmod, lstat, mkdir, unlink } from 'node:fs/promises';
+import { once } from 'node:events';
+import { Socket, connect, type AddressInfo, type Server } from 'node:net';
+import { dirname } from 'node:path';
+import { PassingError, UserError, codeOf, messageOf } from './errors.ts';
+
+/** Connections that wait until they are accepted. */
+const BACKLOG = 1024;
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** `[::]:80` and `127.0.0.1:8080` as host and port. */
+export function parseListenAddress(text: string): ListenAddress {
+  const colon = text.lastIndexOf(':');
+  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
+}
+
+/** Host and port as `[::]:80` and `127.0.0.1:8080`. */
+function addressText({ host, port }: ListenAddress): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Has the server listen; answers where, which matters for port 0. Throws UserError where it cannot. */
+export type Bind = (server: Server, address: ListenAddress) => Promise<ListenAddress>;
+
+/** `Bind`, on the socket of another program that is bound to the address already, where there is one. */
+export async function listenOn(server: Server, { host, port }: ListenAddress, socket?: Socket): Promise<ListenAddress> {
+  try {
+    // `::` takes IPv4 too, so that one line of configuration is enough.
+    await listening(server, socket ?? { host, port });
+  } catch (error) {
+    throw refusal(`cannot listen on ${addressText({ host, port })}`, error, LOW_PORTS);
+  }
+  const bound: string | AddressInfo | null = server.address();
+  return typeof bound === 'object' && bound !== null ? { host: bound.address, port: bound.port } : { host, port };
+}
+
+/** Listens on a Unix socket that the daemon's user and group alone can reach. A stale file is replaced, a living one is not. */
+export async function listenOnSocket(server: Server, path: string): Promise<void> {
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o750 });
+    await removeStale(path);
+    // Until the mode is set, connecting needs the write permission that the umask takes from all but the owner.
+    await listening(server, { path });
+    await chmod(path, 0o660);
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw refusal(`cannot listen on the admin socket ${path}`, error, `${dirname(path)} must be its own`);
+  }
+}
+
+async function listening(server: Server, where: Socket | ListenAddress | { readonly path: string }): Promise<void> {
+  const ready = once(server, 'listening');
+  if (where instanceof Socket) server.listen(where, BACKLOG);
+  else server.listen({ ...where, backlog: BACKLOG });
+  await ready;
+}
+
+async function removeStale(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found === undefined) return;
+  if (!found.isSocket()) throw new UserError(`${path} is no socket: admin_socket must name a file of its own`);
+  if (await answers(path)) throw new UserError(`another daemon listens on ${path}`);
+  await unlink(path);
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', (error) => {
+      const code = codeOf(error);
+      if (code === 'ECONNREFUSED' || code === 'ENOENT') resolve(false);
+      else reject(error);
+    });
+  });
+}
+
+const LOW_PORTS = 'ports below 1024 need CAP_NET_BIND_SERVICE, which systemd/postern.service gives';
+
+/** What others hold now they may give back: that is worth another start. What is forbidden stays so. */
+function refusal(what: string, error: unknown, forbidden: string): UserError {
+  switch (codeOf(error)) {
+    case 'EADDRINUSE':
+      return new PassingError(`${what}: another program listens there (ss -ltnp names it)`, { cause: error });
+    case 'EADDRNOTAVAIL':
+      return new PassingError(`${what}: the machine has no such address, or not yet`, { cause: error });
+    case 'EACCES':
+      return new UserError(`${what}: this user may not (${forbidden})`, { cause: error });
+    default:
+      return new UserError(`${what}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+// * Sockets that systemd holds and hands over at each start (sd_listen_fds(3)): whoever connects while the daemon restarts
+// waits in the kernel's queue and is never refused.
+
+export interface InheritedSockets {
+  /** Listens on the socket that was handed over for the address, else on one of its own. */
+  readonly bind: Bind;
+  /** Addresses of those that nobody has taken, and on which nobody would ever answer. */
+  left(): string[];
+}
+
+/** The first that is handed over; those below are the standard streams. */
+const FIRST_FD = 3;
+
+/** The sockets that this environment announces to the process `pid`. */
+export function inheritedSockets(env: NodeJS.ProcessEnv, pid: number): InheritedSockets {
+  const count = env['LISTEN_PID'] === String(pid) ? Number(env['LISTEN_FDS']) : 0;
+  const sockets = new Map<string, Socket>();
+  for (let fd = FIRST_FD; fd < FIRST_FD + count; fd++) {
+    // Neither read nor written: nobody is let in before a server listens on it.
+    const socket = new Socket({ fd, readable: false, writable: false });
+    sockets.set(boundTo(socket) ?? `descriptor ${fd}`, socket);
+  }
+  return {
+    bind(server, address) {
+      const name = addressText(address);
+      const socket = sockets.get(name);
+      sockets.delete(name);
+      return listenOn(server, address, socket);
+    },
+    left: () => [...sockets.keys()],
+  };
+}
+
+/** Undefined for what is no TCP socket. */
+function boundTo(socket: Socket): string | undefined {
+  const bound = socket.address();
+  return 'address' in bound ? addressText({ host: bound.address, port: bound.port }) : undefined;
+}

@@ -1,0 +1,216 @@
+/**
+ * The way of one try through the mail hosts: which address comes next, what each recipient was told so far, and what it
+ * all comes to. At most five addresses (the resolver's list) and two sessions a try.
+ */
+import { isIP } from 'node:net';
+import type { Verdict } from './reply.ts';
+import type { Peer, Recipient, RecipientResult, Result } from '../queue/interfaces.ts';
+import type { Target } from './session.ts';
+import type { Spoken } from './transaction.ts';
+
+const MOST_SESSIONS = 2;
+/** RFC 5321 §4.5.3.1.8: what every server takes in one transaction. */
+const MOST_RECIPIENTS = 100;
+
+interface Word {
+  readonly verdict: Verdict;
+  readonly reply: string;
+  readonly peer: Peer;
+}
+
+export class Trial {
+  readonly #began: number;
+  readonly #targets: readonly Target[];
+  readonly #tried = new Set<string>();
+  /** Hosts that refused as a whole: their other addresses would say the same. */
+  readonly #refusing = new Set<string>();
+  readonly #words = new Map<Recipient, Word>();
+  readonly #results: RecipientResult[] = [];
+  /** What kept us from a session, address by address. */
+  readonly #failures: Word[] = [];
+  #open: readonly Recipient[];
+  /** Addresses at which a transaction ended. */
+  readonly #sessions = new Set<string>();
+  #otherFamilyOf: Target | undefined;
+  #familyTried = false;
+  #elsewhere = false;
+
+  constructor(recipients: readonly Recipient[], targets: readonly Target[], began: number) {
+    this.#open = recipients;
+    this.#targets = targets;
+    this.#began = began;
+  }
+
+  /** Who is still to be told something, as many as one transaction takes. */
+  get open(): readonly Recipient[] {
+    return this.#open.slice(0, MOST_RECIPIENTS);
+  }
+
+  /** Whether those who are left want another server than the last. */
+  get wantsElsewhere(): boolean {
+    return this.#elsewhere;
+  }
+
+  /** Whether this try went to more than one server. */
+  get moved(): boolean {
+    return this.#sessions.size > 1;
+  }
+
+  /** Whether there is an address left to connect to. */
+  get hasNext(): boolean {
+    return this.#peek() !== undefined;
+  }
+
+  /** The address to connect to next; undefined when this try has been everywhere. */
+  next(): Target | undefined {
+    const target = this.#peek();
+    if (target === undefined) return undefined;
+    if (this.#otherFamilyOf !== undefined && target === this.#siblingOf(this.#otherFamilyOf)) this.#familyTried = true;
+    this.#otherFamilyOf = undefined;
+    this.#tried.add(target.address);
+    return target;
+  }
+
+  /** No session came about at this address. */
+  failedToOpen(target: Target, word: Word): void {
+    this.#failures.push(word);
+    this.#avoid(target, word.verdict);
+  }
+
+  /** A transaction with the server at `target` has ended. */
+  record(target: Target, spoken: readonly Spoken[], peer: Peer): void {
+    this.#sessions.add(target.address);
+    this.#tried.add(target.address);
+    const left = new Set(this.#open);
+    this.#elsewhere = false;
+    for (const { recipient, verdict, reply } of spoken) {
+      if (verdict.kind === 'again') continue;
+      const word = { verdict, reply, peer };
+      if (this.#isLast(target, verdict)) {
+        left.delete(recipient);
+        this.#results.push(resultOf(recipient, word));
+      } else {
+        this.#note(recipient, word);
+        this.#avoid(target, verdict);
+        this.#elsewhere = true;
+      }
+    }
+    this.#open = this.#open.filter((recipient) => left.has(recipient));
+  }
+
+  /** Ends the try for all who are left, in these words of ours. */
+  settle(outcome: RecipientResult['outcome'], reply: string): Result {
+    const rest = this.#open.map((recipient) => ({ recipient, outcome, reply, cause: 'reply', ...NOBODY }) as const);
+    return { kind: 'decided', recipients: [...this.#results, ...rest] };
+  }
+
+  /** What it all comes to. */
+  result(): Result {
+    const lost = this.#results.length === 0 && this.#open.every((recipient) => this.#isLost(recipient));
+    if (lost && this.#open.length > 0) {
+      const word = this.#lastLoss();
+      if (word === undefined || isTemporary(word.verdict)) {
+        const { reply, peer } = word ?? NO_HOST;
+        return { kind: 'unreachable', reply, began: this.#began, ...peer };
+      }
+    }
+    const rest = this.#open.map((recipient) => resultOf(recipient, this.#finalWord(recipient)));
+    return { kind: 'decided', recipients: [...this.#results, ...rest] };
+  }
+
+  /** A word that no other server can change. */
+  #isLast(target: Target, verdict: Verdict): boolean {
+    if (verdict.kind === 'ok' || verdict.kind === 'again') return true;
+    if (verdict.kind === 'temporary') return verdict.next === 'schedule';
+    return verdict.next === 'none' && !(verdict.otherFamily && this.#mayTryOtherFamily(target));
+  }
+
+  /** A refusal of a host counts only where every host has refused: one that may pass stands against it. */
+  #note(recipient: Recipient, word: Word): void {
+    const before = this.#words.get(recipient);
+    if (before !== undefined && isTemporary(before.verdict) && isHostRefusal(word.verdict)) return;
+    this.#words.set(recipient, word);
+  }
+
+  #avoid(target: Target, verdict: Verdict): void {
+    if (verdict.kind !== 'permanent') return;
+    if (verdict.next === 'host') this.#refusing.add(target.host);
+    if (verdict.otherFamily && this.#mayTryOtherFamily(target)) this.#otherFamilyOf = target;
+  }
+
+  #peek(): Target | undefined {
+    if (this.#sessions.size >= MOST_SESSIONS) return undefined;
+    return this.#siblingOf(this.#otherFamilyOf) ?? this.#targets.find((other) => this.#isUntried(other));
+  }
+
+  #mayTryOtherFamily(target: Target): boolean {
+    return !this.#familyTried && this.#siblingOf(target) !== undefined;
+  }
+
+  /** The same host over the other family. */
+  #siblingOf(target: Target | undefined): Target | undefined {
+    if (target === undefined) return undefined;
+    return this.#targets.find(
+      ({ host, address }) =>
+        host === target.host && isIP(address) !== isIP(target.address) && !this.#tried.has(address),
+    );
+  }
+
+  #isUntried({ host, address }: Target): boolean {
+    return !this.#tried.has(address) && !this.#refusing.has(host);
+  }
+
+  #isLost(recipient: Recipient): boolean {
+    const verdict = this.#words.get(recipient)?.verdict;
+    return verdict === undefined || (verdict.kind === 'temporary' && verdict.connection);
+  }
+
+  /** What speaks for "unreachable": a temporary fault if there was one, because it may pass. */
+  #lastLoss(): Word | undefined {
+    const words = [...this.#words.values(), ...this.#failures];
+    return words.findLast(({ verdict }) => isTemporary(verdict)) ?? words.at(-1);
+  }
+
+  #finalWord(recipient: Recipient): Word {
+    const word = this.#words.get(recipient) ?? this.#lastLoss() ?? NO_HOST;
+    if (!isHostRefusal(word.verdict)) return word;
+    return this.#failures.find(({ verdict }) => isTemporary(verdict)) ?? word;
+  }
+}
+
+const NOBODY: Peer = { host: null, address: null, tls: null };
+const NO_HOST: Word = {
+  verdict: { kind: 'temporary', next: 'schedule', connection: true },
+  reply: '451 4.4.1 no mail host left to try',
+  peer: NOBODY,
+};
+
+function isTemporary(verdict: Verdict): boolean {
+  return verdict.kind === 'temporary';
+}
+
+function isHostRefusal(verdict: Verdict): boolean {
+  return verdict.kind === 'permanent' && verdict.next === 'host';
+}
+
+function resultOf(recipient: Recipient, { verdict, reply, peer }: Word): RecipientResult {
+  const after = verdict.kind === 'permanent' ? verdict.after : undefined;
+  return { recipient, outcome: outcomeOf(verdict), cause: causeOf(verdict), reply, after, ...peer };
+}
+
+function causeOf(verdict: Verdict): RecipientResult['cause'] {
+  if (verdict.kind !== 'temporary' || !verdict.connection) return 'reply';
+  return verdict.next === 'schedule' ? 'uncertain' : 'fault';
+}
+
+function outcomeOf(verdict: Verdict): RecipientResult['outcome'] {
+  switch (verdict.kind) {
+    case 'ok':
+      return 'delivered';
+    case 'permanent':
+      return 'bounced';
+    case 'temporary':
+    case 'again':
+      return 'deferred';
+  }
+}

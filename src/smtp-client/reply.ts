@@ -1,0 +1,189 @@
+/**
+ * Replies of an SMTP server (RFC 5321 §4.2) from bytes that arrive in any portions. What it keeps is bounded: a line of
+ * more than 2 KiB, a reply of more than 16 KiB or a line without a code ends the conversation.
+ */
+import type { Asked } from '../mail/bounce-class.ts';
+
+export interface Reply {
+  readonly code: number;
+  /** The enhanced status code (RFC 3463) where the text begins with one of the same class. */
+  readonly enhanced?: string;
+  /** The text of each line, without the codes' first three digits, printable. */
+  readonly lines: readonly string[];
+}
+
+/** The other side does not speak SMTP. */
+export class ProtocolError extends Error {
+  override readonly name = 'ProtocolError';
+}
+
+const MOST_LINE = 2048;
+const MOST_REPLY = 16_384;
+const LF = 0x0a;
+const LINE = /^([2-9]\d\d)(?:([ -])(.*))?$/s;
+const ENHANCED = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/;
+
+export class ReplyParser {
+  #rest: Buffer = Buffer.alloc(0);
+  #lines: string[] = [];
+  #size = 0;
+
+  /** Takes bytes and answers the replies that they complete. Throws ProtocolError. */
+  push(bytes: Buffer): Reply[] {
+    const replies: Reply[] = [];
+    let buffer = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
+    for (let end = buffer.indexOf(LF); end !== -1; end = buffer.indexOf(LF)) {
+      const reply = this.#line(buffer.subarray(0, end));
+      if (reply !== undefined) replies.push(reply);
+      buffer = buffer.subarray(end + 1);
+    }
+    if (buffer.length > MOST_LINE) throw new ProtocolError(`a reply line of more than ${MOST_LINE} bytes`);
+    // A copy of the little that is left, so that the large buffer of the socket can go.
+    this.#rest = Buffer.from(buffer);
+    return replies;
+  }
+
+  /** Whether nothing of an unfinished reply is held: at STARTTLS it must not be (RFC 3207 §4, CVE-2011-0411). */
+  get isEmpty(): boolean {
+    return this.#rest.length === 0 && this.#lines.length === 0;
+  }
+
+  #line(bytes: Buffer): Reply | undefined {
+    this.#size += bytes.length;
+    if (bytes.length > MOST_LINE) throw new ProtocolError(`a reply line of more than ${MOST_LINE} bytes`);
+    if (this.#size > MOST_REPLY) throw new ProtocolError(`a reply of more than ${MOST_REPLY} bytes`);
+    const text = printable(bytes.toString('utf8').replace(/\r$/, ''));
+    const [, code, separator, rest = ''] = LINE.exec(text) ?? [];
+    if (code === undefined) throw new ProtocolError(`not a reply: ${text.slice(0, 200)}`);
+    this.#lines.push(rest);
+    if (separator === '-') return undefined;
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#size = 0;
+    const enhanced = ENHANCED.exec(lines[0] ?? '')?.[0];
+    return {
+      code: Number(code),
+      lines,
+      ...(enhanced === undefined || enhanced[0] !== code[0] ? {} : { enhanced }),
+    };
+  }
+}
+
+/** The reply on one line, as it stands in attempts and logs: `550 5.1.1 no such user`. */
+export function replyText({ code, lines, enhanced }: Reply): string {
+  // Each line of a long reply repeats the enhanced code (RFC 2034 §4); once is enough.
+  const texts = lines.map((line, i) =>
+    i > 0 && enhanced !== undefined && line.startsWith(`${enhanced} `) ? line.slice(enhanced.length + 1) : line,
+  );
+  return `${code} ${texts.join(' ')}`.trim().slice(0, 1000);
+}
+
+function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, ' ');
+}
+
+// * What an answer of the other side, or the lack of one, means for the try: the one place that decides between trying
+// elsewhere, trying later and giving up, by the codes alone (RFC 5321 §4.2.1). What it does not know is temporary. Why the
+// other side refused is for mail/bounce-class to say.
+
+export type Step = 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'auth' | 'mail' | 'rcpt' | 'data' | 'final';
+
+export type Fault =
+  /** No connection: refused, unroutable, reset before the greeting. */
+  | 'refused'
+  | 'timeout'
+  /** The connection broke. */
+  | 'closed'
+  /** The other side speaks something else. */
+  | 'protocol'
+  /** A policy of ours (TLS, authentication) cannot be kept there. */
+  | 'unsuitable';
+
+export type Happening =
+  | {
+      readonly step: Step;
+      readonly reply: Reply;
+      /** Recipients that were accepted before in this transaction. */
+      readonly accepted?: number;
+    }
+  | { readonly step: Step; readonly fault: Fault; readonly words: string };
+
+export type Verdict =
+  | { readonly kind: 'ok' }
+  | {
+      readonly kind: 'temporary';
+      /** Worth trying at the next address now, or only when the schedule says. */
+      readonly next: 'address' | 'schedule';
+      /** The connection, not the message, is what failed. */
+      readonly connection: boolean;
+    }
+  | {
+      readonly kind: 'permanent';
+      /** `host`: unless another mail host thinks otherwise. */
+      readonly next: 'none' | 'host';
+      /** Policies often concern the address that we came from (5.7.x): the other family may pass. */
+      readonly otherFamily: boolean;
+      readonly after: Asked;
+    }
+  /** Too many recipients for one transaction: this one belongs into the next. */
+  | { readonly kind: 'again' };
+
+const OK: Verdict = { kind: 'ok' };
+const LATER: Verdict = { kind: 'temporary', next: 'address', connection: false };
+const LOST: Verdict = { kind: 'temporary', next: 'address', connection: true };
+/** The message may have arrived: a second copy at once would be the likelier harm. */
+const UNCERTAIN: Verdict = { kind: 'temporary', next: 'schedule', connection: true };
+
+/** What `happening` means. */
+export function classify(happening: Happening): Verdict {
+  const { step } = happening;
+  if ('fault' in happening) return step === 'final' && happening.fault !== 'unsuitable' ? UNCERTAIN : LOST;
+  const { code, enhanced } = happening.reply;
+  if (step === 'data' ? code === 354 : code >= 200 && code < 300) return OK;
+  if (code === 421) return LOST;
+  // RFC 5321 §4.5.3.1.10: servers say 552 as well where they mean 452.
+  if (step === 'rcpt' && (code === 452 || code === 552) && (happening.accepted ?? 0) > 0) return { kind: 'again' };
+  if (code >= 400 && code < 500) return beforeMail(step) ? LOST : LATER;
+  if (code >= 500 && code < 600) return refusal(step, enhanced);
+  return LOST;
+}
+
+function refusal(step: Step, enhanced: string | undefined): Verdict {
+  // Our own credentials are wrong: the operator can mend that, and no mail is to bounce for it.
+  if (step === 'auth' || step === 'starttls') return LOST;
+  return {
+    kind: 'permanent',
+    next: beforeMail(step) || step === 'mail' ? 'host' : 'none',
+    otherFamily: enhanced?.startsWith('5.7.') === true,
+    after: askedBefore(step),
+  };
+}
+
+function askedBefore(step: Step): Asked {
+  if (beforeMail(step) || step === 'mail') return 'sender';
+  return step === 'final' ? 'message' : 'recipient';
+}
+
+function beforeMail(step: Step): boolean {
+  return step === 'connect' || step === 'greeting' || step === 'ehlo' || step === 'starttls' || step === 'auth';
+}
+
+/** The words for attempts and logs. */
+export function happeningText(happening: Happening): string {
+  return 'reply' in happening ? replyText(happening.reply) : `${codesOf(happening.fault)} ${happening.words}`;
+}
+
+/** RFC 3463 codes for what no server says, because none was there to say it. */
+function codesOf(fault: Fault): string {
+  switch (fault) {
+    case 'refused':
+      return '421 4.4.1';
+    case 'timeout':
+    case 'closed':
+      return '421 4.4.2';
+    case 'protocol':
+      return '421 4.5.0';
+    case 'unsuitable':
+      return '421 4.7.0';
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts; where those are
+ * we, our own SMTP door, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
+ * a `site`, whatever domain names lead there.
+ */
+import { isIP } from 'node:net';
+import type { ServerConfig } from '../config/schema.ts';
+import { findMailHosts, type MailHost } from '../dns/mx.ts';
+import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { ListenAddress } from '../lib/sockets.ts';
+import type { Random } from '../queue/interfaces.ts';
+
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+}
+
+export interface Way {
+  /** Equal for destinations with the same hosts and port. */
+  readonly site: string;
+  /** In the order in which to try them. */
+  readonly hosts: readonly Pick<MailHost, 'name' | 'addresses'>[];
+  readonly port: number;
+  /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
+  readonly tls: 'opportunistic' | 'implicit';
+  /** For the smarthost alone. */
+  readonly credentials?: Credentials;
+  /** For our own door alone. */
+  readonly mark?: string;
+}
+
+export type Route =
+  { readonly kind: 'way'; readonly way: Way } | { readonly kind: 'permanent' | 'temporary'; readonly reply: string };
+
+export interface RouteOptions {
+  readonly resolver: Resolver;
+  readonly config: ServerConfig;
+  /** Whether connecting to this address and the delivery port would reach ourselves. */
+  readonly ownAddresses: (ip: string) => boolean;
+  readonly random: Random;
+  /** Without it mail for a domain whose mail hosts are we goes nowhere. */
+  readonly door?: OwnDoor | undefined;
+}
+
+/** Our own SMTP door, through which our own mail goes in where it is for an address that is forwarded here. */
+export interface OwnDoor {
+  /** Whether it may know what becomes of mail for the domain. */
+  takes(domain: string): Promise<boolean>;
+  /** Where it is; undefined where this daemon has none, or not yet. */
+  place(): DoorPlace | undefined;
+}
+
+export interface DoorPlace extends ListenAddress {
+  /** A secret by which it knows that a client is this very daemon. */
+  readonly mark: string;
+}
+
+const MOST_ADDRESSES = 5;
+
+/** What decides where mail for a destination goes, and what it says where it is the operator. */
+export type RouteRule = { readonly by: 'routes' | 'relay'; readonly value: string } | { readonly by: 'mx' };
+
+/** The operator's route, else the smarthost, else the domain's MX hosts. */
+export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 'delivery'>): RouteRule {
+  const fixed = delivery.routes[destination];
+  if (fixed !== undefined) return { by: 'routes', value: fixed };
+  return delivery.relay === null ? { by: 'mx' } : { by: 'relay', value: delivery.relay };
+}
+
+/** The way to a destination (A-labels). */
+export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
+  const { port } = options.config.delivery;
+  const rule = routeRule(destination, options.config);
+  if (rule.by === 'routes') return fixedRoute({ ...splitHostPort(rule.value), tls: 'opportunistic' }, options.resolver);
+  if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), options.resolver);
+  const found = await findMailHosts(destination, {
+    resolver: options.resolver,
+    hostname: options.config.server.hostname,
+    ownAddresses: options.ownAddresses,
+    allowPrivate: options.config.delivery.allow_private_networks,
+    random: options.random,
+  });
+  switch (found.kind) {
+    case 'permanent':
+      if (found.isOwn === true && (await options.door?.takes(destination)) === true) return routeToDoor(options);
+      return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
+    case 'temporary':
+      return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
+    case 'hosts': {
+      const site = `${await namesOfHosts(destination, options.resolver)}:${port}`;
+      return { kind: 'way', way: { site, hosts: found.hosts, port, tls: 'opportunistic' } };
+    }
+  }
+}
+
+/** Not where a proxy stands before it there, as whom we cannot speak. */
+function routeToDoor({ config, door, resolver }: RouteOptions): Promise<Route> {
+  const place = door?.place();
+  const isBare = place !== undefined && !addressInRanges(place.host, config.inbound.proxy_protocol);
+  const to = isBare ? place : { host: config.server.hostname, port: config.delivery.port };
+  return fixedRoute({ ...to, tls: 'opportunistic' }, resolver);
+}
+
+/** All MX names, because which of them are tried this time is chance. The resolver has just been asked and remembers. */
+async function namesOfHosts(destination: string, resolver: Resolver): Promise<string> {
+  const answer = await resolver.mx(destination);
+  if (answer.kind !== 'found') return destination;
+  return answer.records
+    .map(({ exchange }) => exchange)
+    .sort()
+    .join(',');
+}
+
+type Fixed = Pick<Way, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
+
+/** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
+async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
+  const way = { site: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
+  if (isIP(host) !== 0) return { kind: 'way', way: { ...way, hosts: [{ name: host, addresses: [host] }] } };
+  const answer = await resolver.addresses(host);
+  switch (answer.kind) {
+    case 'found':
+      return {
+        kind: 'way',
+        way: { ...way, hosts: [{ name: host, addresses: answer.records.slice(0, MOST_ADDRESSES) }] },
+      };
+    case 'failed':
+      return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };
+    case 'nxdomain':
+    case 'nodata':
+      return { kind: 'temporary', reply: `451 4.4.3 ${host}, named in the configuration, has no address` };
+  }
+}
+
+function parseRelay(relay: string): Fixed {
+  const url = new URL(relay);
+  const tls = url.protocol === 'smtps:' ? 'implicit' : 'opportunistic';
+  const usual = tls === 'implicit' ? 465 : url.username === '' ? 25 : 587;
+  const credentials = { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) };
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port === '' ? usual : Number(url.port),
+    tls,
+    ...(url.username === '' ? {} : { credentials }),
+  };
+}
+
+function splitHostPort(text: string): { host: string; port: number } {
+  const colon = text.lastIndexOf(':');
+  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
+}
+
+export interface TlsPolicy {
+  /** Nothing is said in clear text beyond EHLO. */
+  readonly required: boolean;
+  /** The certificate must be the host's, from somebody whom Node trusts. */
+  readonly verified: boolean;
+}
+
+/**
+ * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
+ * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
+ */
+export function tlsPolicy({ tls, credentials }: Pick<Way, 'tls' | 'credentials'>, address: string): TlsPolicy {
+  const isSmarthost = credentials !== undefined || tls === 'implicit';
+  return {
+    required: tls === 'implicit' || (credentials !== undefined && !isLoopback(address)),
+    verified: isSmarthost && isPublicAddress(address),
+  };
+}
+
+function isLoopback(address: string): boolean {
+  return address === '::1' || /^(::ffff:)?127\./i.test(address);
+}

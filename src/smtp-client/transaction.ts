@@ -1,0 +1,294 @@
+/**
+ * One mail transaction (RFC 5321 §3.3) on an open session: MAIL, every RCPT and DATA in one segment where the server takes
+ * PIPELINING (RFC 2920), then the message. Each recipient gets a verdict, whatever happens; a fault decides for those that
+ * nobody has answered yet.
+ */
+import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { classify, happeningText, type Happening, type Step, type Verdict, type Reply } from './reply.ts';
+import type { Body, Recipient } from '../queue/interfaces.ts';
+import { faultOf, type Session } from './session.ts';
+import type { Timeouts } from './timeouts.ts';
+import { WireFault, type Limit, type Wire } from './wire.ts';
+
+export interface Spoken {
+  readonly recipient: Recipient;
+  readonly verdict: Verdict;
+  readonly reply: string;
+}
+
+export interface TransactionOptions {
+  readonly timeouts: Timeouts;
+  /** Waited for before the message leaves; where it answers false, it does not leave. */
+  readonly mayLeave: () => Promise<boolean>;
+}
+
+export interface Outcome {
+  /** One for each recipient, unless it was called off. */
+  readonly spoken: readonly Spoken[];
+  /** Whether the session can carry another message. */
+  readonly usable: boolean;
+  /** A kept connection turned out to be closed before it was used: nobody has refused anything. */
+  readonly stale: boolean;
+  /** `mayLeave` said no; nothing was sent. */
+  readonly calledOff: boolean;
+}
+
+/** Tries to hand the message over for these recipients (at least one, at most 100). */
+export async function transact(
+  session: Session,
+  { body, recipients }: { body: Body; recipients: readonly Recipient[] },
+  options: TransactionOptions,
+): Promise<Outcome> {
+  const transaction = new Transaction(session, body, options);
+  const done = session.wire.endAfter(options.timeouts.transaction, 'the message');
+  const reused = session.used > 0;
+  try {
+    return await transaction.run(recipients);
+  } catch (error) {
+    session.wire.close();
+    const stale = reused && error instanceof WireFault && error.fault === 'closed' && !transaction.answered;
+    return { spoken: transaction.fail(faultOf(error)), usable: false, stale, calledOff: false };
+  } finally {
+    done();
+    session.used += 1;
+  }
+}
+
+class Transaction {
+  readonly #session: Session;
+  readonly #wire: Wire;
+  readonly #body: Body;
+  readonly #options: TransactionOptions;
+  readonly #spoken: Spoken[] = [];
+  #undecided: readonly Recipient[] = [];
+  /** Whether the server has said anything. */
+  answered = false;
+
+  constructor(session: Session, body: Body, options: TransactionOptions) {
+    this.#session = session;
+    this.#wire = session.wire;
+    this.#body = session.features.smtpUtf8 ? body : (body.plain ?? body);
+    this.#options = options;
+  }
+
+  async run(recipients: readonly Recipient[]): Promise<Outcome> {
+    this.#undecided = recipients;
+    this.#refuseUnfit();
+    const asked = this.#undecided;
+    if (asked.length === 0) return this.#end(true);
+    const accepted = await this.#envelope(asked);
+    if (accepted === undefined) return this.#end(false);
+    if (accepted.length === 0) return this.#end(true);
+    // Here everything can still be called off; a step further a crash may duplicate the message.
+    if (!(await this.#options.mayLeave())) {
+      this.#wire.close();
+      return { spoken: [], usable: false, stale: false, calledOff: true };
+    }
+    const { reply, early } = await this.#sendBody();
+    this.#decide(accepted, { step: 'final', reply });
+    // RFC 5321 §4.2: a session in which the two sides disagree about where they are is worth nothing.
+    if (early) this.#wire.close();
+    return this.#end(!early);
+  }
+
+  /** The fault decides for everybody who is left. */
+  fail(happening: Happening): readonly Spoken[] {
+    this.#decide(this.#undecided, happening);
+    return this.#spoken;
+  }
+
+  #end(usable: boolean): Outcome {
+    const lost = this.#spoken.some(({ verdict }) => verdict.kind === 'temporary' && verdict.connection);
+    if (lost) this.#wire.close();
+    return { spoken: this.#spoken, usable: usable && !lost, stale: false, calledOff: false };
+  }
+
+  /** What this server cannot take needs no asking. */
+  #refuseUnfit(): void {
+    const { features } = this.#session;
+    const { size, encoding, sender } = this.#body;
+    if (features.size !== undefined && features.size > 0 && size > features.size) {
+      const words = `message of ${size} bytes exceeds the ${features.size} bytes that the server takes`;
+      return this.#decide(this.#undecided, ownReply(552, '5.3.4', words));
+    }
+    if (features.smtpUtf8) return;
+    const everybody = encoding === 'smtputf8' || needsSmtpUtf8(sender);
+    const unfit = this.#undecided.filter(({ address }) => everybody || needsSmtpUtf8(address));
+    this.#decide(unfit, ownReply(550, '5.6.7', 'the server does not take addresses beyond ASCII (no SMTPUTF8)'));
+  }
+
+  /** The accepted recipients, with the server waiting for the message; undefined where the session is over. */
+  async #envelope(asked: readonly Recipient[]): Promise<readonly Recipient[] | undefined> {
+    const { timeouts } = this.#options;
+    const { pipelining } = this.#session.features;
+    const wasDirty = this.#session.dirty;
+    const mail = this.#mailLine(asked);
+    const rcpts = asked.map(({ address }) => `RCPT TO:${path(address)}\r\n`);
+    if (pipelining) this.#wire.send(`${wasDirty ? 'RSET\r\n' : ''}${mail}${rcpts.join('')}DATA\r\n`);
+    const command = { ms: timeouts.command, pressedMs: timeouts.pressed };
+    const say = (step: Step, line: string, limit: Limit = command): Promise<Reply> => {
+      if (!pipelining) this.#wire.send(line);
+      return this.#read(step, limit);
+    };
+
+    if (wasDirty) await say('mail', 'RSET\r\n');
+    this.#session.dirty = true;
+    const mailReply = await say('mail', mail);
+    const greeted = classify({ step: 'mail', reply: mailReply });
+    if (greeted.kind !== 'ok') {
+      this.#decide(asked, { step: 'mail', reply: mailReply });
+      return pipelining && !isLost(greeted) ? this.#drain(asked.length) : [];
+    }
+    const accepted: Recipient[] = [];
+    for (const [i, recipient] of asked.entries()) {
+      const reply = await say('rcpt', rcpts[i] ?? '');
+      const happening = { step: 'rcpt', reply, accepted: accepted.length } as const;
+      const verdict = classify(happening);
+      if (verdict.kind === 'ok') accepted.push(recipient);
+      else if (isLost(verdict)) return this.#lost(happening);
+      else this.#decide([recipient], happening);
+    }
+    if (accepted.length === 0) return pipelining ? this.#drain(0) : [];
+    const reply = await say('data', 'DATA\r\n', { ms: timeouts.data, pressedMs: timeouts.pressed });
+    if (classify({ step: 'data', reply }).kind === 'ok') return accepted;
+    this.#decide(accepted, { step: 'data', reply });
+    return [];
+  }
+
+  /** Reads the answers to what was sent along with a command that failed. */
+  async #drain(rcpts: number): Promise<readonly Recipient[]> {
+    const limit = { ms: this.#options.timeouts.command, pressedMs: this.#options.timeouts.pressed };
+    for (let i = 0; i < rcpts; i++) await this.#read('rcpt', limit);
+    const data = await this.#read('data', limit);
+    if (data.code === 354) {
+      // RFC 2920 §3.1: a server may want a message although it took no recipient; it gets an empty one.
+      this.#wire.send(END_OF_DATA);
+      await this.#read('data', limit);
+    }
+    return [];
+  }
+
+  #lost(happening: Happening): undefined {
+    this.#decide(this.#undecided, happening);
+    return undefined;
+  }
+
+  async #sendBody(): Promise<{ reply: Reply; early: boolean }> {
+    const { timeouts } = this.#options;
+    const block = { ms: timeouts.block };
+    const stuffer = new DotStuffer();
+    const pieces = this.#body.pieces();
+    await this.#wire.taken('data', block);
+    if (this.#wire.hasReply) return this.#refusedEarly(block);
+    if (Symbol.iterator in pieces) {
+      this.#wire.send(...Array.from(pieces, (piece) => stuffer.push(piece)), stuffer.end());
+      await this.#wire.taken('final', block);
+    } else {
+      for await (const piece of pieces) {
+        this.#wire.send(stuffer.push(piece));
+        await this.#wire.taken('data', block);
+        if (this.#wire.hasReply) return this.#refusedEarly(block);
+      }
+      this.#wire.send(stuffer.end());
+    }
+    const reply = await this.#read('final', { ms: timeouts.final });
+    this.#session.dirty = reply.code >= 300;
+    return { reply, early: false };
+  }
+
+  /** The server speaks before it has the message: "accepted" must not pass for a delivery. */
+  async #refusedEarly(limit: Limit): Promise<{ reply: Reply; early: boolean }> {
+    const reply = await this.#read('data', limit);
+    if (reply.code >= 400) return { reply, early: true };
+    throw new WireFault('data', { fault: 'protocol', words: 'the server answered before it had the message' });
+  }
+
+  #mailLine(recipients: readonly Recipient[]): string {
+    const { sender, size, encoding } = this.#body;
+    const { features } = this.#session;
+    const utf8 = encoding === 'smtputf8' || [sender, ...recipients.map(({ address }) => address)].some(needsSmtpUtf8);
+    const parameters = [
+      features.size === undefined ? '' : ` SIZE=${size}`,
+      features.eightBit && (utf8 || encoding === '8bit') ? ' BODY=8BITMIME' : '',
+      utf8 ? ' SMTPUTF8' : '',
+    ];
+    return `MAIL FROM:${path(sender)}${parameters.join('')}\r\n`;
+  }
+
+  async #read(step: Step, limit: Limit): Promise<Reply> {
+    const reply = await this.#wire.read(step, limit);
+    this.answered = true;
+    return reply;
+  }
+
+  #decide(recipients: readonly Recipient[], happening: Happening): void {
+    if (recipients.length === 0) return;
+    const decided = new Set(recipients);
+    this.#undecided = this.#undecided.filter((recipient) => !decided.has(recipient));
+    const verdict = classify(happening);
+    const reply = happeningText(happening);
+    for (const recipient of recipients) this.#spoken.push({ recipient, verdict, reply });
+  }
+}
+
+function isLost(verdict: Verdict): boolean {
+  return verdict.kind === 'temporary' && verdict.connection;
+}
+
+/** What the server would say if it were asked. */
+function ownReply(code: number, enhanced: string, words: string): Happening {
+  return { step: 'mail', reply: { code, enhanced, lines: [`${enhanced} ${words}`] } };
+}
+
+/** An address in a command. Addresses are checked where they come in; a hole there must not become a command here. */
+function path(address: string): string {
+  // oxlint-disable-next-line no-control-regex -- control characters are what may not be there
+  if (/[\x00-\x20<>\x7f]/.test(address)) throw new TypeError(`not an envelope address: ${JSON.stringify(address)}`);
+  return `<${address}>`;
+}
+
+// Transparency of DATA (RFC 5321 §4.5.2) on buffers: linear, and without a copy where no line begins with a dot.
+
+const DOT = 0x2e;
+const LF = 0x0a;
+const LF_DOT = Buffer.from('\n.');
+
+const END_OF_DATA = Buffer.from('.\r\n');
+const CRLF = Buffer.from('\r\n');
+
+/** Stuffs a message that arrives in pieces with canonical line ends, cut anywhere. */
+export class DotStuffer {
+  #last = LF;
+
+  /** The next piece as it goes onto the wire. */
+  push(piece: Uint8Array): Uint8Array {
+    const buffer = Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+    const dots = dotsToDouble(buffer, this.#last === LF);
+    this.#last = buffer.at(-1) ?? this.#last;
+    return dots.length === 0 ? buffer : doubled(buffer, dots);
+  }
+
+  /** What ends the message, after a line end of our own where its last line has none. */
+  end(): Uint8Array {
+    return this.#last === LF ? END_OF_DATA : Buffer.concat([CRLF, END_OF_DATA]);
+  }
+}
+
+function dotsToDouble(buffer: Buffer, atLineStart: boolean): number[] {
+  const dots: number[] = atLineStart && buffer[0] === DOT ? [0] : [];
+  for (let at = buffer.indexOf(LF_DOT); at !== -1; at = buffer.indexOf(LF_DOT, at + 2)) dots.push(at + 1);
+  return dots;
+}
+
+function doubled(buffer: Buffer, dots: readonly number[]): Buffer {
+  const result = Buffer.allocUnsafe(buffer.length + dots.length);
+  let from = 0;
+  let to = 0;
+  for (const dot of dots) {
+    to += buffer.copy(result, to, from, dot);
+    result[to++] = DOT;
+    from = dot;
+  }
+  buffer.copy(result, to, from);
+  return result;
+}
