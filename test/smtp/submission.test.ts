@@ -358,7 +358,8 @@ test('more mail than the plan of the account allows is refused for now, and noth
   const together = await Promise.allSettled(['c', 'd', 'e'].map((name) => sendTo(name)));
   for (const one of together) expect(one).toMatchObject({ status: 'rejected', reason: { responseCode: 450 } });
   expect(await stored()).toEqual(full);
-  expect((await world.refusals()).map(({ reason }) => reason)).toEqual(Array(8).fill('plan_limit'));
+  const reasons = async () => (await world.refusals()).map(({ reason }) => reason);
+  await expect.poll(reasons).toEqual(Array(8).fill('plan_limit'));
 });
 
 describe('without a key', () => {
