@@ -32,15 +32,15 @@ export type BounceClass =
   | 'temporary'
   | 'unknown';
 
-/** What a server was told before it refused: its greeting or the sender alone, the recipient, or the whole message. */
+/** What a server had been sent before it refused: nothing or the sender alone, the recipient, or the whole message. */
 export type Asked = 'sender' | 'recipient' | 'message';
 
 export interface BounceSign {
-  /** A reply (`550 5.1.1 no such user`), or what a report says. */
+  /** A reply (`550 5.1.1 no such user`), or the diagnostic text of a report. */
   readonly words: string;
   /** What the report says in its `Status` field; empty where it says nothing. */
   readonly status?: string;
-  /** Without it, what the words themselves tell of that. */
+  /** Where it is not given, the words may say it. */
   readonly after?: Asked | undefined;
 }
 
@@ -58,7 +58,7 @@ const SENDER_STATUS = /^[45]\.(?:1\.[78]|7\.27)$/;
 /** What a reply was to, in the words of Postfix, Exim, qmail and DragonFly. */
 const AFTER_SENDER =
   /(?:in reply to|after|did not like our|while sending) (?:mail from|ehlo|helo|initial connection)|refused to talk to me|(?:sender was|my name was) rejected/;
-const AFTER_MESSAGE = /(?:end of data|after i sent the message|did not like our final data)/;
+const AFTER_MESSAGE = /(?:end of data|after i sent the message|did not like our final data|smtp command data)/;
 
 /** Mobile carriers in Japan say so of their subscribers' filters too, once they have the message. */
 const UNKNOWN_USER = /\b(?:user unknown|unknown user)\b/;
@@ -105,7 +105,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
       /blocked (?:using|for|at|due to ip)|banned|blocked ip|\bip(?:v[46])?\b.{0,60}(?:block|bloque|listed|reject|denied|not allowed|gesperrt)/,
       /\bclient (?:host|address|ip)?.{0,60}(?:rejected|blocked|denied)|no access from mail server/,
       /reverse.?dns|\br.?dns\b|\bptr\b|name lookup failed|cannot find your|forward.confirmed|mismatches client ip/,
-      /open relay|dynamic ip|dial-?up|residential|invalid ip for|host network not allowed|use the smtp server of your/,
+      /(?:open|insecure)(?: mail)? relay|dynamic ip|dial-?up|residential|invalid ip for|host network not allowed|use the smtp server of your/,
       /(?:he|eh)lo (?:command )?(?:rejected|name)|not accepting connections|without a valid sender domain/,
       /messages? from .{0,60}(?:weren.t sent|blocked)|server.{0,40}(?:forbidden|blocked|banned)|\(bl\)|unverify?able sending/,
     ],
@@ -115,7 +115,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
     [
       /(?:mail ?(?:box|folder)|in ?box|account|maildir).{0,60}(?:\bfull\b|exceed|over (?:its |the )?(?:size|limit)|out of (?:storage )?space)/,
       /over ?quota|quota.{0,20}(?:exceed|full|reached|violat|ueberschritten|uberschritten)|exceed.{0,40}(?:quota|storage|mailbox)/,
-      /disk quota|out of (?:storage|disk|mailbox)|not enough (?:disk |storage )?space|full mail ?box|storage.{0,20}(?:full|limit)/,
+      /disk quota|out of (?:storage|disk|mailbox)|not enough (?:disk |storage )?space|space not enough|full mail ?box|storage.{0,20}(?:full|limit)/,
       /postfach.{0,20}voll|boite.{0,40}pleine|buzon.{0,30}llen[oa]|casella.{0,30}piena|caixa.{0,30}cheia|skrzynka.{0,20}pelna/,
       /переполнен|邮箱.{0,10}(?:已?满|空间不足)|容量(?:を?超|不足|オーバー)|メールボックスが(?:一杯|いっぱい)|용량.{0,6}초과/,
     ],
@@ -161,7 +161,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
     [
       /\bpolic(?:y|ies)\b|prohibit|not (?:permitted|authori[sz]ed)|notauthori[sz]ed|restricted|forbidden|user rules/,
       /blocked by (?:the )?(?:recipient|user)|recipient preferences|refuses? to (?:receive|accept)|recipient is only accepting/,
-      /permission to post|groups\.google\.com|protected by|(?:message|mail) (?:filtered|not allowed)|all recipient addresses rejected|protocol violation|user reject|empty envelope sender/,
+      /not a registered gateway|mail rejected by|permission to post|groups\.google\.com|protected by|(?:message|mail) (?:filtered|not allowed)|all recipient addresses rejected|protocol violation|user reject|empty envelope sender/,
     ],
   ],
   [
@@ -170,15 +170,15 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
       new RegExp(
         `\\b${USER}\\b.{0,60}\\b(?:disabled|inactive|suspended|deactivated|discontinued|locked|frozen|closed|terminated|blocked|bloque|gesperrt|deaktiviert)\\b`,
       ),
-      /account (?:has |is )?(?:expired|closed)|disableduser|disabled (?:recipient|user|mailbox|account)|not accepting mail for this/,
+      /account (?:has |is )?(?:expired|closed)|expirado por falta de uso|disableduser|disabled (?:recipient|user|mailbox|account)|not accepting mail for this/,
     ],
   ],
   [
     'temporary',
     [
       /time(?:d )?.?out|connection (?:refused|reset|lost|closed|dropped|attempt failed)|no route to host|unreachable network/,
-      /network (?:is )?unreachable|network error|(?:envelope|message) expired|\bloop(?:s|ing)?\b|in the queue too long|delivery (?:time )?expired/,
-      /try again later|please try later|internal (?:server )?error|insufficient (?:system |disk )|temporary (?:failure|error|problem)/,
+      /network (?:is )?unreachable|network error|(?:envelope|message) expired|\bloop(?:s|ing)?\b|in the queue too long|delivery (?:time )?expired|not respond|connection to .{0,40} failed/,
+      /try again later|please try later|internal (?:server )?error|insufficient (?:system |disk )|temporary (?:failure|error|problem)(?! report)/,
     ],
   ],
   [
@@ -187,6 +187,8 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
       /host unknown|unknown host|no such (?:host|domain)(?! at)|nxdomain|null mx|domain is not reachable|no smtp service|no mail exchanger/,
       /(?:domain|host)(?: name)?[^\d:]{0,40}(?:not (?:be )?found|does ?n[o'’]t exist|unknown\b|could not be resolved)/,
       /(?:host|domain) does not accept|find any host named|no mx (?:record )?found|find a mail exchanger|illegal host|invalid domain/,
+      // RFC 7504, a host that takes no mail at all; cPanel.
+      /521 5\.3\.2|domain may not exist/,
       /bad destination (?:system|host)|^(?!.{0,200}55\d ).{0,200}unrout(?:e)?able address/,
       /domini?[eo].{0,30}(?:inexistant|n.existe pas|no existe|inesistente|non esiste|nao existe)|域名.{0,6}不存在/,
     ],
@@ -196,7 +198,7 @@ const DECISIVE: readonly (readonly [BounceClass, readonly RegExp[]])[] = [
     [
       // `no such user`, `unknown or illegal alias`, `invalid recipient`
       new RegExp(
-        `\\b(?:no such|unknown|invalid|non-?existent|unrecogni[sz]ed|illegal|undefined|not a (?:valid|known|local)|not known|not our|no valid)(?: or illegal)?(?: local| final delivery| destination| virtual| mail| internet| customer)? ${USER}(?!\\w| error)`,
+        `\\b(?:no such|unknown|invalid|non-?existent|unrecogni[sz]ed|illegal|undefined|not a (?:valid|known|local|registered)|not known|not our|no valid)(?: or illegal)?(?: local| final delivery| destination| virtual| mail| internet| customer)? ${USER}(?!\\w| error)`,
       ),
       /not our customer|no such person|unknown e-?mail|addressee unknown/,
       // `user unknown`, `the account that you tried to reach does not exist`, `address couldn't be found`
@@ -286,7 +288,9 @@ export function bounceMeaning({ words, status = '', after }: BounceSign): Bounce
   if (after === 'sender' || (after === undefined && AFTER_SENDER.test(text))) {
     return { class: isGone || (found === 'unknown' && isPermanent) ? 'policy' : found, suppress: false };
   }
-  const isLate = after === 'message' || (after === undefined && AFTER_MESSAGE.test(text));
+  // Sendmail and Cisco give 5.1.x to a refused recipient, and these to what was refused later with the same reply code.
+  const isLate =
+    after === 'message' || (after === undefined && (AFTER_MESSAGE.test(text) || /^5\.[23]\.0$/.test(status)));
   if (isLate && said === '' && found === 'no_mailbox' && UNKNOWN_USER.test(text))
     return { class: 'policy', suppress: false };
   return { class: found, suppress: isGone && isPermanent };
@@ -301,9 +305,9 @@ function classOf(text: string, { reply, statuses }: Codes): BounceClass {
   if (statuses.some((status) => SENDER_STATUS.test(status))) return 'policy';
   const decisive = DECISIVE.find(([, patterns]) => patterns.some((pattern) => pattern.test(text)));
   if (decisive !== undefined) return decisive[0];
-  const told = statuses.flatMap((status) => classOfStatus(status) ?? []);
+  const byStatus = statuses.flatMap((status) => classOfStatus(status) ?? []);
   // Where two codes contradict each other, the address gets the benefit of the doubt.
-  const code = told.find((each) => each !== 'no_mailbox' && each !== 'no_domain') ?? told[0];
+  const code = byStatus.find((each) => each !== 'no_mailbox' && each !== 'no_domain') ?? byStatus[0];
   if (code !== undefined) return code;
   const vague = VAGUE.find(([, pattern]) => pattern.test(text));
   if (vague !== undefined) return vague[0];
@@ -345,6 +349,7 @@ function normalized(words: string): string {
     .toLowerCase()
     .normalize('NFKD')
     .replaceAll(/[\u0300-\u036f]/g, '');
+  let codes = 0;
   return (
     plain
       .normalize('NFC')
@@ -353,11 +358,12 @@ function normalized(words: string): string {
       .join('')
       .replaceAll(/\s+/g, ' ')
       // The codes that each line of a long reply repeats.
-      .replaceAll(/(?<=\S )[45]\d\d[ -][45]\.\d\.\d{1,3} /g, '')
+      .replaceAll(/(?<![\d.])[45]\d\d[ -][45]\.\d\.\d{1,3} /g, (code) => (codes++ === 0 ? code : ''))
       .replaceAll(/\bhost \S+ ?\[[\da-f.:]*\]/g, '')
-      // What qmail adds when it gives up, and what Google says of its reasons.
+      // What qmail adds when it gives up, what Google says of its reasons and of the other server, and what cPanel says of
+      // every domain that it does not find.
       .replaceAll(
-        /this message has been in the queue too long|delivered for too long|to (?:best protect our users from|reduce the amount of) spam/g,
+        /this message has been in the queue too long|delivered for too long|to (?:best protect our users from|reduce the amount of) spam|was rejected by the (?:server for the )?recipient domain|they may be blacklisted/g,
         '',
       )
       // What Cisco adds before the words of the other server.

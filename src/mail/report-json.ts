@@ -1,6 +1,6 @@
 /** Notices that the large senders write as JSON, where they come as mail: Amazon SES (by SNS), SendGrid, Mailgun, Postmark. */
 import * as z from 'zod';
-import type { Report, ToldRecipient } from './report-shapes.ts';
+import type { Report, ParsedRecipient } from './report-shapes.ts';
 
 const text = z.string().catch('');
 
@@ -41,9 +41,9 @@ const mailgun = z.object({
 const postmark = z.object({ RecordType: z.string(), Type: text, Email: z.string(), Description: text, Details: text });
 
 export type JsonReport =
-  { readonly kind: 'bounce'; readonly recipients: readonly ToldRecipient[] } | Exclude<Report, { kind: 'bounce' }>;
+  { readonly kind: 'bounce'; readonly recipients: readonly ParsedRecipient[] } | Exclude<Report, { kind: 'bounce' }>;
 
-/** What a text that is one JSON value tells; undefined where it is none, or tells of something else. */
+/** The report in a text that is one JSON value; undefined where it is none, or about something else. */
 export function readJsonReport(body: string): JsonReport | undefined {
   const start = body.search(/\S/);
   if (start < 0 || (body[start] !== '{' && body[start] !== '[')) return undefined;
@@ -64,7 +64,7 @@ function parse(json: string): unknown {
   return undefined;
 }
 
-/** SNS wraps the notice of SES in a string of its own, unless it was told not to. */
+/** SNS wraps the notice of SES in a string of its own, unless it is set not to. */
 function readSns(value: unknown): JsonReport | undefined {
   const wrapped = z.object({ Type: z.string(), Message: z.string() }).safeParse(value);
   const inner = wrapped.success ? parse(wrapped.data.Message) : value;
@@ -86,7 +86,12 @@ function readSes(value: unknown): JsonReport | undefined {
     const vague = bounceType === 'Transient' ? '4.0.0' : '5.0.0';
     return bounce(
       bouncedRecipients.map(({ emailAddress, action, status, diagnosticCode }) =>
-        recipient(emailAddress, action || 'failed', status || vague, diagnosticCode.replace(/^smtp;\s*/i, '')),
+        recipient({
+          address: emailAddress,
+          action: action || 'failed',
+          status: status || vague,
+          diagnostic: diagnosticCode.replace(/^smtp;\s*/i, ''),
+        }),
       ),
     );
   }
@@ -105,7 +110,7 @@ function readSendGrid(value: unknown): JsonReport | undefined {
   if (failed.length === 0) return { kind: 'automatic' };
   return bounce(
     failed.map(({ email, event, status, reason }) =>
-      recipient(email, event === 'deferred' ? 'delayed' : 'failed', status, reason),
+      recipient({ address: email, action: event === 'deferred' ? 'delayed' : 'failed', status, diagnostic: reason }),
     ),
   );
 }
@@ -113,11 +118,13 @@ function readSendGrid(value: unknown): JsonReport | undefined {
 function readMailgun(value: unknown): JsonReport | undefined {
   const data = mailgun.safeParse(value).data?.['event-data'];
   if (data === undefined) return undefined;
-  const { event, severity, recipient: address, 'delivery-status': said } = data;
+  const { event, severity, recipient: address, 'delivery-status': reply } = data;
   if (event === 'complained') return { kind: 'complaint', feedback: 'abuse', recipients: [address] };
   if (event !== 'failed') return { kind: 'automatic' };
-  const words = [said.code === 0 ? '' : String(said.code), said.message || said.description].join(' ').trim();
-  return bounce([recipient(address, severity === 'temporary' ? 'delayed' : 'failed', '', words)]);
+  const diagnostic = [reply.code === 0 ? '' : String(reply.code), reply.message || reply.description].join(' ').trim();
+  return bounce([
+    recipient({ address, action: severity === 'temporary' ? 'delayed' : 'failed', status: '', diagnostic }),
+  ]);
 }
 
 function readPostmark(value: unknown): JsonReport | undefined {
@@ -128,16 +135,14 @@ function readPostmark(value: unknown): JsonReport | undefined {
   if (record !== 'Bounce') return { kind: 'automatic' };
   if (/^(?:autoresponder|subscribe|challengeverification|addresschange)$/i.test(type)) return { kind: 'automatic' };
   const isLater = /^(?:transient|dnserror|softbounce)$/i.test(type);
-  return bounce([
-    recipient(address, isLater ? 'delayed' : 'failed', isLater ? '4.0.0' : '5.0.0', details || description),
-  ]);
+  const [action, status] = isLater ? ['delayed', '4.0.0'] : ['failed', '5.0.0'];
+  return bounce([recipient({ address, action, status, diagnostic: details || description })]);
 }
 
-function bounce(recipients: readonly ToldRecipient[]): JsonReport {
+function bounce(recipients: readonly ParsedRecipient[]): JsonReport {
   return { kind: 'bounce', recipients };
 }
 
-// oxlint-disable-next-line max-params -- the four columns of every one of these notices
-function recipient(address: string, action: string, status: string, diagnostic: string): ToldRecipient {
-  return { address, original: '', action, status, diagnostic, remote: '' };
+function recipient(given: Omit<ParsedRecipient, 'original' | 'remote'>): ParsedRecipient {
+  return { ...given, original: '', remote: '' };
 }

@@ -14,13 +14,18 @@ export interface Part {
   readonly body: string;
 }
 
-const DEEPEST = 4;
-const MOST_PARTS = 50;
-const LONGEST_VALUE = 4000;
-const LONGEST_BOUNDARY = 200;
+/** The message as a part of its own, and all of its parts that are not multiparts themselves. */
+export interface Message {
+  readonly whole: Part;
+  readonly leaves: readonly Part[];
+}
 
-/** The message as a part of its own, and after it all of its parts that are not multiparts themselves. */
-export function partsOf(message: string): { readonly whole: Part; readonly leaves: readonly Part[] } {
+const MAX_DEPTH = 4;
+const MAX_PARTS = 50;
+const MAX_VALUE_LENGTH = 4000;
+const MAX_BOUNDARY_LENGTH = 200;
+
+export function partsOf(message: string): Message {
   const whole = partOf(message);
   const leaves: Part[] = [];
   collect(whole, 0, leaves);
@@ -29,15 +34,15 @@ export function partsOf(message: string): { readonly whole: Part; readonly leave
 
 function collect(part: Part, depth: number, leaves: Part[]): void {
   const boundary = boundaryOf(part);
-  if (boundary === undefined || depth === DEEPEST) {
-    if (leaves.length < MOST_PARTS) leaves.push(part);
+  if (boundary === undefined || depth === MAX_DEPTH) {
+    if (leaves.length < MAX_PARTS) leaves.push(part);
     return;
   }
   const texts = divide(part.body, boundary);
   // Gateways and lists take the boundaries out, and leave the type.
   if (texts.length === 0) leaves.push({ ...part, type: 'text/plain' });
   for (const text of texts) {
-    if (leaves.length >= MOST_PARTS) return;
+    if (leaves.length >= MAX_PARTS) return;
     collect(partOf(text), depth + 1, leaves);
   }
 }
@@ -54,7 +59,7 @@ function partOf(text: string): Part {
 function boundaryOf(part: Part): string | undefined {
   if (!part.type.startsWith('multipart/')) return undefined;
   const boundary = parameterOf(part, 'boundary');
-  return boundary === '' || boundary.length > LONGEST_BOUNDARY ? undefined : boundary;
+  return boundary === '' || boundary.length > MAX_BOUNDARY_LENGTH ? undefined : boundary;
 }
 
 /** A parameter of the content type; empty where there is none. */
@@ -73,7 +78,7 @@ function divide(body: string, boundary: string): string[] {
   const mark = `\n--${boundary}`;
   const parts: string[] = [];
   let start: number | undefined;
-  for (let at = text.indexOf(mark); at >= 0 && parts.length < MOST_PARTS; at = text.indexOf(mark, at + 1)) {
+  for (let at = text.indexOf(mark); at >= 0 && parts.length < MAX_PARTS; at = text.indexOf(mark, at + 1)) {
     const next = text.indexOf('\n', at + 1);
     const end = next < 0 ? text.length : next;
     const rest = text.slice(at + mark.length, end).trimEnd();
@@ -82,7 +87,7 @@ function divide(body: string, boundary: string): string[] {
     if (rest === '--') return parts;
     start = end + 1;
   }
-  if (start !== undefined && start < text.length && parts.length < MOST_PARTS) parts.push(text.slice(start));
+  if (start !== undefined && start < text.length && parts.length < MAX_PARTS) parts.push(text.slice(start));
   return parts;
 }
 
@@ -106,7 +111,7 @@ export function readFields(block: string): Fields {
 
   function close(): void {
     if (lines === undefined) return;
-    const value = lines.join(' ').slice(0, LONGEST_VALUE);
+    const value = lines.join(' ').slice(0, MAX_VALUE_LENGTH);
     const known = fields.get(name);
     if (known === undefined) fields.set(name, [value]);
     else known.push(value);

@@ -5,8 +5,8 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { bounceMeaning, replyCodeIn, statusIn } from './bounce-class.ts';
 import { decodeWords } from './header-text.ts';
-import { firstOf, readFields, textOf, type Fields, type Part } from './report-parts.ts';
-import type { ToldRecipient } from './report-shapes.ts';
+import { firstOf, readFields, textOf, type Fields, type Message, type Part } from './report-parts.ts';
+import type { ParsedRecipient } from './report-shapes.ts';
 
 const MAX_TEXT = 64 * 1024;
 const MAX_LINES = 500;
@@ -31,19 +31,26 @@ const FAILED =
 const DELAYED =
   /(?:has been|is|was|being|still) delayed|delayed mail|not yet been delivered|will (?:be retried|keep trying|continue)|still being (?:retried|attempted)|warning (?:message )?only|no action is required|still undelivered/i;
 
-/** Whether a mail system wrote it, as far as From and Subject tell. */
-export function isFromSystem(fields: Fields): boolean {
+/** Whether a mail system wrote it, as far as From, Subject and what it sends back tell. */
+export function isFromSystem({ whole: { fields }, leaves }: Message): boolean {
+  const from = firstOf(fields, 'from');
   return (
-    SYSTEM.test(firstOf(fields, 'from')) ||
+    SYSTEM.test(from) ||
+    (/\bno-?reply@/i.test(from) && leaves.some(isOriginal)) ||
     SUBJECT.test(decodeWords(firstOf(fields, 'subject'))) ||
     /^multipart\/report/i.test(firstOf(fields, 'content-type')) ||
     fields.has('x-failed-recipients')
   );
 }
 
+/** Whether it is the message that a report is about. */
+export function isOriginal({ type }: Part): boolean {
+  return type === 'message/rfc822' || type === 'text/rfc822-headers';
+}
+
 /** What stands before the original message. */
 export function noticeOf(leaves: readonly Part[]): string {
-  const end = leaves.findIndex(({ type }) => type === 'message/rfc822' || type === 'text/rfc822-headers');
+  const end = leaves.findIndex(isOriginal);
   const parts = leaves.slice(0, end < 0 ? undefined : end);
   const plain = parts.filter(({ type }) => type === 'text/plain');
   const shown = plain.length > 0 ? plain : parts.filter(({ type }) => type.startsWith('text/'));
@@ -51,7 +58,7 @@ export function noticeOf(leaves: readonly Part[]): string {
   const text = (shown.length > 0 ? shown : leaves.slice(0, 1)).map(textOf).join('\n\n');
   for (const line of text.slice(0, MAX_TEXT).split('\n')) {
     if (lines.length === MAX_LINES || ORIGINAL.test(line.slice(0, 200))) break;
-    lines.push(line.trim().slice(0, MAX_LINE));
+    lines.push(line.trimEnd().slice(0, MAX_LINE));
   }
   return lines.join('\n');
 }
@@ -62,21 +69,21 @@ interface Block {
   readonly words: string;
 }
 
-/** Whom the notice of a mail system names, and what it says of each; nobody where it tells of no failure. */
-export function recipientsInText(fields: Fields, notice: string): ToldRecipient[] {
+/** Whom the notice of a mail system names, and what it says of each; nobody where it reports no failure. */
+export function recipientsInText(fields: Fields, notice: string): ParsedRecipient[] {
   const named = (fields.get('x-failed-recipients') ?? []).flatMap(addressesIn);
   const own = new Set(['from', 'to'].flatMap((name) => addressesIn(firstOf(fields, name))).map(lower));
   const blocks = blocksOf(
     notice,
     (address) => own.has(lower(address)) && !named.some((one) => lower(one) === lower(address)),
   );
-  const told = blocks.filter(({ address, words }) => address !== '' && isTelling(words));
-  const all = notice.replaceAll('\n', ' ').slice(0, MAX_WORDS);
+  const explained = blocks.filter(({ address, words }) => address !== '' && isTelling(words));
+  const all = notice.replaceAll(/\s+/g, ' ').trim().slice(0, MAX_WORDS);
   const subject = decodeWords(firstOf(fields, 'subject'));
   const isOver = GIVEN_UP.test(all);
   const isDelayed = !isOver && DELAYED.test(all);
   const isFailed = isOver || FAILED.test(all) || SUBJECT.test(subject);
-  function report({ address, original, words }: Block): ToldRecipient {
+  function report({ address, original, words }: Block): ParsedRecipient {
     const status = statusIn(words) || statusOfReply(words);
     const action = isDelayed || (status.startsWith('4') && !isFailed) ? 'delayed' : 'failed';
     return {
@@ -90,18 +97,18 @@ export function recipientsInText(fields: Fields, notice: string): ToldRecipient[
   }
   if (named.length > 0) {
     return named.slice(0, MAX_RECIPIENTS).map((address) => {
-      const known = told.find((block) => [block.address, block.original].map(lower).includes(lower(address)));
-      return report({ original: '', words: named.length > 1 && told.length > 1 ? '' : all, ...known, address });
+      const known = explained.find((block) => [block.address, block.original].map(lower).includes(lower(address)));
+      return report({ original: '', words: named.length > 1 && explained.length > 1 ? '' : all, ...known, address });
     });
   }
-  if (told.length > 0) return told.map(report);
+  if (explained.length > 0) return explained.map(report);
   if (!isTelling(all) && !isDelayed && !isFailed) return [];
   const only = blocks.filter(({ address }) => address !== '').slice(0, 1);
   return [report({ address: '', original: '', ...only[0], words: all })];
 }
 
 /** Whether the words say why; those of a footer (`contact postmaster@…`) do not. */
-function isTelling(words: string): boolean {
+export function isTelling(words: string): boolean {
   return statusIn(words) !== '' || replyCodeIn(words) !== '' || bounceMeaning({ words }).class !== 'unknown';
 }
 
@@ -114,7 +121,7 @@ function statusOfReply(words: string): string {
 function blocksOf(notice: string, isOwn: (address: string) => boolean): Block[] {
   const blocks = new Map<string, { address: string; original: string; words: string }>();
   let current = { address: '', original: '', words: '' };
-  for (const line of notice.split('\n')) {
+  for (const line of withAnswers(notice.split('\n'))) {
     const [first] = line.includes('@') && !isAboutSender(line) ? addressesIn(line).filter((one) => !isOwn(one)) : [];
     if (first !== undefined && /^\(?(?:(?:ultimately )?generated|expanded) (?:from|by)/i.test(line)) {
       current.original ||= first;
@@ -133,6 +140,24 @@ function blocksOf(notice: string, isOwn: (address: string) => boolean): Block[] 
   return [...blocks.values()];
 }
 
+/**
+ * The lines without blanks around them. In a transcript of sendmail the line about a recipient follows the server's words
+ * (`<<< 550 no relay`), and may itself say no more than `554 <ana@example.org>... Remote protocol error`.
+ */
+function withAnswers(lines: readonly string[]): string[] {
+  let command = '';
+  let answer = '';
+  return lines.map((raw) => {
+    const line = raw.trim();
+    const sent = /^>>> ([a-z]+(?: from| to)?)/i.exec(line)?.[1];
+    if (line.startsWith('<<< ')) answer = `${answer} ${line.slice(4)}`.slice(0, MAX_LINE);
+    else if (sent !== undefined || !/^[45]\d\d /.test(line)) answer = '';
+    command = sent ?? command;
+    const isVague = answer !== '' && !line.startsWith('<<< ') && bounceMeaning({ words: line }).class === 'unknown';
+    return isVague ? `${line}${answer} (in reply to ${command})` : line;
+  });
+}
+
 function begins(line: string, address: string, current: Block): boolean {
   if (current.address === '') return true;
   const before = line.slice(0, line.indexOf(address));
@@ -142,7 +167,7 @@ function begins(line: string, address: string, current: Block): boolean {
 }
 
 function isAboutSender(line: string): boolean {
-  return /^(?:from|reply-to|sender|return-path)\b|mail from|postmaster@|mailer-daemon@/i.test(line);
+  return /^(?:from|reply-to|sender|return-path)\b|(?<!in reply to )mail from|postmaster@|mailer-daemon@/i.test(line);
 }
 
 function lower(address: string): string {
@@ -156,12 +181,18 @@ function addressesIn(text: string): string[] {
     .flatMap((word) => parseAddress(word.replace(/^[.*]+/, '').replace(/[.*]+$/, ''))?.address ?? []);
 }
 
-/** Status fields (RFC 3464 §2.3) that stand in a text, as gateways and lists leave them. */
+/** Groups of status fields (RFC 3464 §2.3); where no empty line divides them, the next recipient begins one. */
 export function groupsOf(text: string): Fields[] {
   const groups: string[][] = [[]];
+  let names = new Set<string>();
   for (const line of text.split('\n')) {
-    if (line.trim() === '') groups.push([]);
-    else groups.at(-1)?.push(line);
+    const [name = ''] = /^(?:final|original)-recipient(?=:)/i.exec(line) ?? [];
+    if (line.trim() === '' || names.has(lower(name))) {
+      groups.push([]);
+      names = new Set();
+    }
+    if (line.trim() !== '') groups.at(-1)?.push(line);
+    if (name !== '') names.add(lower(name));
   }
   return groups.filter((lines) => lines.length > 0).map((lines) => readFields(lines.join('\n')));
 }

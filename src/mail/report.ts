@@ -3,7 +3,7 @@
  * alone, and automatic answers, which are none of these. Everything in it is a stranger's: time is linear in the bytes
  * that are read, whatever they are, and what it means is for the caller to decide.
  */
-import { bounceMeaning, statusIn } from './bounce-class.ts';
+import { bounceMeaning, statusIn, type BounceMeaning } from './bounce-class.ts';
 import { cleanText } from './header-text.ts';
 import {
   decoded,
@@ -14,61 +14,91 @@ import {
   textOf,
   withLf,
   type Fields,
+  type Message,
   type Part,
 } from './report-parts.ts';
 import { readJsonReport } from './report-json.ts';
-import type { Report, ReportedRecipient, ToldRecipient } from './report-shapes.ts';
-import { groupsOf, isFromSystem, noticeOf, recipientsInText } from './report-text.ts';
+import type { Report, ReportedRecipient, ParsedRecipient } from './report-shapes.ts';
+import { groupsOf, isFromSystem, isOriginal, isTelling, noticeOf, recipientsInText } from './report-text.ts';
 
-/** How much of a message is read: what a report tells stands before the message that it is about. */
-export const MOST_REPORT_BYTES = 256 * 1024;
+/** How much of a message is read: what a report says stands before the message that it is about. */
+export const MAX_REPORT_BYTES = 256 * 1024;
 
-const MOST_RECIPIENTS = 100;
-const LONGEST_WORDS = 500;
+const MAX_RECIPIENTS = 100;
+const MAX_TEXT_LENGTH = 500;
+/** How a message begins within a text. */
+const MBOX_LINE = /^From \S+ /m;
 const AUTOMATIC_SUBJECT =
   /^(?:auto(?:matic)?[ -]?(?:reply|response|answer)|automatische antwort|out of (?:the )?office)/i;
 
-/** Reads the beginning of a message: at most MOST_REPORT_BYTES of it. */
+/** Reads the beginning of a message: at most MAX_REPORT_BYTES of it. */
 export function readReport(bytes: Uint8Array): Report {
   const { buffer, byteOffset, length } = bytes;
-  const text = Buffer.from(buffer, byteOffset, Math.min(length, MOST_REPORT_BYTES)).toString('latin1');
-  const { whole, leaves } = partsOf(withLf(text));
+  const text = Buffer.from(buffer, byteOffset, Math.min(length, MAX_REPORT_BYTES)).toString('latin1');
+  const message = partsOf(withLf(text));
+  const { whole, leaves } = message;
   const complaint = readComplaint(whole, leaves);
   if (complaint !== undefined) return complaint;
   const [first] = leaves;
   const json = first === undefined ? undefined : readJsonReport(textOf(first));
   if (json !== undefined) {
     return json.kind === 'bounce'
-      ? { ...json, recipients: json.recipients.slice(0, MOST_RECIPIENTS).map(clean) }
+      ? { ...json, recipients: json.recipients.slice(0, MAX_RECIPIENTS).map((one) => clean(one)) }
       : json;
   }
-  const recipients = recipientsOf(whole, leaves, noticeOf(leaves));
-  if (recipients.length > 0) return { kind: 'bounce', recipients: recipients.map(clean) };
+  const recipients = recipientsOf(message);
+  if (recipients.length > 0) return { kind: 'bounce', recipients };
   const isReceipt = leaves.some(({ type }) => /^message\/(?:global-)?disposition-notification$/.test(type));
   return { kind: isReceipt || isAutomatic(whole.fields) ? 'automatic' : 'unknown' };
 }
 
+function recipientsOf(message: Message): readonly ReportedRecipient[] {
+  const notice = noticeOf(message.leaves);
+  const recipients = parseRecipients(message, notice);
+  const isClear = recipients.some(({ diagnostic }) => isTelling(diagnostic));
+  const inner = isClear ? undefined : innerReport(message);
+  if (inner !== undefined) return parseRecipients(inner, noticeOf(inner.leaves)).map((one) => clean(one));
+  return recipients.map((one) => clean(one, recipients.length === 1 ? notice : ''));
+}
+
+/** The report that a gateway passes on in a notice of its own: as the returned message, or within the text. */
+function innerReport(message: Message): Message | undefined {
+  const { leaves } = message;
+  if (!isFromSystem(message) || leaves.some(isStatus)) return undefined;
+  const original = leaves.find(isOriginal);
+  const body = leaves[0]?.body ?? '';
+  const start = body.search(MBOX_LINE);
+  const inner = partsOf(original === undefined ? body.slice(start < 0 ? body.length : start) : decoded(original));
+  return inner.leaves.some(isStatus) ? inner : undefined;
+}
+
+function isStatus({ type }: Part): boolean {
+  return /^message\/(?:global-)?delivery-status$/.test(type);
+}
+
 /** What the fields for programs say, and where they are silent, the words for people. */
-function recipientsOf(whole: Part, leaves: readonly Part[], notice: string): readonly ToldRecipient[] {
-  const status = leaves.find(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
-  const isNotice = isFromSystem(whole.fields);
+function parseRecipients(message: Message, notice: string): readonly ParsedRecipient[] {
+  const status = message.leaves.find(isStatus);
+  const isNotice = isFromSystem(message);
   // Lists and gateways take the types from the parts, and leave the fields.
-  const fields = status === undefined ? (isNotice ? notice : '') : decoded(status);
-  const told = groupsOf(fields)
-    .slice(0, MOST_RECIPIENTS + 1)
+  const inNotice = isNotice ? notice.replaceAll(/^[ \t]+(?=[\w-]+:)/gm, '') : '';
+  const fields = status === undefined ? inNotice : decoded(status);
+  const parsed = groupsOf(fields)
+    .slice(0, MAX_RECIPIENTS + 1)
     .flatMap(readRecipient)
-    .slice(0, MOST_RECIPIENTS);
-  const inText = isNotice && (told.length === 0 || told.some(isVague)) ? recipientsInText(whole.fields, notice) : [];
-  if (told.length === 0) return inText;
-  return told.map((recipient) => withWords(recipient, inText, told.length === 1));
+    .slice(0, MAX_RECIPIENTS);
+  const inText =
+    isNotice && (parsed.length === 0 || parsed.some(isVague)) ? recipientsInText(message.whole.fields, notice) : [];
+  if (parsed.length === 0) return inText;
+  return parsed.map((recipient) => withWords(recipient, inText, parsed.length === 1));
 }
 
 /** Exim writes `Status: 5.0.0` without a word; Postfix says only in the text what a reply was to. */
-function isVague({ diagnostic, status }: ToldRecipient): boolean {
+function isVague({ diagnostic, status }: ParsedRecipient): boolean {
   return diagnostic === '' || !/^[245]\.\d/.test(status) || bounceMeaning({ words: diagnostic, status }).suppress;
 }
 
-function withWords(recipient: ToldRecipient, inText: readonly ToldRecipient[], isOnly: boolean): ToldRecipient {
+function withWords(recipient: ParsedRecipient, inText: readonly ParsedRecipient[], isOnly: boolean): ParsedRecipient {
   const named = new Set([recipient.address, recipient.original].map((address) => address.toLowerCase()));
   const said =
     inText.find(({ address }) => address !== '' && named.has(address.toLowerCase())) ??
@@ -91,7 +121,7 @@ function withWords(recipient: ToldRecipient, inText: readonly ToldRecipient[], i
 /** RFC 5965; what Outlook.com sends is the message alone, with fields of its own; Apple Mail unsubscribes by a message. */
 function readComplaint(whole: Part, leaves: readonly Part[]): Report | undefined {
   const feedback = leaves.find(({ type }) => type === 'message/feedback-report');
-  const inner = leaves.find(({ type }) => type === 'message/rfc822' || type === 'text/rfc822-headers');
+  const inner = leaves.find(isOriginal);
   const original = inner === undefined ? undefined : readFields(headOf(decoded(inner)));
   const outlook = (original?.get('x-hmxmroriginalrecipient') ?? []).map((value) => words(addressOf(value)));
   if (feedback === undefined) {
@@ -104,7 +134,7 @@ function readComplaint(whole: Part, leaves: readonly Part[]): Report | undefined
   const named = ['original-rcpt-to', 'removal-recipient'].flatMap((name) => fields.get(name) ?? []);
   const recipients = named.length > 0 ? named.map((value) => words(addressOf(value))) : outlook;
   const type = words(firstOf(fields, 'feedback-type').toLowerCase());
-  return { kind: 'complaint', feedback: type, recipients: recipients.slice(0, MOST_RECIPIENTS) };
+  return { kind: 'complaint', feedback: type, recipients: recipients.slice(0, MAX_RECIPIENTS) };
 }
 
 function headOf(message: string): string {
@@ -112,7 +142,7 @@ function headOf(message: string): string {
   return end < 0 ? message : message.slice(0, end);
 }
 
-function readRecipient(fields: Fields): ToldRecipient[] {
+function readRecipient(fields: Fields): ParsedRecipient[] {
   const address = addressOf(firstOf(fields, 'final-recipient'));
   const original = addressOf(firstOf(fields, 'original-recipient'));
   const [word = ''] = /^[a-z]+/.exec(firstOf(fields, 'action').toLowerCase()) ?? [];
@@ -149,7 +179,7 @@ function unescaped(escape: string, hex: string): string {
 
 /** What follows the type. */
 function untyped(value: string): string {
-  return value.slice(/^[\w-]+\s*;/.exec(value)?.[0].length ?? 0).trim();
+  return value.slice(/^[\w/-]+\s*;/.exec(value)?.[0].length ?? 0).trim();
 }
 
 /** RFC 3834, and what was usual before it. */
@@ -164,21 +194,28 @@ function isAutomatic(fields: Fields): boolean {
 }
 
 /** Of a long text the part in which a server speaks. */
-function clean(recipient: ToldRecipient): ReportedRecipient {
-  const { address, original, status, diagnostic, remote } = recipient;
+function clean(recipient: ParsedRecipient, notice = ''): ReportedRecipient {
+  const { address, original, diagnostic, remote } = recipient;
   const start =
-    diagnostic.length > LONGEST_WORDS ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
+    diagnostic.length > MAX_TEXT_LENGTH ? Math.max(0, diagnostic.search(/(?<![\d.])[45][0-7]\d[ -]/) - 100) : 0;
   return {
     ...recipient,
-    address: cleanText(address, LONGEST_WORDS),
-    original: cleanText(original, LONGEST_WORDS),
-    diagnostic: cleanText(diagnostic.slice(start), LONGEST_WORDS),
-    remote: cleanText(remote, LONGEST_WORDS),
-    meaning: bounceMeaning({ words: diagnostic, status }),
+    address: cleanText(address, MAX_TEXT_LENGTH),
+    original: cleanText(original, MAX_TEXT_LENGTH),
+    diagnostic: cleanText(diagnostic.slice(start), MAX_TEXT_LENGTH),
+    remote: cleanText(remote, MAX_TEXT_LENGTH),
+    meaning: meaningOf(recipient, notice),
   };
+}
+
+/** A notice that speaks of a full or disabled mailbox wins over fields that say there is none: some mix two failures. */
+function meaningOf({ diagnostic, status }: ParsedRecipient, notice: string): BounceMeaning {
+  const meaning = bounceMeaning({ words: diagnostic, status });
+  const inNotice = meaning.suppress && notice !== '' ? bounceMeaning({ words: notice }) : meaning;
+  return inNotice.class === 'mailbox_full' || inNotice.class === 'disabled' ? inNotice : meaning;
 }
 
 /** One line of text that was Latin-1 here and is UTF-8 as a rule. */
 function words(text: string): string {
-  return cleanText(inCharset(text.slice(0, 2 * LONGEST_WORDS)), LONGEST_WORDS);
+  return cleanText(inCharset(text.slice(0, 2 * MAX_TEXT_LENGTH)), MAX_TEXT_LENGTH);
 }

@@ -9,7 +9,7 @@ import type { Limits } from '../accounts/rate-limits.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
-import { MOST_REPORT_BYTES } from '../mail/report.ts';
+import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/srs.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
 import { enqueue } from '../queue/enqueue.ts';
@@ -103,7 +103,7 @@ async function headOf(mail: Incoming): Promise<Uint8Array> {
   for await (const piece of mail.pieces()) {
     pieces.push(piece);
     size += piece.length;
-    if (size >= MOST_REPORT_BYTES) break;
+    if (size >= MAX_REPORT_BYTES) break;
   }
-  return Buffer.concat(pieces).subarray(0, MOST_REPORT_BYTES);
+  return Buffer.concat(pieces).subarray(0, MAX_REPORT_BYTES);
 }

@@ -79,6 +79,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 Account not found',
     "550 5.1.1 The email address you entered couldn't be found",
     '550 Invalid User',
+    '550 ana@example.org is not a registered user',
   ],
   no_domain: [
     '550 5.1.2 <ana@example.invalid>: Recipient address rejected: Domain not found',
@@ -87,6 +88,9 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.1.2 the domain does not exist',
     '550 5.4.310 DNS domain example.invalid does not exist',
     '550 no such domain',
+    '521 5.3.2 no mail here',
+    'host mx.example.org said: 521 5.3.2 no mail here',
+    '550 The domain may not exist, or they may be blacklisted',
     '550 Domain name not found: nxdomain',
     '554 The mail could not be delivered to the recipient because the domain is not reachable.',
   ],
@@ -100,6 +104,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 the mailbox is blocked',
     '550 5.5.0 Le compte du destinataire est bloqué. The recipient account is blocked.',
     '550 user account suspended',
+    '550 Casilla expirado por falta de uso',
   ],
   mailbox_full: [
     '552 5.2.2 mailbox full',
@@ -114,6 +119,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '552 Mailbox size limit exceeded',
     '522 5.2.0 Delivery failed: Over quota',
     '550 邮箱空间不足',
+    '550 mail box space not enough',
     '552 Account exceeds its storage allocation: not enough storage space',
   ],
   blocked: [
@@ -138,6 +144,7 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '554 5.7.1 The server [192.0.2.1] is blocked for abuse',
     '550 mwinf5c04 ME Adresse IP source bloquee pour incident de spam. OFR006_102',
     '550 5.1.1 rejected: your server has a bad reputation',
+    '550 Insecure mail relay',
   ],
   authentication: [
     "550-5.7.26 Unauthenticated email from example.com is not accepted due to domain's 550 5.7.26 DMARC policy.",
@@ -163,6 +170,8 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.7.1 Access denied',
     '554 5.7.1 <ana@example.org>: Recipient address rejected: Access denied',
     '550 You have been blocked by the recipient',
+    "550 'ana@example.org' is not a registered gateway user",
+    '541 5.4.1 Mail rejected by the domain',
     '550 Administrative prohibition - envelope blocked',
     '550 5.1.1 RCP-P2 http://postmaster.facebook.test/response_codes#rcp Refused due to recipient preferences',
     '550 rejected',
@@ -230,8 +239,17 @@ const REPLIES: Readonly<Record<BounceClass, readonly string[]>> = {
     '550 5.4.7 Delivery expired (message too old)',
     '550 5.1.1 the connection timed out',
     '452 4.3.1 Insufficient system storage',
+    '554 the recipient server did not respond',
+    '554 connection to the mail exchanger failed',
   ],
-  unknown: ['550', '550 5.0.0 no', '554 Transaction failed', '550 5.5.1 Protocol error', ''],
+  unknown: [
+    '550',
+    '550 5.0.0 no',
+    '554 Transaction failed',
+    '554 It was rejected by the recipient domain. The other server said no.',
+    '550 5.5.1 Protocol error',
+    '',
+  ],
 };
 
 const CASES = Object.entries(REPLIES).flatMap(([name, replies]) => replies.map((reply) => [name, reply] as const));
@@ -255,11 +273,17 @@ describe('what a report says in its fields', () => {
     ['5.0.0', 'sorry, no mailbox here by that name', 'no_mailbox', true],
     ['5.1.10', '', 'no_domain', true],
     ['5.2.2', 'no more', 'mailbox_full', false],
+    ['5.2.0', '550 Unknown user ana@docomo.test', 'policy', false],
+    ['5.3.0', '550 Unknown user ana@docomo.test', 'policy', false],
+    ['5.0.0', '550 Unknown user ana@docomo.test -- SMTP command DATA', 'policy', false],
+    ['5.2.0', '550 5.1.1 Unknown user ana@docomo.test', 'no_mailbox', true],
     ['4.4.7', 'delivery time expired', 'temporary', false],
     ['', 'user unknown', 'no_mailbox', false],
     ['4.0.0', 'nxdomain', 'no_domain', false],
     // The server's own code is more exact than what another server made of it.
     ['5.1.1', '450 4.1.1 user unknown', 'no_mailbox', false],
+    ['5.1.1', 'host mx.example.org said: 450 4.1.1 user unknown', 'no_mailbox', false],
+    ['4.0.0', 'No MX found. This is only a temporary failure report.', 'no_domain', false],
   ])('%s and "%s": %s', (status, words, name, suppress) => {
     expect(bounceMeaning({ words, status })).toEqual({ class: name, suppress });
   });
