@@ -32,8 +32,7 @@ import { createPolicyFetch } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/refuses-mail.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
-import { createEventCounts } from '../events/counts.ts';
-import { forgetOldEvents } from '../events/retention.ts';
+import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { createAccept, sweepAcknowledged } from '../forms/accept.ts';
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
@@ -69,9 +68,9 @@ import { obtainSecret } from '../store/secrets.ts';
 import type { Renderer } from '../templates/render.ts';
 import { createTransactional, type Transactional } from '../transactional/send.ts';
 import { createKeyring } from '../domains/signing-keys.ts';
-import { ownDoor } from './delivery.ts';
+import { loopbackSmtp } from './delivery.ts';
 import { createExplain, type Explain } from '../explain/explain.ts';
-import { type ExplainParts } from '../explain/steps.ts';
+import type { ExplainParts } from '../explain/steps.ts';
 import { trace, type Trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
@@ -430,7 +429,7 @@ async function openExplain(parts: Parts): Promise<Insight> {
   const explain = createExplain({
     ...parts,
     // Under its name: that is enough to say where mail would go.
-    door: ownDoor({ store, config: () => snapshot().server, door: () => undefined }),
+    door: loopbackSmtp({ store, config: () => snapshot().server, door: () => undefined }),
     keysOf: createKeyring({ store, clock, hostname: () => snapshot().server.server.hostname }),
     async directory() {
       await srs.renew();

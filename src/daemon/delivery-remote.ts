@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
 import { startDelivery, type DeliveryParts, type Delivery, type ToDelivery, type FromDelivery } from './delivery.ts';
-import type { DoorPlace } from '../smtp-client/route.ts';
+import type { LoopbackAddress } from '../smtp-client/route.ts';
 import type { Clock } from '../lib/clock.ts';
 import { TurnBatch } from '../lib/batch.ts';
 import type { Store } from '../store/store.ts';
@@ -29,7 +29,7 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
   }
   if (parts.clock === undefined && parts.resolver === undefined)
     return startDeliveryThread(here.store, server, here.clock);
-  let door: DoorPlace | undefined;
+  let door: LoopbackAddress | undefined;
   const random = parts.random ?? Math.random;
   const delivery = await startDelivery({ ...here, random, door: () => door });
   return {
@@ -48,7 +48,7 @@ export interface RemoteDelivery extends Delivery {
   /** Tells it what is in force from now on. */
   configure(server: ServerConfig): void;
   /** Tells it where this daemon takes mail. */
-  openDoor(place: DoorPlace | undefined): void;
+  openDoor(place: LoopbackAddress | undefined): void;
 }
 
 /** A thread that has been silent for so long is stuck, ms. */

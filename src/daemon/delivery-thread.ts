@@ -10,12 +10,12 @@ import { putBehind } from '../lib/nice.ts';
 import { connectStore } from '../store/database.ts';
 import type { StoreHandle } from '../store/store.ts';
 
-import type { DoorPlace } from '../smtp-client/route.ts';
+import type { LoopbackAddress } from '../smtp-client/route.ts';
 
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
 let config = server;
-let door: DoorPlace | undefined;
+let door: LoopbackAddress | undefined;
 const log = createLog(server.log);
 const store = connectStore(handle);
 const resolver = createResolver({ servers: server.dns.servers, log });

@@ -13,9 +13,9 @@ import { createFormSource } from '../forms/source.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Desk } from '../mail/finish.ts';
-import { createCourier } from '../smtp-client/client.ts';
-import type { Consequence, Failure, Random, Source } from '../queue/interfaces.ts';
-import type { DoorPlace, OwnDoor } from '../smtp-client/route.ts';
+import { createSmtpClient } from '../smtp-client/client.ts';
+import type { Consequence, Failure, Random, Source } from '../queue/transport.ts';
+import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { withSandbox } from '../queue/sandbox.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource } from '../queue/system-mail.ts';
@@ -40,7 +40,7 @@ export interface DeliveryParts {
   /** What is in force now. */
   readonly config: () => ServerConfig;
   /** Where this daemon takes mail; undefined where it does not, or not yet. */
-  readonly door: () => DoorPlace | undefined;
+  readonly door: () => LoopbackAddress | undefined;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
 }
@@ -65,14 +65,14 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const source = await createSource(parts, pool);
   const courier = withSandbox(
-    createCourier({
+    createSmtpClient({
       resolver,
       config,
       clock,
       log,
       random,
       ownAddresses: (ip) => config().server.public_ips.includes(ip),
-      door: ownDoor(parts),
+      door: loopbackSmtp(parts),
     }),
   );
   const worker = createWorker({
@@ -110,7 +110,7 @@ async function followFailure(failure: Failure, parts: PolicyParts): Promise<Cons
 }
 
 /** The door of this daemon, for the domains that it may know and its own name. */
-export function ownDoor({ store, config, door }: Pick<DeliveryParts, 'store' | 'config' | 'door'>): OwnDoor {
+export function loopbackSmtp({ store, config, door }: Pick<DeliveryParts, 'store' | 'config' | 'door'>): LoopbackSmtp {
   return {
     async takes(domain) {
       return domain === config().server.hostname || (await isDomainKnown(store, domain));
@@ -172,7 +172,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts, p
 export type ToDelivery =
   | { readonly kind: 'wake' }
   | { readonly kind: 'configure'; readonly server: ServerConfig }
-  | { readonly kind: 'door'; readonly place: DoorPlace | undefined }
+  | { readonly kind: 'door'; readonly place: LoopbackAddress | undefined }
   | { readonly kind: 'stop'; readonly graceMs: number };
 
 export type FromDelivery =

@@ -16,8 +16,7 @@ import type { EventRow } from '../store/tables.ts';
 import { claimDelivery, dueDeliveries, endDelivery, putOffDelivery } from '../store/webhook-deliveries.ts';
 import { findEvent } from '../store/webhook-events.ts';
 import { disableWebhook, noteFailure, noteSuccess, webhooksDue } from '../store/webhooks.ts';
-import { bodyOf } from './payload.ts';
-import { post, type Posted } from './post.ts';
+import { bodyOf, post, type Posted } from './post.ts';
 import { LEASE, TRIES, waitAfter } from './schedule.ts';
 import { Slots } from './slots.ts';
 

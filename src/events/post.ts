@@ -1,10 +1,13 @@
 /** One try: a signed POST to the target and what it means. */
 import { STATUS_CODES } from 'node:http';
+import { createHmac, randomBytes } from 'node:crypto';
+import { z } from 'zod';
 import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
 import { retryAfter } from './schedule.ts';
-import { signatures } from './signature.ts';
+import { isoTime } from '../lib/clock.ts';
+import type { EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 
 export interface Posted {
   /** `gone`: the target says that it wants nothing more, ever (410). */
@@ -67,4 +70,71 @@ function wordsOf(status: number, text: string): string {
   const line = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   if (status >= 300 && status < 400) return `${line}: redirects are not followed`;
   return text === '' ? line : `${line}: ${text}`;
+}
+
+// The body that is posted: `{ type, timestamp, data }`, as Standard Webhooks has it, the same for every try of an event.
+
+const data = z.record(z.string(), z.unknown());
+const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
+
+/** What a visitor sent, for the events that tell of it. */
+export interface Sent {
+  readonly submission: Pick<SubmissionRow, 'id' | 'form' | 'fields'>;
+  readonly files: readonly FileRow[];
+}
+
+/** The body for an event; `sent` where it is about a submission that is still kept. */
+export function bodyOf(event: EventRow, sent: Sent | undefined): string {
+  const { id, type, created_at, form, submission, message, domain } = event;
+  const ids = { form, submission, message, domain };
+  return JSON.stringify({
+    type,
+    timestamp: isoTime(created_at),
+    data: {
+      event: id,
+      ...Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== null)),
+      ...data.parse(JSON.parse(event.data)),
+      ...(sent === undefined ? {} : content(sent)),
+    },
+  });
+}
+
+/** The body of a test, which is about the webhook itself. */
+export function testBody(webhook: string, now: number): string {
+  return JSON.stringify({ type: 'webhook.test', timestamp: isoTime(now), data: { webhook } });
+}
+
+function content({ submission, files }: Sent): object {
+  return {
+    id: submission.id,
+    form: submission.form,
+    fields: Object.fromEntries(fields.parse(JSON.parse(submission.fields))),
+    files: files.map(({ field, filename, content_type, size }) => ({ field, filename, content_type, size })),
+  };
+}
+
+// What proves that a post comes from us and is no older than it says (Standard Webhooks 1.0, symmetric signatures).
+
+const PREFIX = 'whsec_';
+
+/** A new secret: `whsec_` and 32 random bytes in base64. */
+export function newSecret(): string {
+  return PREFIX + randomBytes(32).toString('base64');
+}
+
+export interface Signed {
+  readonly id: string;
+  /** Seconds since the epoch. */
+  readonly timestamp: number;
+  readonly body: string;
+}
+
+/** `webhook-signature`: one `v1,…` for each secret, so that a receiver may know any of them. */
+export function signatures(secrets: readonly string[], { id, timestamp, body }: Signed): string {
+  return secrets
+    .map((secret) => {
+      const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
+      return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+    })
+    .join(' ');
 }

@@ -13,8 +13,7 @@ import type { WebhookRow } from '../store/tables-accounts.ts';
 import { forgetDeliveries, insertTest } from '../store/webhook-deliveries.ts';
 import { createDeliverer, type DelivererOptions } from './deliver.ts';
 import { createDispatcher } from './dispatch.ts';
-import { testBody } from './payload.ts';
-import { post } from './post.ts';
+import { testBody, post } from './post.ts';
 import { adoptWebhooks } from './targets.ts';
 
 export interface WebhooksOptions {

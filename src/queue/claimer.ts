@@ -13,11 +13,11 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
 import { Destination, claimDelays, type RetryOptions } from './retry.ts';
-import type { Courier } from './interfaces.ts';
+import type { Transport } from './transport.ts';
 
 export interface ClaimerOptions {
   readonly store: Store;
-  readonly courier: Pick<Courier, 'appetite'>;
+  readonly courier: Pick<Transport, 'capacity'>;
   /** How many destinations that have not answered may be tried at a time. */
   readonly mostUnproven: () => number;
   /** Of this daemon's leases. */
@@ -136,7 +136,7 @@ export class Claimer {
     const { line, isProven, outstanding } = destination;
     if (!isProven && outstanding === 0 && !shares.isOpen(line)) return undefined;
     const most = isProven ? left : shares.isHalfFull(line) ? 1 : MOST_OF_UNPROVEN;
-    const room = Math.min(this.#appetite(destination) - outstanding, most);
+    const room = Math.min(this.#capacity(destination) - outstanding, most);
     return room > 0 && this.#isLow(destination) ? { destination, room } : undefined;
   }
 
@@ -199,13 +199,13 @@ export class Claimer {
   }
 
   /** One recipient is enough to find out whether a failing destination is back. */
-  #appetite(destination: Destination): number {
-    return destination.isFailing ? 1 : this.#options.courier.appetite(destination.name);
+  #capacity(destination: Destination): number {
+    return destination.isFailing ? 1 : this.#options.courier.capacity(destination.name);
   }
 
   /** Whether half of what the courier can make use of is gone: claims are worth their commit. */
   #isLow(destination: Destination): boolean {
-    return destination.outstanding * 2 <= this.#appetite(destination);
+    return destination.outstanding * 2 <= this.#capacity(destination);
   }
 
   /** How many recipients at proven destinations may be claimed beside those that are. */

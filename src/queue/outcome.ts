@@ -18,7 +18,7 @@ import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow, SuppressionRow } from '../store/tables.ts';
-import type { FailedRecipient, Peer } from './interfaces.ts';
+import type { FailedRecipient, Peer } from './transport.ts';
 
 export interface Ending {
   /** `told` goes into the event that tells of a failure. */

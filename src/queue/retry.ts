@@ -1,5 +1,5 @@
 /** When to try again: the operator's table with jitter, so that what failed together does not come back together. */
-import type { Random, Unreachable } from './interfaces.ts';
+import type { Random, Unreachable } from './transport.ts';
 import type { DestinationRow } from '../store/tables.ts';
 
 /** A connection or DNS fault is often over soon: one early look before the table begins. */

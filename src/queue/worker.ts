@@ -16,11 +16,10 @@ import type { Store } from '../store/store.ts';
 import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { suspendedTenants } from '../store/tenants.ts';
 import { createBodies, type Bodies } from './bodies.ts';
-import { Begins } from './begins.ts';
-import { Chores } from './maintenance.ts';
+import { BeginWriter, ResultWriter, type ClaimedBatch } from './results.ts';
+import { Maintenance } from './maintenance.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Admission, Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
-import { Ledger, type Batch } from './results.ts';
+import type { Admission, Consequence, Transport, OnFailure, Batch, Random, Recipient, Source } from './transport.ts';
 import type { RetryOptions } from './retry.ts';
 import { SANDBOX } from './sandbox.ts';
 
@@ -29,7 +28,7 @@ export interface WorkerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly source: Source;
-  readonly courier: Courier;
+  readonly courier: Transport;
   readonly config: () => ServerConfig;
   /** Names this daemon's leases; no two starts of a daemon share it. */
   readonly owner: string;
@@ -105,9 +104,9 @@ class QueueWorker implements Worker {
   readonly #options: WorkerOptions;
   readonly #bodies: Bodies;
   readonly #claimer: Claimer;
-  readonly #chores: Chores;
-  readonly #ledger: Ledger;
-  readonly #begins: Begins;
+  readonly #maintenance: Maintenance;
+  readonly #results: ResultWriter;
+  readonly #beginWriter: BeginWriter;
   /** Tenants of which nothing leaves. */
   #suspended: ReadonlySet<string> = new Set();
   readonly #running: Promise<void>;
@@ -143,10 +142,10 @@ class QueueWorker implements Worker {
       retry,
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
-    this.#begins = new Begins({ store, log, owner });
-    this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
+    this.#beginWriter = new BeginWriter({ store, log, owner });
+    this.#results = new ResultWriter({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
-    this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });
+    this.#maintenance = new Maintenance({ store, clock, log, owner, isClaimed, onFailure, wake });
     this.#running = this.#run();
   }
 
@@ -192,11 +191,11 @@ class QueueWorker implements Worker {
   async #look(): Promise<number> {
     const { clock, store } = this.#options;
     this.#suspended = new Set(await suspendedTenants(store));
-    await this.#chores.start();
+    await this.#maintenance.start();
     const now = clock.now();
     const claimed = await this.#claimer.claim(now);
     if (claimed.length > 0) await this.#dispatch(claimed);
-    await this.#chores.run();
+    await this.#maintenance.run();
     this.#lookedAt = clock.now();
     this.#fault = undefined;
     if (claimed.length > 0) return 0;
@@ -233,7 +232,7 @@ class QueueWorker implements Worker {
     const agreed = all.filter(({ id }) => (statuses.get(id) ?? 'confirmed') === 'confirmed');
     const waits = await this.#admit(agreed, messages);
     for (const { destination, rows } of claimed) {
-      const parcels: Parcel[] = [];
+      const batches: Batch[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
         const message = messages.get(id);
         if (group.some(({ suspended }) => suspended === 1)) {
@@ -249,14 +248,14 @@ class QueueWorker implements Worker {
           const waiting = Map.groupBy(some, (row) => (status === 'confirmed' ? waits?.get(row.id) : undefined));
           for (const [wait, group] of waiting) {
             const batch = { destination, rows: group, body: this.#bodies.hold(id, kept) };
-            if (wait !== undefined) this.#endWith(batch, this.#ledger.waitForPlan(batch, wait));
+            if (wait !== undefined) this.#endWith(batch, this.#results.waitForPlan(batch, wait));
             else if (status !== 'confirmed') this.#withhold(batch, status);
             else if (waits === undefined) this.#withhold(batch, 'unknown');
-            else parcels.push(this.#parcel(batch));
+            else batches.push(this.#batch(batch));
           }
         }
       }
-      if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
+      if (batches.length > 0) this.#options.courier.take(destination.name, batches);
     }
   }
 
@@ -298,22 +297,22 @@ class QueueWorker implements Worker {
   }
 
   /** Ends or puts off what is not to be sent now. */
-  #withhold(batch: Batch, why: 'suppressed' | Exclude<RecipientStatus, 'confirmed'> | 'unknown'): void {
+  #withhold(batch: ClaimedBatch, why: 'suppressed' | Exclude<RecipientStatus, 'confirmed'> | 'unknown'): void {
     switch (why) {
       case 'suppressed':
-        return this.#endWith(batch, this.#ledger.suppressed(batch, SUPPRESSED));
+        return this.#endWith(batch, this.#results.suppressed(batch, SUPPRESSED));
       case 'refused':
-        return this.#endWith(batch, this.#ledger.suppressed(batch, REFUSED));
+        return this.#endWith(batch, this.#results.suppressed(batch, REFUSED));
       case 'pending':
         return this.#endWith(batch, this.#park(batch));
       case 'unknown':
-        return this.#endWith(batch, this.#ledger.write(batch, { kind: 'decided', recipients: [] }));
+        return this.#endWith(batch, this.#results.write(batch, { kind: 'decided', recipients: [] }));
     }
   }
 
   /** What was answered while it was parked has found nothing to release: that is looked at again. */
-  async #park(batch: Batch): Promise<void> {
-    await this.#ledger.parked(batch);
+  async #park(batch: ClaimedBatch): Promise<void> {
+    await this.#results.parked(batch);
     const { store, clock, config, log } = this.#options;
     for (const tenant of new Set(batch.rows.map((row) => row.tenant))) {
       const release = { tenant, now: clock.now(), ttl: config().delivery.expire.default };
@@ -324,13 +323,13 @@ class QueueWorker implements Worker {
   }
 
   /** Mail of a suspended tenant waits without a try until the tenant is served again, or it is too old. */
-  #putOff(batch: Batch): void {
+  #putOff(batch: ClaimedBatch): void {
     const due = this.#options.clock.now() + LOOK_AT_SUSPENDED;
-    this.#endWith(batch, this.#ledger.putOff(batch, { due, reply: SUSPENDED }));
+    this.#endWith(batch, this.#results.putOff(batch, { due, reply: SUSPENDED }));
   }
 
   /** Ends a try that no courier was asked to make. */
-  #endWith(batch: Batch, writing: Promise<void>): void {
+  #endWith(batch: ClaimedBatch, writing: Promise<void>): void {
     const written = writing.then(() => {
       this.#release(batch);
       this.#pending.delete(written);
@@ -338,24 +337,24 @@ class QueueWorker implements Worker {
     this.#pending.add(written);
   }
 
-  #parcel(batch: Batch): Parcel {
+  #batch(batch: ClaimedBatch): Batch {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
       recipients: rows.map(recipientOf),
       isProven: destination.isProven,
-      begin: () => this.#begins.begin(rows),
+      begin: () => this.#beginWriter.begin(rows),
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
-      mayLeave: () => this.#chores.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
+      mayLeave: () => this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
       done: async (result) => {
-        await this.#ledger.write(batch, result);
+        await this.#results.write(batch, result);
         this.#release(batch);
       },
     };
   }
 
-  #release({ destination, rows, body }: Batch): void {
+  #release({ destination, rows, body }: ClaimedBatch): void {
     body.release();
     for (const { id } of rows) this.#claimed.delete(id);
     if (this.#claimer.settle(destination, rows.length)) this.wake();

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { bodyOf } from '../../src/events/payload.ts';
+import { bodyOf } from '../../src/events/post.ts';
 import { TRIES, waitAfter } from '../../src/events/schedule.ts';
 import { PUBLIC_EVENTS } from '../../src/lib/event-types.ts';
 

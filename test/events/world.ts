@@ -1,12 +1,11 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
-
 import { projectSchema } from '../../src/config/schema-project.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
 import { createDeliverer, type Letter } from '../../src/events/deliver.ts';
 import { createDispatcher } from '../../src/events/dispatch.ts';
-import { newSecret } from '../../src/events/signature.ts';
+import { newSecret } from '../../src/events/post.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';

@@ -3,13 +3,13 @@
  * bring their own bytes: rendering is somebody else's.
  */
 import { expect, onTestFinished } from 'vitest';
-import { type ServerConfig } from '../../src/config/schema.ts';
+import type { ServerConfig } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
-import { createCourier, type CourierOptions } from '../../src/smtp-client/client.ts';
+import { createSmtpClient, type SmtpClientOptions } from '../../src/smtp-client/client.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
-import type { Courier, OnFailure, Prepared, Source } from '../../src/queue/interfaces.ts';
+import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
 import { withSandbox } from '../../src/queue/sandbox.ts';
@@ -39,10 +39,10 @@ export interface QueueOptions {
   readonly resolver?: Resolver;
   /** 0.5 unless told: no jitter. */
   readonly random?: () => number;
-  readonly ownAddresses?: CourierOptions['ownAddresses'];
+  readonly ownAddresses?: SmtpClientOptions['ownAddresses'];
   readonly owner?: string;
   /** In the place of the real one. */
-  readonly courier?: Courier;
+  readonly courier?: Transport;
   readonly onFailure?: OnFailure;
 }
 
@@ -77,7 +77,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
   const config = configOf(options);
   const courier =
     options.courier ??
-    createCourier({
+    createSmtpClient({
       resolver: options.resolver ?? resolver,
       config: () => config,
       clock,

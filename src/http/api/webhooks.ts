@@ -1,7 +1,7 @@
 /** Webhooks of a tenant: those that the API makes, and those of its configurations, which it shows and cannot change. */
 import { z } from 'zod';
 import { replayEvent, replaySince } from '../../events/replay.ts';
-import { newSecret } from '../../events/signature.ts';
+import { newSecret } from '../../events/post.ts';
 import { CHANGEOVER, configuredSecret } from '../../events/targets.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';

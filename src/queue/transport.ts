@@ -1,5 +1,5 @@
 /**
- * What the queue knows of the world: where a message's bytes come from (`Source`), who takes them away (`Courier`), and who
+ * What the queue knows of the world: where a message's bytes come from (`Source`), who takes them away (`Transport`), and who
  * cares where they never arrive (`OnFailure`). Whoever composes the daemon hands them in.
  */
 import type { Fields } from '../lib/log.ts';
@@ -83,7 +83,7 @@ export type Opened =
   | { readonly kind: 'unavailable'; readonly reason: string };
 
 /** One message for recipients at one destination. */
-export interface Parcel {
+export interface Batch {
   readonly destination: string;
   /** At least one. */
   readonly recipients: readonly Recipient[];
@@ -144,11 +144,11 @@ export interface Unreachable extends Peer {
   readonly began: number;
 }
 
-export interface Courier {
-  /** Takes parcels of one destination; each ends with `done`. */
-  take(destination: string, parcels: readonly Parcel[]): void;
+export interface Transport {
+  /** Takes batches of one destination; each ends with `done`. */
+  take(destination: string, batches: readonly Batch[]): void;
   /** How many recipients of this destination it is worth to have claimed at a time, those in flight included. */
-  appetite(destination: string): number;
+  capacity(destination: string): number;
   /** Open connections, and those of them that carry a message. */
   connections(): { readonly open: number; readonly busy: number };
   /** Starts nothing more, lets what is on its way end for `graceMs`, then hangs up. */
@@ -193,8 +193,8 @@ export interface Admission {
 
 export type OnFailure = (failure: Failure) => Promise<Consequence>;
 
-/** The result of a parcel that nobody tried. */
-export function untouched({ recipients }: Parcel): Result {
+/** The result of a batch that nobody tried. */
+export function untouched({ recipients }: Batch): Result {
   return {
     kind: 'decided',
     recipients: recipients.map((recipient) => ({

@@ -1,6 +1,6 @@
 /** How many connections there are, who gets them, and what becomes of them. */
 import { describe, expect, test } from 'vitest';
-import { startCarrier, told, type Carrier } from '../harness/courier.ts';
+import { startCarrier, told, type Carrier } from '../harness/smtp-client.ts';
 import { HANG, startSmtpPeer } from '../harness/smtp-peer.ts';
 
 const TAKEN = 'delivered: 250 2.0.0 taken';
