@@ -52,7 +52,7 @@ import { createStore, databaseFile } from '../store/database.ts';
 import { joinPeers } from './cluster.ts';
 import { createProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
-import { longestWaits } from '../queue/retry.ts';
+import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
 import { createSmtpTallies, type SmtpTallies } from '../smtp/counters.ts';
@@ -61,7 +61,8 @@ import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
-import { openWebhooks } from './webhooks.ts';
+import { createWebhooks } from '../events/webhooks.ts';
+import { openWebhookHttp } from './webhooks.ts';
 import { createMetrics, type Metrics, type MetricsParts } from '../http/metrics.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
@@ -212,8 +213,12 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
-  const here = { listening: () => addresses?.tcp ?? [] };
-  const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, ...here, wakeMail: wake });
+  const webhookHttp = openWebhookHttp({
+    resolver,
+    config: () => snapshot().server,
+    listening: () => addresses?.tcp ?? [],
+  });
+  const webhooks = createWebhooks({ store, clock, log, http: webhookHttp, snapshot, wake });
   await webhooks.adopt();
 
   const path = databaseFile(server.database.url);
@@ -278,13 +283,12 @@ async function compose(
   const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
   const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
   doors.push(inbound);
-  delivery.openDoor(inbound.door);
+  delivery.setListening({ smtp: inbound.door, http: addresses?.tcp ?? [] });
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
   doors.push(submission);
   if (server.server.roles.includes('delivery')) {
-    const stop = webhooks.start();
-    ending.push(() => stop(GRACE_MS));
+    ending.push(webhooks.start());
   }
 
   async function reload(): Promise<Reload> {
@@ -323,6 +327,7 @@ async function compose(
             await pullBackDueTimes(store, {
               now: clock.now(),
               deliveries: longestWaits(retry),
+              webhooks: longestWaits(WEBHOOK_RETRY_MS),
               lease: LEASE,
               bounce: BOUNCE_LEASE,
             });

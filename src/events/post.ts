@@ -1,11 +1,10 @@
-/** One try: a signed POST to the target and what it means. */
+/** What a webhook is sent by the Standard Webhooks specification: the body, its signature, the POST and what the answer means. */
 import { STATUS_CODES } from 'node:http';
 import { createHmac, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
-import { retryAfter } from './schedule.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 
@@ -20,21 +19,22 @@ export interface Posted {
 }
 
 export interface Message {
-  /** The `webhook-id`: the same for every try. */
+  /** The `webhook-id`: the same at every attempt. */
   readonly id: string;
   readonly body: string;
 }
 
-const LONGEST = 500;
+const MAX_RESULT_LENGTH = 500;
+const MAX_RETRY_AFTER_MS = 36_000_000;
 
 /** Posts it, signed at `now`; never rejects. */
 export async function post(
-  door: Pick<HttpDoor, 'request'>,
+  http: Pick<HttpDoor, 'request'>,
   webhook: Pick<WebhookRow, 'url' | 'secret' | 'old_secret' | 'old_secret_until'>,
   { id, body, now }: Message & { readonly now: number },
 ): Promise<Posted> {
   const timestamp = Math.floor(now / 1000);
-  const reply = await door.request({
+  const reply = await http.request({
     method: 'POST',
     url: webhook.url,
     headers: {
@@ -47,15 +47,22 @@ export async function post(
   });
   if (reply.kind !== 'answered') {
     const words = reply.kind === 'refused' ? `not sent: the target ${reply.reason}` : reply.reason;
-    return { kind: 'failed', status: null, words: cleanText(words, LONGEST), wait: 0 };
+    return { kind: 'failed', status: null, words: cleanText(words, MAX_RESULT_LENGTH), wait: 0 };
   }
   const { status } = reply;
   return {
     kind: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
     status,
-    words: wordsOf(status, cleanText(reply.text, LONGEST)),
+    words: wordsOf(status, cleanText(reply.text, MAX_RESULT_LENGTH)),
     wait: status === 429 || status === 503 ? retryAfter(reply.retryAfter, now) : 0,
   };
+}
+
+/** The wait that a `Retry-After` asks for, in ms: seconds or a date (RFC 9110 §10.2.3), at most ten hours. */
+function retryAfter(value: string | undefined, now: number): number {
+  if (value === undefined) return 0;
+  const wait = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now;
+  return Number.isNaN(wait) ? 0 : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
 }
 
 /** The secret, and the one before it while receivers change over. */
@@ -72,8 +79,6 @@ function wordsOf(status: number, text: string): string {
   return text === '' ? line : `${line}: ${text}`;
 }
 
-// The body that is posted: `{ type, timestamp, data }`, as Standard Webhooks has it, the same for every try of an event.
-
 const data = z.record(z.string(), z.unknown());
 const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
 
@@ -83,7 +88,7 @@ export interface Sent {
   readonly files: readonly FileRow[];
 }
 
-/** The body for an event; `sent` where it is about a submission that is still kept. */
+/** The body for an event, `{ type, timestamp, data }`, the same at every attempt; `sent` where it is about a submission that is still kept. */
 export function bodyOf(event: EventRow, sent: Sent | undefined): string {
   const { id, type, created_at, form, submission, message, domain } = event;
   const ids = { form, submission, message, domain };
@@ -112,8 +117,6 @@ function content({ submission, files }: Sent): object {
     files: files.map(({ field, filename, content_type, size }) => ({ field, filename, content_type, size })),
   };
 }
-
-// What proves that a post comes from us and is no older than it says (Standard Webhooks 1.0, symmetric signatures).
 
 const PREFIX = 'whsec_';
 

@@ -36,7 +36,7 @@ export interface ResultWriterOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly owner: string;
-  readonly retry: () => RetryOptions;
+  readonly retry: (destination: string) => RetryOptions;
   readonly onFailure: OnFailure;
   /** There may be something to send. */
   readonly wake: () => void;
@@ -117,7 +117,7 @@ export class ResultWriter {
     const { name } = destination;
     const now = clock.now();
     const tenant = batch.rows[0]?.tenant ?? '';
-    const pause = destination.fail(result, { now, monotonic: clock.monotonic(), tenant }, retry());
+    const pause = destination.fail(result, { now, monotonic: clock.monotonic(), tenant }, retry(name));
     const until = destination.pausedUntil ?? now;
     if (pause !== undefined) {
       const { reply, host, address } = result;
@@ -153,14 +153,20 @@ export class ResultWriter {
             return settled(tried, result.outcome, result);
           case 'deferred': {
             const cause = result.cause === 'fault' ? 'fault' : 'reply';
-            const due = now + retryDelay(tried.row.attempts, cause, this.#options.retry());
+            const delay = retryDelay(tried.row.attempts, cause, this.#options.retry(name));
+            const due = now + Math.max(delay, result.wait ?? 0);
             dues.push(due);
             return deferred(tried, due, result);
           }
           case 'interrupted': {
-            const due = now + retryDelay(tried.row.attempts, 'reply', this.#options.retry());
+            const due = now + retryDelay(tried.row.attempts, 'reply', this.#options.retry(name));
             dues.push(due);
             return interrupted(tried, due, result);
+          }
+          case 'postponed': {
+            const due = now + (result.wait ?? 0);
+            dues.push(due);
+            return waits(tried, due, result.reply);
           }
           case 'untouched':
           case undefined:

@@ -1,5 +1,5 @@
 /**
- * The worker: claims what is due, hands it to the courier, writes down how each try ended. What it claims is leased, so
+ * The worker: claims what is due, hands it to the transport, writes down how each try ended. What it claims is leased, so
  * that after a crash the next start (SQLite) or another daemon within a minute (PostgreSQL) goes on where this one ended;
  * an end that cannot be written is written again until it can, and no connection sends more until then.
  */
@@ -19,16 +19,26 @@ import { createBodies, type Bodies } from './bodies.ts';
 import { BeginWriter, ResultWriter, type ClaimedBatch } from './results.ts';
 import { Maintenance } from './maintenance.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Admission, Consequence, Transport, OnFailure, Batch, Random, Recipient, Source } from './transport.ts';
-import type { RetryOptions } from './retry.ts';
-import { SANDBOX } from './sandbox.ts';
+import {
+  isWebhook,
+  type Admission,
+  type Batch,
+  type Consequence,
+  type OnFailure,
+  type Random,
+  type Recipient,
+  type Source,
+  type Transport,
+} from './transport.ts';
+import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
+import { createSandbox, SANDBOX } from './sandbox.ts';
 
 export interface WorkerOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly source: Source;
-  readonly courier: Transport;
+  readonly transports: { readonly mail: Transport; readonly webhooks: Transport };
   readonly config: () => ServerConfig;
   /** Names this daemon's leases; no two starts of a daemon share it. */
   readonly owner: string;
@@ -46,7 +56,6 @@ export interface Progress {
   readonly triedAt: number;
   /** Recipients that are claimed: at hand or in flight. */
   readonly claimed: number;
-  readonly connections: { readonly open: number; readonly busy: number };
   /** What keeps the store from being written; undefined while it works. */
   readonly fault: string | undefined;
 }
@@ -80,6 +89,7 @@ export const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
   forward: true,
   reply: true,
   dsn: true,
+  webhook: false,
 };
 
 /** Whose recipients the tenant names, so that they have to agree to get its mail; other mail has rules of its own. */
@@ -91,6 +101,7 @@ export const NEEDS_CONSENT: Readonly<Record<MessageKind, boolean>> = {
   transactional: false,
   reply: false,
   dsn: false,
+  webhook: false,
 };
 /** What a tenant causes by mail that strangers send; what programs send counted when it was accepted. */
 const COUNTS: ReadonlySet<MessageKind> = new Set(['notification', 'acknowledgment', 'forward', 'reply']);
@@ -102,6 +113,7 @@ export function createWorker(options: WorkerOptions): Worker {
 
 class QueueWorker implements Worker {
   readonly #options: WorkerOptions;
+  readonly #sandbox = createSandbox();
   readonly #bodies: Bodies;
   readonly #claimer: Claimer;
   readonly #maintenance: Maintenance;
@@ -112,7 +124,7 @@ class QueueWorker implements Worker {
   readonly #running: Promise<void>;
   /** Ids of claimed deliveries. */
   readonly #claimed = new Set<string>();
-  /** What is being written that no courier waits for. */
+  /** What is being written that no transport waits for. */
   readonly #pending = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   /** Aborted when nothing is written again any more. */
@@ -124,7 +136,7 @@ class QueueWorker implements Worker {
   #fault: string | undefined;
 
   constructor(options: WorkerOptions) {
-    const { store, source, courier, owner, clock, log, onFailure = nothingFollows } = options;
+    const { store, source, owner, clock, log, onFailure = nothingFollows } = options;
     this.#options = options;
     this.#lookedAt = clock.now();
     this.#triedAt = clock.monotonic();
@@ -133,11 +145,11 @@ class QueueWorker implements Worker {
       source,
       onFault: (message, error) => log.error('delivery.unprepared', { message, ...errorFields(error) }),
     });
-    const retry = () => this.#retry();
+    const retry = (destination: string) => this.#retry(destination);
     const wake = () => this.wake();
     this.#claimer = new Claimer({
       store,
-      courier,
+      transportOf: (destination) => this.#transportOf(destination),
       owner,
       retry,
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
@@ -159,7 +171,8 @@ class QueueWorker implements Worker {
     this.#stopping.abort();
     this.wake();
     await this.#running;
-    await this.#options.courier.stop(graceMs);
+    const { mail, webhooks } = this.#options.transports;
+    await Promise.all([mail, webhooks, this.#sandbox].map((transport) => transport.stop(graceMs)));
     this.#over.abort();
     await Promise.all(this.#pending);
   }
@@ -169,7 +182,6 @@ class QueueWorker implements Worker {
       lookedAt: this.#lookedAt,
       triedAt: this.#triedAt,
       claimed: this.#claimer.outstanding,
-      connections: this.#options.courier.connections(),
       fault: this.#fault,
     };
   }
@@ -215,8 +227,15 @@ class QueueWorker implements Worker {
     this.#fault = fault;
   }
 
-  #retry(): RetryOptions {
-    return { table: this.#options.config().delivery.retry, random: this.#options.random };
+  #transportOf(destination: string): Transport {
+    const { mail, webhooks } = this.#options.transports;
+    if (isWebhook(destination)) return webhooks;
+    return destination === SANDBOX ? this.#sandbox : mail;
+  }
+
+  #retry(destination: string): RetryOptions {
+    const table = isWebhook(destination) ? WEBHOOK_RETRY_MS : this.#options.config().delivery.retry;
+    return { table, random: this.#options.random };
   }
 
   async #dispatch(claimed: readonly Claimed[]): Promise<void> {
@@ -255,7 +274,7 @@ class QueueWorker implements Worker {
           }
         }
       }
-      if (batches.length > 0) this.#options.courier.take(destination.name, batches);
+      if (batches.length > 0) this.#transportOf(destination.name).send(destination.name, batches);
     }
   }
 
@@ -328,7 +347,7 @@ class QueueWorker implements Worker {
     this.#endWith(batch, this.#results.putOff(batch, { due, reply: SUSPENDED }));
   }
 
-  /** Ends a try that no courier was asked to make. */
+  /** Ends a try that no transport was asked to make. */
   #endWith(batch: ClaimedBatch, writing: Promise<void>): void {
     const written = writing.then(() => {
       this.#release(batch);

@@ -44,8 +44,14 @@ const MOST_REMEMBERED = 10_000;
 /** How long what was cut off has to write down how it ended, ms. */
 const AFTER_CUT = 2000;
 
-/** An SMTP transport without connections; it opens them as batches come. */
-export function createSmtpClient(options: SmtpClientOptions): Transport {
+/** Mail's transport. */
+export interface SmtpClient extends Transport {
+  /** Open connections, and those of them that carry a message. */
+  connections(): { readonly open: number; readonly busy: number };
+}
+
+/** An SMTP client without connections; it opens them as batches come. */
+export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   const { config, clock, log, timeouts = TIMEOUTS, ca } = options;
   const connectionLimit = new ConnectionLimit(() => config().delivery.concurrency);
   const pools = new Map<string, MxPool>();
@@ -59,7 +65,7 @@ export function createSmtpClient(options: SmtpClientOptions): Transport {
     return work.finally(() => unsettled.delete(work));
   }
 
-  async function send(destination: string, batches: readonly Batch[]): Promise<void> {
+  async function deliver(destination: string, batches: readonly Batch[]): Promise<void> {
     const began = clock.monotonic();
     const route = await routeTo(destination);
     if (stopped) return end(batches, untouched);
@@ -128,8 +134,8 @@ export function createSmtpClient(options: SmtpClientOptions): Transport {
   }
 
   return {
-    take(destination, batches) {
-      void track(send(destination, batches));
+    send(destination, batches) {
+      void track(deliver(destination, batches));
     },
     capacity(destination) {
       const pool = lastPool.get(destination);

@@ -12,7 +12,6 @@ import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
-import { withSandbox } from '../../src/queue/sandbox.ts';
 import { createWorker, type Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
@@ -42,8 +41,10 @@ export interface QueueOptions {
   readonly ownAddresses?: SmtpClientOptions['ownAddresses'];
   readonly owner?: string;
   /** In the place of the real one. */
-  readonly courier?: Transport;
+  readonly transport?: Transport;
   readonly onFailure?: OnFailure;
+  /** None unless told. */
+  readonly webhooks?: Transport;
 }
 
 export interface TestQueue {
@@ -75,8 +76,8 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
   const { server: dns, resolver } = await startTestDns(options.records ?? [], { clock });
   const log: LogLine[] = [];
   const config = configOf(options);
-  const courier =
-    options.courier ??
+  const mail =
+    options.transport ??
     createSmtpClient({
       resolver: options.resolver ?? resolver,
       config: () => config,
@@ -92,7 +93,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     clock,
     log: recordingLog(log),
     source: options.source ?? plainSource(),
-    courier: withSandbox(courier),
+    transports: { mail, webhooks: options.webhooks ?? mail },
     config: () => config,
     owner: options.owner ?? 'test',
     random: options.random ?? (() => 0.5),

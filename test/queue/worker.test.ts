@@ -17,18 +17,22 @@ import { openTestStore } from '../harness/store.ts';
 
 const MINUTE = 60_000;
 
-/** A courier that keeps what it is given until the test says what became of it. */
-function heldCourier(capacity = 10): { courier: Transport; batches: Batch[]; stopped: Promise<void>; end: () => void } {
+/** A transport that keeps what it is given until the test says what became of it. */
+function heldTransport(capacity = 10): {
+  transport: Transport;
+  batches: Batch[];
+  stopped: Promise<void>;
+  end: () => void;
+} {
   const batches: Batch[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   return {
     batches,
     stopped: promise,
     end: resolve,
-    courier: {
-      take: (_, more) => void batches.push(...more),
+    transport: {
+      send: (_, more) => void batches.push(...more),
       capacity: () => capacity,
-      connections: () => ({ open: 0, busy: 0 }),
       stop: () => Promise.resolve(resolve()),
     },
   };
@@ -121,9 +125,10 @@ describe('a stop', () => {
     const first = await startQueue({ records: mailDomain('example.test'), port: peer.port });
     const messages = [];
     for (let i = 0; i < 6; i++) messages.push(await first.send(`u${i}@example.test`));
-    await expect.poll(() => first.worker.progress().connections.busy).toBe(2);
+    await expect.poll(() => peer.lines.filter((line) => line.startsWith('RCPT')).length).toBe(2);
     await first.worker.stop(20);
-    expect(first.worker.progress()).toMatchObject({ claimed: 0, connections: { open: 0, busy: 0 } });
+    expect(first.worker.progress()).toMatchObject({ claimed: 0 });
+    await expect.poll(() => peer.connections().open).toBe(0);
     for (const message of messages) await first.reaches(message, 'queued');
 
     peer.script({});
@@ -220,8 +225,8 @@ describe('a store that cannot write', () => {
 });
 
 test('a lease that somebody else took over decides nothing any more', async () => {
-  const held = heldCourier();
-  const queue = await startQueue({ courier: held.courier });
+  const held = heldTransport();
+  const queue = await startQueue({ transport: held.transport });
   const message = await queue.send('you@example.test');
   await expect.poll(() => held.batches.length).toBe(1);
   expect(await held.batches[0]?.begin()).toBe(true);
@@ -235,8 +240,8 @@ test('a lease that somebody else took over decides nothing any more', async () =
 
 test('leases are renewed; where that fails and others may take over, nothing leaves any more', async () => {
   const { store, disk } = filling(await openTestStore());
-  const held = heldCourier();
-  const queue = await startQueue({ store, courier: held.courier });
+  const held = heldTransport();
+  const queue = await startQueue({ store, transport: held.transport });
   const message = await queue.send('you@example.test');
   await expect.poll(() => held.batches.length).toBe(1);
   for (let i = 0; i < 6; i++) {
@@ -427,7 +432,7 @@ describe('mail of a suspended tenant', () => {
 });
 
 test('from a long queue tenants are served in turn', async () => {
-  const held = heldCourier(12);
+  const held = heldTransport(12);
   const store = await openTestStore();
   const clock = testClock();
   for (let i = 0; i < 60; i++)
@@ -436,7 +441,7 @@ test('from a long queue tenants are served in turn', async () => {
     await store.write(enqueue(newMessage(`${tenant}@example.test`, { tenant }), clock.now() + 1).unit);
   }
   clock.advance(1);
-  await startQueue({ store, clock, courier: held.courier });
+  await startQueue({ store, clock, transport: held.transport });
   const served: string[] = [];
   for (let i = 0; i < 24; i++) {
     await expect.poll(() => held.batches.length).toBeGreaterThan(0);
@@ -463,11 +468,11 @@ describe('destinations that do not answer', () => {
   const names = (batches: readonly Batch[]) => batches.map(({ destination }) => destination);
 
   test('leave half of the room to another tenant, whose first contact begins at once', async () => {
-    const held = heldCourier();
+    const held = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
     await openWithFirstContacts(store, 200, 'ten_a', clock.now() - 1);
-    const queue = await startQueue({ store, clock, courier: held.courier, delivery });
+    const queue = await startQueue({ store, clock, transport: held.transport, delivery });
     await expect.poll(() => held.batches.length).toBe(40);
     await expect.poll(() => held.batches.every((batch) => batch.isPressed())).toBe(true);
     await queue.send('you@new.test', { tenant: 'ten_b' });
@@ -478,21 +483,21 @@ describe('destinations that do not answer', () => {
   });
 
   test('are not hurried while nobody waits', async () => {
-    const held = heldCourier();
+    const held = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
     await openWithFirstContacts(store, 30, 'ten_a', clock.now());
-    await startQueue({ store, clock, courier: held.courier, delivery });
+    await startQueue({ store, clock, transport: held.transport, delivery });
     await expect.poll(() => held.batches.length).toBe(30);
     expect(held.batches.some((batch) => batch.isPressed())).toBe(false);
   });
 
   test('leave room to the first contacts of the same tenant when they are tried again', async () => {
-    const held = heldCourier();
+    const held = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
     await openWithFirstContacts(store, 60, 'ten_a', clock.now());
-    const queue = await startQueue({ store, clock, courier: held.courier, delivery });
+    const queue = await startQueue({ store, clock, transport: held.transport, delivery });
     const nobody = { host: null, address: null, tls: null };
     for (let i = 0; i < 60; i++) {
       await expect.poll(() => held.batches.length).toBeGreaterThan(0);
@@ -506,20 +511,20 @@ describe('destinations that do not answer', () => {
   });
 
   test('have no part in what those get that do, also after a restart', async () => {
-    const first = heldCourier();
+    const first = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
-    const before = await startQueue({ store, clock, courier: first.courier, delivery });
+    const before = await startQueue({ store, clock, transport: first.transport, delivery });
     await before.send('you@healthy.test');
     await expect.poll(() => first.batches.length).toBe(1);
     expect(first.batches[0]?.isProven).toBe(false);
     await delivered(first.batches[0]);
     await before.worker.stop(0);
 
-    const held = heldCourier(20);
+    const held = heldTransport(20);
     for (const tenant of ['ten_a', 'ten_b', 'ten_c', 'ten_d', 'ten_e'])
       await openWithFirstContacts(store, 50, tenant, clock.now() - 1);
-    const queue = await startQueue({ store, clock, courier: held.courier, delivery, owner: 'second' });
+    const queue = await startQueue({ store, clock, transport: held.transport, delivery, owner: 'second' });
     await expect.poll(() => held.batches.length).toBeGreaterThan(60);
     for (let i = 0; i < 4; i++) await queue.send('you@healthy.test');
     const healthy = () => held.batches.filter(({ destination }) => destination === 'healthy.test');
@@ -529,10 +534,10 @@ describe('destinations that do not answer', () => {
 });
 
 test('what is claimed is bounded', async () => {
-  const held = heldCourier(3000);
+  const held = heldTransport(3000);
   const store = await openTestStore();
   const clock = testClock();
-  const queue = await startQueue({ store, clock, courier: held.courier });
+  const queue = await startQueue({ store, clock, transport: held.transport });
   await queue.send('you@healthy.test');
   await expect.poll(() => held.batches.length).toBe(1);
   await delivered(held.batches[0]);
