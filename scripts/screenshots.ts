@@ -26,7 +26,7 @@ try {
   await untilReady(dev, () => dev.output().includes('Ctrl-C stops all of it'));
   const url = /http:\/\/localhost:\d+/.exec(dev.output())?.[0] ?? '';
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
-  const page = await browser.newPage({ viewport: { width: 960, height: 600 }, colorScheme: 'light' });
+  const page = await browser.newPage({ viewport: { width: 960, height: 760 }, colorScheme: 'light' });
   for (const visitor of VISITORS) {
     await page.goto(url);
     await page.getByLabel('Name').fill(visitor.name);
