@@ -61,7 +61,7 @@ try {
 
 async function save(page: Page, name: string): Promise<void> {
   const path = `docs/images/${name}.png`;
-  await page.screenshot({ path: join(ROOT, path) });
+  await page.screenshot({ path: join(ROOT, path), fullPage: name === 'mail' });
   const { size } = await stat(join(ROOT, path));
   if (size > MAX_BYTES) throw new Error(`${path} has ${size} bytes, more than ${MAX_BYTES}`);
   console.log(`${path}: ${size} bytes`);
