@@ -5,6 +5,7 @@ import { resume } from '../../src/queue/operate.ts';
 import { insertFile } from '../../src/store/files.ts';
 import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { changeTenant } from '../../src/store/tenants.ts';
+import { testClock } from '../harness/clock.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 
 const names = (seen: { json: { type: string } }[]) => seen.map(({ json }) => json.type);
@@ -266,15 +267,20 @@ describe('a target that does not take it', () => {
   });
 });
 
-test('a daemon that dies between the try and the answer: the next one sends it under the same id', async () => {
+test('a daemon that dies between the attempt and the answer: the next one sends it under the same id', async () => {
   const world = await eventWorld();
+  await world.main.worker.stop(0);
   await world.hook();
   await world.record();
   world.reply = () => new Promise(() => undefined);
-  await world.main.webhooks.look();
+  // Its clock stands still, so that it renews no lease.
+  const dying = world.daemon(testClock(world.clock.now()));
+  await dying.webhooks.look();
   await expect.poll(() => world.seen.length).toBe(1);
   world.reply = () => answered(200);
+  world.clock.advance(MINUTE + SECOND);
   const next = world.daemon();
+  await next.settle();
   world.clock.advance(MINUTE);
   await next.settle();
   expect(world.seen).toHaveLength(2);
