@@ -80,7 +80,10 @@ function expectTextFormat(text: string): void {
     expect(name.endsWith('_total')).toBe(kind === 'counter');
     described.push(name);
     for (const sample of samples) {
-      expect(sample).toMatch(new RegExp(`^${name}(?:\\{[a-z_]+="[^"\\n]*"\\})? -?\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?$`));
+      const labels = '[a-z_]+="[^"\\n]*"';
+      expect(sample).toMatch(
+        new RegExp(`^${name}(?:\\{${labels}(?:,${labels})*\\})? -?\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?$`),
+      );
     }
   }
   expect(text.endsWith('\n')).toBe(true);
