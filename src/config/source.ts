@@ -65,7 +65,8 @@ export interface ProjectStore {
   /** What this machine loaded last from its files. */
   loaded(): Promise<readonly LoadedFile[]>;
   hash(content: Pick<FileContent, 'yaml' | 'files'>): string;
-  save(load: FolderLoad): Promise<void>;
+  /** False where another daemon changed one of the projects meanwhile: then nothing is written. */
+  save(load: FolderLoad): Promise<boolean>;
 }
 
 export interface ConfigSourceOptions {
@@ -123,6 +124,8 @@ interface State {
 
 /** Changes that one line of the log names; the rest is counted. */
 const MAX_LOGGED = 20;
+/** Loads that may find each time that another daemon was faster. */
+const MAX_TRIES = 10;
 /** Errors of one file that are listed; the rest is counted. */
 const MAX_LISTED = 20;
 
@@ -239,15 +242,17 @@ interface Loaded {
 
 /** Deploys the files that have changed, and reads what is in force then. */
 async function load(options: ConfigSourceOptions, server: ServerState, before: readonly InForce[]): Promise<Loaded> {
-  const { projects } = options;
-  const inForce = await readStored(options, before, true);
-  const check = await checkFiles(options, server.server, inForce);
-  const change = await loadOf(options, check, inForce);
-  const isSame = change.deploy.length + change.missing.length + change.found.length === 0;
-  if (!isSame) await projects.save(change);
-  const next = isSame ? inForce : await readStored(options, inForce, false);
-  const state = await stateOf(options, { server, refused: check.refused, inForce: next });
-  return { state, deployed: change.deploy, warnings: check.warnings };
+  let inForce = before;
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    inForce = await readStored(options, inForce, true);
+    const { refused, warnings, ...check } = await checkFiles(options, server.server, inForce);
+    const change = await loadOf(options, check, inForce);
+    const isSame = change.deploy.length + change.missing.length + change.found.length === 0;
+    if (!isSame && !(await options.projects.save(change))) continue;
+    if (!isSame) inForce = await readStored(options, inForce, false);
+    return { state: await stateOf(options, { server, refused, inForce }), deployed: change.deploy, warnings };
+  }
+  throw new Error('other daemons keep changing the same projects');
 }
 
 async function readStored(
@@ -272,7 +277,7 @@ function checkFiles(
 /** What is to change: files that differ from what this machine loaded last, and those that have gone or are back. */
 async function loadOf(
   { file: serverFile, tenant, machine, projects }: ConfigSourceOptions,
-  { files, deployable }: FolderCheck,
+  { files, deployable }: Pick<FolderCheck, 'files' | 'deployable'>,
   inForce: readonly InForce[],
 ): Promise<FolderLoad> {
   const records = new Map(

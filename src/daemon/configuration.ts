@@ -27,7 +27,7 @@ import {
 } from '../store/projects.ts';
 import { OPERATOR, findRevision } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
-import type { Store } from '../store/store.ts';
+import { UnmetError, type Store } from '../store/store.ts';
 
 /** Reads server.yml. Throws UserError with the whole report where it is invalid. */
 export async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
@@ -70,7 +70,7 @@ interface ProjectStoreParts {
 
 /** The projects of the database, and what this machine loads into it. */
 export function projectStore({ store, clock, machine }: ProjectStoreParts): ProjectStore {
-  async function save({ deploy, missing, found }: FolderLoad): Promise<void> {
+  async function save({ deploy, missing, found }: FolderLoad): Promise<boolean> {
     const now = clock.now();
     const unit: Statement[] = [];
     for (const { was, ...content } of deploy) {
@@ -86,7 +86,13 @@ export function projectStore({ store, clock, machine }: ProjectStoreParts): Proj
       ...missing.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 1 })),
       ...found.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 0 })),
     );
-    await store.write(unit);
+    try {
+      await store.write(unit);
+      return true;
+    } catch (error) {
+      if (error instanceof UnmetError) return false;
+      throw error;
+    }
   }
 
   return {

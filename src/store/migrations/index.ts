@@ -9,6 +9,7 @@ import { caps } from './0005-caps.ts';
 import { environments } from './0006-environments.ts';
 import { destinations } from './0009-destinations.ts';
 import { projects } from './0010-projects.ts';
+import { webhookDeliveries } from './0011-webhook-deliveries.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -21,5 +22,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0006-environments': environments(),
     '0009-destinations': destinations(dialect),
     '0010-projects': projects(dialect),
+    '0011-webhook-deliveries': webhookDeliveries(),
   };
 }
