@@ -15,6 +15,7 @@ import { commandsIn } from './shell.ts';
 
 const pages = readPages();
 const program = programTree();
+const settings = JSON.parse(readFileSync(join(ROOT, 'config/server.schema.json'), 'utf8')) as SchemaNode;
 const byPath = new Map(pages.map((page) => [page.path, page]));
 
 test('links and pictures lead somewhere', () => {
@@ -140,13 +141,14 @@ test('JSON is JSON', () => {
 });
 
 test('settings of server.yml that sentences name exist', () => {
-  const schema = JSON.parse(readFileSync(join(ROOT, 'config/server.schema.json'), 'utf8')) as SchemaNode;
-  const sections = Object.keys(schema.properties ?? {}).join('|');
+  const sections = Object.keys(settings.properties ?? {}).join('|');
   const named = new RegExp(`^(?:${sections})(?:\\.[a-z_0-9]+)+(?=$|: )`);
   const missing = pages.flatMap(({ path, codes }) =>
     codes
       .flatMap((code) => named.exec(code)?.[0] ?? [])
-      .filter((setting) => !EVENT.test(setting) && setting !== 'server.yml' && !hasSetting(schema, setting.split('.')))
+      .filter(
+        (setting) => !EVENT.test(setting) && setting !== 'server.yml' && !hasSetting(settings, setting.split('.')),
+      )
       .map((setting) => `${path}: ${setting}`),
   );
   expect(missing).toEqual([]);
@@ -207,6 +209,21 @@ test('metrics that are named exist', () => {
       .flatMap((text) => /^(?:postern|process)_\w+/.exec(text)?.[0] ?? [])
       .filter((name) => !code.includes(`'${name}'`))
       .map((name) => `${path}: ${name}`),
+  );
+  expect(unknown).toEqual([]);
+});
+
+test('log events and API events that are named exist', () => {
+  // Those of deliveries are made of their outcome; `dkim.selector` and `dkim.algorithms` are settings of a domain.
+  const named =
+    /^(?:auth|bounce|clock|config|dkim(?!\.(?:selector|algorithms))|domain|email|inbound|peers|submission|webhook)\.[a-z_]+$/;
+  const code = readSources('src')
+    .map((file) => file.code)
+    .join('');
+  const unknown = pages.flatMap(({ path, codes }) =>
+    codes
+      .filter((text) => named.test(text) && !code.includes(`'${text}'`) && !hasSetting(settings, text.split('.')))
+      .map((text) => `${path}: ${text}`),
   );
   expect(unknown).toEqual([]);
 });
