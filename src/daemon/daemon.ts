@@ -213,7 +213,6 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
-  let addresses: HttpAddresses | undefined;
   const webhookHttp = openWebhookHttp({
     resolver,
     config: () => snapshot().server,
@@ -275,7 +274,19 @@ async function compose(
     bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
-  const smtp = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies, freeSpace, wake };
+  const smtp = {
+    server,
+    snapshot,
+    store,
+    clock,
+    log,
+    resolver,
+    certificate,
+    bind: sockets.bind,
+    tallies,
+    freeSpace,
+    wake,
+  };
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const listeners: { close(graceMs: number): Promise<void> }[] = [];
   // Together: what each of them has in progress may take as long.
@@ -288,7 +299,7 @@ async function compose(
   listeners.push(submission);
   // Last: /readyz must not answer before mail is accepted, too.
   listeners.push(http);
-  addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
+  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
   delivery.setListening({ smtp: inbound.door, http: addresses?.tcp ?? [] });
   if (server.server.roles.includes('delivery')) {
     ending.push(webhooks.start());
