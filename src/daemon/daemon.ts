@@ -271,7 +271,19 @@ async function compose(
     bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
-  const smtp = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies, freeSpace, wake };
+  const smtp = {
+    server,
+    snapshot,
+    store,
+    clock,
+    log,
+    resolver,
+    certificate,
+    bind: sockets.bind,
+    tallies,
+    freeSpace,
+    wake,
+  };
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const listeners: { close(graceMs: number): Promise<void> }[] = [];
   // Together: what each of them has in progress may take as long.
