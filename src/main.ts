@@ -24,7 +24,7 @@ process.stdout.on('error', (error) => {
   if (serving) return;
   // `postern … | head`: who read has seen enough.
   if (codeOf(error) === 'EPIPE') process.exit();
-  complain(new CommandFailed(`standard output takes no more: ${messageOf(error)}`));
+  complain(new CommandFailed(`Cannot write to standard output: ${messageOf(error)}`));
   process.exit(EXIT.failed);
 });
 process.exitCode = await run(process.argv);

@@ -1,9 +1,8 @@
 /** `postern analytics …`: what happened, and what the keys asked for, in numbers. */
 import { z } from 'zod';
-import type { SpanFlags } from './commands/asking.ts';
-import { writeTable } from './list.ts';
+import type { SpanFlags } from './commands/options.ts';
+import { writeTable, save } from './output.ts';
 import { queryOf, run, writeJson, type CommandOptions } from './run.ts';
-import { save } from './save.ts';
 import type { Terminal } from './terminal.ts';
 
 const numbers = z.object({
@@ -57,10 +56,7 @@ export function analytics(options: CommandOptions, filter: AnalyticsFilter): Pro
     const busy = series.filter((row) => all.some((name) => row[name] > 0));
     // People need no columns of zeros; programs need always the same.
     const names = terminal.width === undefined ? all : all.filter((name) => ALWAYS.has(name) || totals[name] > 0);
-    const rows = [
-      ...busy.map((row) => ({ ...row, at: row.at.slice(0, SHOWN[interval]) })),
-      { ...totals, at: 'in all' },
-    ];
+    const rows = [...busy.map((row) => ({ ...row, at: row.at.slice(0, SHOWN[interval]) })), { ...totals, at: 'total' }];
     writeTable(terminal, {
       headings: [interval.toUpperCase(), ...names.map((name) => name.toUpperCase())],
       rows: rows.map((row) => [row.at, ...names.map((name) => String(row[name]))]),
@@ -104,7 +100,7 @@ export function apiUsage(options: CommandOptions, filter: UsageFilter): Promise<
         String(errors),
         String(rate_limited),
       ]);
-    if (rows.length === 0) return terminal.complain('No key asked for anything in that time.\n');
+    if (rows.length === 0) return terminal.complain('No API requests in this period.\n');
     writeTable(terminal, { headings: ['DAY', 'KEY', 'REQUESTS', 'ERRORS', 'RATE LIMITED'], rows });
   });
 }

@@ -6,10 +6,9 @@ import { addAbortSignal } from 'node:stream';
 import { z } from 'zod';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { DaemonUnreachable, type Client } from './client.ts';
-import { poll } from './poll.ts';
-import { CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
+import { poll, CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
 import { Interrupted, type Terminal } from './terminal.ts';
-import { barText, counted, sizeText } from './words.ts';
+import { barText, counted, sizeText } from './output.ts';
 
 const state = z.object({
   state: z.string(),
@@ -49,7 +48,9 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
       terminal.progress('');
       if (json) return writeJson(terminal, { file, ...copy });
       const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
-      terminal.write(`${output}: ${what}\nIt holds every secret of the server: keep it as safe as the server.\n`);
+      terminal.write(
+        `${output}: ${what}\nThe backup contains all secrets of the server. Protect it like the server itself.\n`,
+      );
     } finally {
       process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
       terminal.progress('');
@@ -63,7 +64,7 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
 async function create(part: string, file: string, force: boolean): Promise<FileHandle> {
   if (!force && (await exists(file))) throw taken(file);
   return open(part, 'wx', 0o600).catch((error: unknown) => {
-    throw new CommandFailed(`${file} cannot be written: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   });
 }
 
@@ -77,7 +78,7 @@ async function exists(file: string): Promise<boolean> {
 }
 
 function taken(file: string): CommandFailed {
-  return new CommandFailed(`${file} is there already; --force replaces it`);
+  return new CommandFailed(`${file} already exists. To overwrite it, add --force`);
 }
 
 interface Asking {
@@ -90,8 +91,8 @@ interface Asking {
 async function made({ client, terminal, signal }: Asking): Promise<Verified> {
   await client.post(PATH).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
-    const otherwise = 'While no daemon runs, copy the file of database.url together with its -wal.';
-    throw new DaemonUnreachable(`${error.message}. ${otherwise}`, { cause: error });
+    const alternative = 'If the daemon is stopped, copy the database file (database.url) together with its -wal file.';
+    throw new DaemonUnreachable(`${error.message}. ${alternative}`, { cause: error });
   });
   const last = await poll({
     async ask() {
@@ -104,8 +105,8 @@ async function made({ client, terminal, signal }: Asking): Promise<Verified> {
     patience: Infinity,
     slowest: SLOWEST_MS,
   });
-  const { state: end, reason = 'it was given up' } = state.parse(last);
-  if (end !== 'verified') throw new CommandFailed(`there is no backup: ${reason}`);
+  const { state: end, reason = 'it was aborted' } = state.parse(last);
+  if (end !== 'verified') throw new CommandFailed(`Backup failed: ${reason}`);
   return verified.parse(last);
 }
 
@@ -131,11 +132,12 @@ async function fetchInto(
     }
   } catch (error) {
     signal.throwIfAborted();
-    const words = `the backup is not whole: ${messageOf(error)}`;
+    const words = `The backup is incomplete: ${messageOf(error)}`;
     if (codeOf(error) === 'ECONNRESET') throw new DaemonUnreachable(words, { cause: error });
     throw new CommandFailed(words, { cause: error });
   }
-  if (hash.digest('hex') !== sha256) throw new CommandFailed('the backup is not whole: it is not what the daemon sent');
+  if (hash.digest('hex') !== sha256)
+    throw new CommandFailed('The backup is corrupt: its checksum differs from that of the server');
 }
 
 /** Gives the file its name; the name too is on the disk when this resolves. */
@@ -151,6 +153,6 @@ async function place(part: string, file: string, force: boolean): Promise<void> 
     }
   } catch (error) {
     if (codeOf(error) === 'EEXIST') throw taken(file);
-    throw new CommandFailed(`${file} cannot be written: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
 }

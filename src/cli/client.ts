@@ -180,7 +180,7 @@ function doorOf(address: Address): Door {
   const url = URL.parse(address);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
     throw new UserError(
-      `${address} is no address of a server, such as https://mail.example.net or unix:/run/postern/admin.sock`,
+      `${address} is not a server URL, such as https://mail.example.net or unix:/run/postern/admin.sock`,
     );
   }
   const options = { host: url.hostname.replace(/^\[(.*)\]$/, '$1'), port: url.port === '' ? undefined : url.port };
@@ -236,32 +236,32 @@ function parse(text: string): unknown {
 /** An answer that is none of Postern's, such as that of a proxy before it, or of another server. */
 function foreign({ statusCode, headers }: IncomingMessage, address: Address): string {
   const { location } = headers;
-  if (location !== undefined) return `${address} leads on to ${location}: ask there, if that is your Postern`;
-  return `${address} answered ${statusCode} and not as Postern does: is it there, and does a proxy before it reach it?`;
+  if (location !== undefined) return `${address} redirects to ${location}. If that is your server, use its URL`;
+  return `${address} answered ${statusCode}, but not as a Postern server. Check the URL and any proxy in front of the server`;
 }
 
 function whyNot(address: Address, error: unknown): string {
   const socket = address.startsWith('unix:') ? address.slice('unix:'.length) : undefined;
   switch (codeOf(error)) {
     case 'ENOENT':
-      return `is the daemon running? There is no socket ${socket ?? address} (server.admin_socket)`;
+      return `Cannot connect to the daemon: no socket at ${socket ?? address} (server.admin_socket). Is the daemon running?`;
     case 'ECONNREFUSED':
-      return `is the daemon running? Nobody listens on ${socket ?? address}${socket === undefined ? '' : ' (server.admin_socket)'}`;
+      return `Cannot connect to the daemon: connection refused at ${socket ?? address}${socket === undefined ? '' : ' (server.admin_socket)'}. Is the daemon running?`;
     case 'EACCES':
     case 'EPERM':
-      return `this user may not speak to the daemon: ${socket ?? address} is for root and the service's group`;
+      return `Permission denied: only root and the group of the service can use ${socket ?? address}`;
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `the name in ${address} is not found: is it spelled right, and does this machine reach DNS?`;
+      return `Cannot resolve the host name of ${address}. Check the name and the DNS settings of this machine`;
     case 'EPROTO':
     case 'ERR_SSL_WRONG_VERSION_NUMBER':
-      return `${address} does not speak TLS: is it http:// instead of https://?`;
+      return `${address} does not use TLS. Is it http:// instead of https://?`;
     case 'DEPTH_ZERO_SELF_SIGNED_CERT':
     case 'SELF_SIGNED_CERT_IN_CHAIN':
     case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
     case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
-      return `the certificate of ${address} is not trusted (${messageOf(error)}): NODE_EXTRA_CA_CERTS names a file with certificates to trust`;
+      return `The certificate of ${address} is not trusted (${messageOf(error)}). To trust it, set NODE_EXTRA_CA_CERTS to a file with its CA certificate`;
     default:
-      return `the daemon at ${socket ?? address} cannot be reached: ${messageOf(error)}`;
+      return `Cannot connect to the daemon at ${socket ?? address}: ${messageOf(error)}`;
   }
 }

@@ -16,7 +16,7 @@ import { machineSecrets, maskPasswords } from '../config/secrets.ts';
 import { UserError } from '../lib/errors.ts';
 import { EXIT, writeJson } from './run.ts';
 import type { Terminal } from './terminal.ts';
-import { counted } from './words.ts';
+import { counted } from './output.ts';
 
 export interface ConfigOptions {
   /** `--config`; else `$POSTERN_CONFIG` and the usual places. */
@@ -92,7 +92,7 @@ export async function adminSocket(path: string | undefined, env: ConfigOptions['
   const loaded = await loadServer(file, machineSecrets(env));
   if ('ok' in loaded) return loaded.ok.server.admin_socket;
   throw new UserError(
-    `${loaded.errors.map(formatProblem).join('\n')}\n(--url unix:/path/of/admin.sock does without it)`,
+    `${loaded.errors.map(formatProblem).join('\n')}\nTo connect without server.yml, use --url unix:/path/to/admin.sock`,
   );
 }
 

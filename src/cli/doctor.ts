@@ -3,9 +3,8 @@ import { z } from 'zod';
 import { messageOf } from '../lib/errors.ts';
 import { DaemonUnreachable } from './client.ts';
 import { EXIT, run, writeJson, type CommandOptions } from './run.ts';
-import { printable } from './table.ts';
-import type { Terminal } from './terminal.ts';
-import { counted } from './words.ts';
+import { counted } from './output.ts';
+import { printable, type Terminal } from './terminal.ts';
 
 export interface DoctorFlags {
   readonly dnsbl?: readonly string[] | undefined;
@@ -29,7 +28,7 @@ export function doctorRun(options: CommandOptions, { dnsbl = [], port25 }: Docto
   return run(options, async ({ client, terminal, json }) => {
     const query = new URLSearchParams(dnsbl.map((zone): [string, string] => ['dnsbl', zone]));
     if (port25 !== undefined) query.set('port25', port25);
-    terminal.progress('looking …');
+    terminal.progress('Checking …');
     const data = await client.get(`/admin/doctor?${query.toString()}`).catch(explain);
     terminal.progress('');
     const found = diagnosis.parse(data);
@@ -43,7 +42,7 @@ export function doctorRun(options: CommandOptions, { dnsbl = [], port25 }: Docto
 function explain(error: unknown): never {
   if (!(error instanceof DaemonUnreachable)) throw error;
   throw new DaemonUnreachable(
-    `${messageOf(error).replace(/\.?$/, '.')} The doctor asks the daemon to look. Where it does not run, systemctl status postern and journalctl -u postern say why, and postern config check reads its configuration.`,
+    `${messageOf(error).replace(/\.?$/, '.')} The checks run in the daemon. If it is not running, see systemctl status postern and journalctl -u postern, and check its configuration with postern config check.`,
     { cause: error },
   );
 }
@@ -59,7 +58,5 @@ function show({ checks }: z.output<typeof diagnosis>, terminal: Terminal): void 
     const count = checks.filter((check) => check.status === status).length;
     return count === 0 ? [] : [status === 'warning' ? counted(count, status) : `${count} ${status}`];
   });
-  terminal.write(
-    `\n${counted(checks.length, 'check')}${counts.length === 0 ? ', all fine' : `: ${counts.join(', ')}`}\n`,
-  );
+  terminal.write(`\n${counted(checks.length, 'check')}${counts.length === 0 ? ' passed' : `: ${counts.join(', ')}`}\n`);
 }

@@ -1,13 +1,21 @@
 /** `postern domains …`: the DNS records that a domain needs, and whether they stand. */
+import { z } from 'zod';
 import { RequestRefused, type Client } from './client.ts';
-import { isConfirmed } from './confirm.ts';
-import { domainPath, domainShape, everyDomain, type Domain } from './domain-shapes.ts';
-import { domainSentence, isStanding, recordSentence, recordText, requiredCount } from './domain-words.ts';
-import { writeTable } from './list.ts';
-import { poll } from './poll.ts';
-import { EXIT, run, shortTime, writeJson, type CommandOptions } from './run.ts';
-import type { Terminal } from './terminal.ts';
-import { zoneText } from './zone-file.ts';
+import { type Terminal, printable } from './terminal.ts';
+import { isConfirmed, poll, EXIT, run, shortTime, writeJson, type CommandOptions, UsageError } from './run.ts';
+import {
+  domainPath,
+  domainShape,
+  everyDomain,
+  type Domain,
+  domainSentence,
+  isCorrect,
+  recordSentence,
+  recordText,
+  requiredCount,
+  zoneText,
+} from './dns-records.ts';
+import { writeTable } from './output.ts';
 
 /** Between two looks at DNS, ms. */
 const SLOWEST_LOOK = 30_000;
@@ -20,10 +28,8 @@ export function domainsSetup(options: CommandOptions, name: string, { zone }: { 
     const domain = domainShape.parse(data);
     if (zone) return terminal.write(zoneText(domain));
     writeDomain(terminal, domain);
-    if (domain.records.every(isStanding)) return;
-    terminal.write(
-      `\nPublish what does not stand where the DNS of ${name} is kept; then: postern domains verify ${name} --wait\n`,
-    );
+    if (domain.records.every(isCorrect)) return;
+    terminal.write(`\nAdd the missing records at your DNS provider, then run: postern domains verify ${name} --wait\n`);
   });
 }
 
@@ -43,7 +49,7 @@ async function explaining(name: string, work: () => Promise<unknown>): Promise<u
     return await work();
   } catch (error) {
     if (!(error instanceof RequestRefused) || error.refused.code !== 'DOMAIN_NOT_FOUND') throw error;
-    const how = `Declare it in postern.yml and postern push, or add it: postern domains add ${name} --project <project>.`;
+    const how = `Add it to postern.yml and run postern push, or run: postern domains add ${name} --project <project>`;
     throw new RequestRefused(`${error.message} ${how}`, error.refused);
   }
 }
@@ -83,17 +89,17 @@ function isVerified({ status }: Domain): boolean {
 }
 
 function waitingFor({ records }: Domain): string {
-  const lacking = records.filter((record) => record.required && !isStanding(record));
+  const lacking = records.filter((record) => record.required && !isCorrect(record));
   return lacking.map(recordSentence)[0] ?? 'Waiting';
 }
 
 function writeVerdict({ write, style }: Terminal, domain: Domain): void {
   const verified = isVerified(domain);
   write(`${style(verified ? 'green' : 'red', domainSentence(domain))}\n`);
-  const lacking = domain.records.filter((record) => !isStanding(record));
-  for (const record of lacking) write(`  ${record.required ? '' : 'advised: '}${recordSentence(record)}\n`);
-  if (lacking.length > 0) write(`postern domains setup ${domain.domain} shows what to publish.\n`);
-  else if (!verified) write('Its records stand, but another account holds the domain while its own do.\n');
+  const lacking = domain.records.filter((record) => !isCorrect(record));
+  for (const record of lacking) write(`  ${record.required ? '' : 'recommended: '}${recordSentence(record)}\n`);
+  if (lacking.length > 0) write(`To see the records to add, run: postern domains setup ${domain.domain}\n`);
+  else if (!verified) write('All required records were found, but the domain is owned by another account.\n');
 }
 
 /** A line for each domain, as the last check found it. */
@@ -102,7 +108,7 @@ export function domainsStatus(options: CommandOptions): Promise<number> {
     const domains = await everyDomain(client);
     if (json) return writeJson(terminal, { domains, count: domains.length });
     if (domains.length === 0) {
-      return terminal.write('There is no domain yet: declare one in postern.yml and postern push.\n');
+      return terminal.write('No domains found. Add one to postern.yml and run postern push.\n');
     }
     const rows = domains.map(({ domain, status, project, records, checked_at }) => [
       domain,
@@ -111,7 +117,7 @@ export function domainsStatus(options: CommandOptions): Promise<number> {
       requiredCount(records).join(' of '),
       shortTime(checked_at),
     ]);
-    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'REQUIRED RECORDS', 'LOOKED AT'], rows });
+    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'REQUIRED RECORDS', 'LAST CHECK'], rows });
   });
 }
 
@@ -136,7 +142,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
     if (json) return writeJson(terminal, data);
     const { domain, status } = domainShape.parse(data);
     terminal.write(
-      `${domain} is ${status} in ${project}. postern domains setup ${domain} shows the DNS records that it needs.\n`,
+      `Added ${domain} to ${project} (${status}). To see the DNS records to add, run: postern domains setup ${domain}\n`,
     );
   });
 }
@@ -147,14 +153,104 @@ export function domainsRemove(options: CommandOptions, name: string, { yes }: { 
     const { status } = domainShape.parse(await client.get(domainPath(name)));
     // Nothing that is pending has ever sent, or it is another account's now.
     const sends = status !== 'pending';
-    const waiting = sends ? 'Mail that waits is still signed and sent, new mail' : 'New mail';
-    const question = `Take ${name} out of service? ${waiting} and posts are refused.`;
+    const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;
+    const question = `Remove ${name}? ${effect}`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     const data = await client.delete(domainPath(name));
     if (json) return writeJson(terminal, data);
     const records = sends
-      ? 'Leave its DKIM records in DNS until the mail that waits has gone; its other records may go.'
-      : 'Its DNS records may go.';
-    terminal.write(`${name} is out of service. ${records}\n`);
+      ? 'Keep its DKIM records in DNS until the queued mail has been delivered. You can delete its other records now.'
+      : 'You can delete its DNS records now.';
+    terminal.write(`Removed ${name}. ${records}\n`);
   });
+}
+
+// `postern domains rotate-dkim`: the next DKIM key, what to publish for it, and what happens then.
+
+const keys = z.object({
+  keys: z.array(
+    z.object({
+      selector: z.string(),
+      algorithm: z.string(),
+      state: z.string(),
+      since: z.string(),
+      record: z.object({ type: z.string(), name: z.string(), value: z.string() }),
+      advice: z.string(),
+    }),
+  ),
+});
+type Key = z.output<typeof keys>['keys'][number];
+
+export interface RotateOptions {
+  /** The server's own key instead of a domain's. */
+  readonly host: boolean;
+  /** Looks again until the new keys sign. */
+  readonly wait: boolean;
+  /** For how long, s. */
+  readonly timeout: number;
+}
+
+/** Between two looks at DNS, ms. */
+const SLOWEST_LOOK_ROTATE = 15_000;
+
+/** Makes the next keys, or shows those that are made and wait. Answers 1 where they do not sign when the time to wait is over. */
+export function rotateDkim(
+  options: CommandOptions,
+  domain: string | undefined,
+  { host, wait, timeout }: RotateOptions,
+): Promise<number> {
+  const [rotate, verify] = addressesOf(domain, host);
+  return run(options, async ({ client, terminal, json }) => {
+    const asked = await client.post(rotate);
+    if (!json) writeNext(terminal, keys.parse(asked).keys);
+    if (!wait) return json ? writeJson(terminal, asked) : terminal.write(LATER);
+    const answer = await poll({
+      ask: () => client.post(verify),
+      isDone: (data) => nextOf(data).length === 0,
+      onWait: (data, left) =>
+        terminal.progress(`Waiting for ${nextOf(data)[0]?.record.name ?? 'the record'} (${left} s left)`),
+      patience: timeout * 1000,
+      slowest: SLOWEST_LOOK_ROTATE,
+    });
+    terminal.progress('');
+    const isDone = nextOf(answer).length === 0;
+    if (json) writeJson(terminal, answer);
+    else writeKeys(terminal, answer, isDone);
+    return isDone ? EXIT.done : EXIT.failed;
+  });
+}
+
+const LATER = `
+The current key stays in use until the new record is found. The daemon checks every
+20 seconds at first. To wait, run the same command with --wait.
+`;
+
+/** Where to ask for the keys, and where for a look at DNS. */
+function addressesOf(domain: string | undefined, host: boolean): [rotate: string, verify: string] {
+  if (host && domain === undefined) return ['/admin/host-keys/rotate', '/admin/host-keys/verify'];
+  if (!host && domain !== undefined) return [`${domainPath(domain)}/rotate-dkim`, `${domainPath(domain)}/verify`];
+  throw new UsageError('Specify a domain, or --host for the key of the server itself.');
+}
+
+function nextOf(data: unknown): Key[] {
+  return keys.parse(data).keys.filter(({ state }) => state === 'next');
+}
+
+function writeNext({ write, style }: Terminal, all: readonly Key[]): void {
+  const next = all.filter(({ state }) => state === 'next');
+  write(`Add ${next.length === 1 ? 'this DNS record' : 'these DNS records'}, and keep the existing ones:\n`);
+  for (const { record, algorithm } of next) {
+    write(`\n${style('bold', `DKIM key (${algorithm})`)}\n`);
+    for (const [name, value] of Object.entries(record)) write(`  ${name.padEnd(5)}  ${printable(value)}\n`);
+  }
+}
+
+function writeKeys({ write, style }: Terminal, data: unknown, isDone: boolean): void {
+  write(
+    isDone
+      ? `\n${style('green', 'Record found. The new key signs all mail within one minute.')}\n`
+      : `\n${style('red', 'Record not found yet.')} The current key stays in use. The daemon keeps checking.\n`,
+  );
+  for (const { selector, state, since, record, advice } of keys.parse(data).keys)
+    write(`\n${selector}  ${state} since ${shortTime(since)}\n  ${printable(record.name)}\n  ${printable(advice)}\n`);
 }

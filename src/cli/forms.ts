@@ -4,10 +4,10 @@ import { labelOf } from '../config/label.ts';
 import { formSchema } from '../config/schema-project.ts';
 import type { FormConfig } from '../config/schema.ts';
 import { RequestRefused, type Client } from './client.ts';
-import type { PageFlags } from './commands/asking.ts';
-import { writePage } from './list.ts';
-import { recipientText } from './recipients.ts';
-import { queryOf, run, writeJson, type CommandOptions } from './run.ts';
+import type { PageFlags, SpanFlags } from './commands/options.ts';
+import { writePage, writeFacts, save, sizeText } from './output.ts';
+import { printable, type Terminal } from './terminal.ts';
+import { queryOf, run, writeJson, type CommandOptions, shortTime } from './run.ts';
 import { snippetOf, type SnippetField, type Style } from './snippet.ts';
 
 const form = z.object({
@@ -47,7 +47,11 @@ export function formsList(options: CommandOptions, filter: FormsFilter): Promise
       endpoint,
     ]);
     const headings = ['FORM', 'NAME', 'RECIPIENT', 'SUBMISSIONS', 'ADDRESS'];
-    writePage(terminal, { headings, rows }, { ...page, nothing: 'There are no forms. postern init begins a project.' });
+    writePage(
+      terminal,
+      { headings, rows },
+      { ...page, nothing: 'No forms found. Create a project with: postern init' },
+    );
   });
 }
 
@@ -96,4 +100,219 @@ function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
   });
   const takesFiles = uploads?.enabled === true && !all.some(({ type }) => type === 'file');
   return takesFiles ? [...all, { name: 'files', label: 'Files', type: 'file', isRequired: false }] : all;
+}
+
+// `postern instant …`: forms that need no domain, and what was sent to them.
+
+const formInstant = z.object({
+  id: z.string(),
+  name: z.string(),
+  email: z.string(),
+  endpoint: z.string(),
+  submissions: z.number(),
+  recipient_status: z.enum(['confirmed', 'pending', 'refused']),
+});
+const listingInstant = z.object({ forms: z.array(formInstant), count: z.number(), next_cursor: z.string().nullable() });
+
+const STATES = { confirmed: 'confirmed', pending: 'unconfirmed', refused: 'refused' } as const;
+
+/** Lists what was sent to instant forms, newest first. Answers the exit code, as all of these do. */
+export function instantList(options: CommandOptions, conditions: SubmissionConditions): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/instant/submissions${queryOf(conditions)}`);
+    if (json) return writeJson(terminal, data);
+    writeSubmissions(terminal, submissionList.parse(data));
+  });
+}
+
+/** Lists the instant forms themselves. */
+export function instantForms(options: CommandOptions, page: PageFlags): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/instant/forms${queryOf(page)}`);
+    if (json) return writeJson(terminal, data);
+    const { forms, ...where } = listingInstant.parse(data);
+    const rows = forms.map(({ id, name, email, endpoint, submissions, recipient_status }) => [
+      id,
+      name,
+      email,
+      STATES[recipient_status],
+      String(submissions),
+      endpoint,
+    ]);
+    const headings = ['FORM', 'NAME', 'RECIPIENT', 'STATE', 'SUBMISSIONS', 'ADDRESS'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'No instant forms found.' });
+  });
+}
+
+/** Makes one, and says where it is posted to. */
+export function instantCreate(options: CommandOptions, wanted: { name: string; email: string }): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.post('/instant/forms', wanted);
+    if (json) return writeJson(terminal, data);
+    const { id, endpoint, email, recipient_status: status } = formInstant.parse(data);
+    writeFacts(terminal, [
+      ['form', id],
+      ['address', endpoint],
+      ['mail to', email],
+    ]);
+    if (status === 'pending')
+      terminal.complain(
+        `Mail is held until ${email} opens the confirmation link. To send a new link, run: postern recipients ask ${email}\n`,
+      );
+    if (status === 'refused')
+      terminal.complain(`${email} has declined mail from this server. Choose another recipient.\n`);
+    if (terminal.width !== undefined) terminal.write(`\nTo get its HTML, run: postern forms snippet ${id}\n`);
+  });
+}
+
+// `postern recipients …`: addresses that have to agree to mail of the account.
+
+const recipient = z.object({
+  address: z.string(),
+  status: z.string(),
+  asked_at: z.string().nullable(),
+  confirmed_at: z.string().nullable(),
+});
+const listingRecipients = z.object({
+  recipients: z.array(recipient),
+  count: z.number(),
+  next_cursor: z.string().nullable(),
+});
+
+/** Lists those that were asked, or agreed. Answers the exit code, as all of these do. */
+export function recipientsList(options: CommandOptions, page: PageFlags): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/recipients${queryOf(page)}`);
+    if (json) return writeJson(terminal, data);
+    const { recipients, ...where } = listingRecipients.parse(data);
+    const rows = recipients.map(({ address, status, asked_at, confirmed_at }) => [
+      address,
+      status,
+      shortTime(asked_at),
+      shortTime(confirmed_at),
+    ]);
+    const headings = ['ADDRESS', 'STATUS', 'ASKED', 'CONFIRMED'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'No recipients found.' });
+  });
+}
+
+/** Mails an address a new link. */
+export function recipientsAsk(options: CommandOptions, address: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.post('/recipients', { address });
+    if (json) return writeJson(terminal, data);
+    const { status, address: confirmed } = recipient.parse(data);
+    terminal.write(
+      status === 'pending'
+        ? `Sent a confirmation link to ${printable(confirmed)}. Mail to this address is held until the link is opened.\n`
+        : `${printable(confirmed)} is already confirmed.\n`,
+    );
+  });
+}
+
+/** A recipient of a form in a list: with its status, where it gets no mail. */
+function recipientText({ address, status }: { readonly address: string; readonly status: string }): string {
+  return status === 'confirmed' ? address : `${address} (${status})`;
+}
+
+// `postern submissions …`: what visitors sent.
+
+const value = z.union([z.string(), z.array(z.string())]);
+const submission = z.object({
+  id: z.string(),
+  form: z.string(),
+  fields: z.record(z.string(), value),
+  files: z.array(z.object({ id: z.string(), filename: z.string(), size: z.number() })),
+  ip: z.string(),
+  user_agent: z.string(),
+  referer: z.string(),
+  status: z.string(),
+  spam: z.object({
+    score: z.number(),
+    reasons: z.array(z.object({ name: z.string(), score: z.number(), detail: z.string() })),
+  }),
+  created_at: z.string(),
+  messages: z.array(z.string()),
+});
+
+/** A page of them, as the API answers it. */
+const submissionList = z.object({
+  submissions: z.array(submission),
+  count: z.number(),
+  next_cursor: z.string().nullable(),
+});
+
+export interface SubmissionFilter extends SpanFlags {
+  readonly status?: string | undefined;
+  /** Stands in a field. */
+  readonly q?: string | undefined;
+}
+
+export interface SubmissionConditions extends SubmissionFilter, PageFlags {}
+
+/** Writes a page of submissions as a table. */
+function writeSubmissions(terminal: Terminal, { submissions, ...page }: z.output<typeof submissionList>): void {
+  const rows = submissions.map(({ id, created_at, status, form, fields }) => [
+    id,
+    shortTime(created_at),
+    status,
+    form,
+    textOf(fields['email'] ?? fields['name'] ?? ''),
+    textOf(fields['message'] ?? Object.values(fields).at(-1) ?? ''),
+  ]);
+  const headings = ['SUBMISSION', 'AT', 'STATUS', 'FORM', 'FROM', 'MESSAGE'];
+  writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching submissions.' });
+}
+
+/** Lists those of a form, newest first. Answers the exit code, as all of these do. */
+export function submissionsList(options: CommandOptions, form: string, filter: SubmissionConditions): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/forms/${encodeURIComponent(form)}/submissions${queryOf(filter)}`);
+    if (json) return writeJson(terminal, data);
+    writeSubmissions(terminal, submissionList.parse(data));
+  });
+}
+
+/** Shows one with its fields, files and what the spam filter found. */
+export function submissionsShow(options: CommandOptions, id: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/submissions/${encodeURIComponent(id)}`);
+    if (json) return writeJson(terminal, data);
+    const { form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = submission.parse(data);
+    writeFacts(terminal, [
+      ['submission', id],
+      ['form', form],
+      ['at', shortTime(created_at)],
+      ['status', spam.reasons.length === 0 ? status : `${status}, spam score ${spam.score}`],
+      ...spam.reasons.map(({ name, score, detail }): [string, string] => ['', `${score} ${name} ${detail}`]),
+      ['from', [ip, referer, user_agent].filter((part) => part !== '').join('  ')],
+      ['mail', messages.length === 0 ? 'none' : messages.join(' ')],
+    ]);
+    const { write, style } = terminal;
+    for (const [name, text] of Object.entries(fields)) {
+      const lines = textOf(text).split(/\r?\n/);
+      write(`\n${style('bold', printable(name))}\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`);
+    }
+    if (files.length > 0) write(`\n${style('bold', 'files')}\n`);
+    for (const { id, filename, size } of files) write(`  ${id}  ${printable(filename)}  ${sizeText(size)}\n`);
+  });
+}
+
+export interface Export extends SubmissionFilter {
+  readonly format: string;
+  /** File to write; standard output unless told. */
+  readonly output?: string | undefined;
+}
+
+/** Writes all submissions of a form. */
+export function submissionsExport(options: CommandOptions, form: string, wanted: Export): Promise<number> {
+  const { output, ...filter } = wanted;
+  return run(options, async ({ client, terminal }) => {
+    const path = `/forms/${encodeURIComponent(form)}/submissions/export${queryOf(filter)}`;
+    await save(terminal, await client.open({ method: 'GET', path }), output);
+  });
+}
+
+function textOf(text: string | readonly string[]): string {
+  return typeof text === 'string' ? text : text.join(', ');
 }

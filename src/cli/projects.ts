@@ -1,18 +1,22 @@
 /** `postern projects …` and `postern rollback`: what is in force, what was, and the way back. */
 import { z } from 'zod';
-import { PUSHED_FILE } from '../config/bundle.ts';
+import { PUSHED_FILE, type Bundle } from '../config/bundle.ts';
 import { writtenProject } from '../config/diff.ts';
 import { glanceAtProject, parseProject } from '../config/parse.ts';
 import { NO_SECRETS } from '../config/secrets.ts';
 import { UserError } from '../lib/errors.ts';
-import type { Client } from './client.ts';
-import type { PageFlags } from './commands/asking.ts';
-import { isConfirmed } from './confirm.ts';
-import { writeFacts, writePage, writeTable } from './list.ts';
-import { configPath, isAgreed, planOf, readPlan, unchanged } from './plan.ts';
-import { readLocalProject } from './project-folder.ts';
-import { EXIT, queryOf, run, shortTime, UsageError, writeJson, type CommandOptions } from './run.ts';
-import { counted } from './words.ts';
+import { type Client, RequestRefused, type OnSent } from './client.ts';
+import type { PageFlags } from './commands/options.ts';
+import { type Terminal, printable } from './terminal.ts';
+import { isConfirmed, EXIT, queryOf, run, shortTime, UsageError, writeJson, type CommandOptions } from './run.ts';
+import { writeFacts, writePage, writeTable, counted, barText } from './output.ts';
+
+import { readLocalProject, validProject } from './local-project.ts';
+
+import type { ProjectConfig } from '../config/schema.ts';
+import { everyDomain } from './dns-records.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
+import { type PlanLine, planLines } from './plan-text.ts';
 
 const project = z.object({
   id: z.string(),
@@ -31,9 +35,9 @@ const configuration = z.object({
 });
 
 const SOURCES: ReadonlyMap<string, string> = new Map([
-  ['file', 'on the server'],
+  ['file', 'server file'],
   ['push', 'pushed'],
-  ['api', 'made by the API'],
+  ['api', 'created by the API'],
 ]);
 
 /** Lists the projects, newest first. Answers the exit code, as all of these do. */
@@ -49,8 +53,8 @@ export function projectsList(options: CommandOptions, filter: PageFlags): Promis
       shortTime(created_at),
       name,
     ]);
-    const nothing = 'There is no project yet; postern init and postern push make one.';
-    writePage(terminal, { headings: ['PROJECT', 'SOURCE', 'REVISION', 'SINCE', 'NAME'], rows }, { ...page, nothing });
+    const nothing = 'No projects found. Create one with postern init and postern push.';
+    writePage(terminal, { headings: ['PROJECT', 'SOURCE', 'REVISION', 'CREATED', 'NAME'], rows }, { ...page, nothing });
   });
 }
 
@@ -65,7 +69,7 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
     writeFacts(terminal, [
       ['project', slug],
       ['name', name],
-      ['since', shortTime(since)],
+      ['created', shortTime(since)],
       ['source', SOURCES.get(source) ?? source],
       ['revision', revision === null ? '-' : `${revision}, one of ${revisions.length}`],
       ['domains', domains.join(', ') || '-'],
@@ -79,11 +83,11 @@ export function projectsDelete(options: CommandOptions, slug: string, { yes }: {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/projects/${encodeURIComponent(slug)}`;
     project.parse(await client.get(path));
-    const question = `End ${slug}? Its domains and forms are served no longer; submissions stay, and mail that waits is still sent.`;
+    const question = `Delete ${slug}? Its domains and forms stop working. Submissions are kept, and queued mail is still sent.`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     const data = await client.delete(path);
     if (json) return writeJson(terminal, data);
-    terminal.write(`${slug} is no more.\n`);
+    terminal.write(`Deleted ${slug}\n`);
   });
 }
 
@@ -93,14 +97,14 @@ export function projectsRevisions(options: CommandOptions, slug: string | undefi
     const data = await client.get(configPath(slug ?? (await slugHere(terminal.folder))));
     const { revisions } = configuration.parse(data);
     if (json) return writeJson(terminal, { revisions });
-    if (revisions.length === 0) return terminal.write('It has no configuration yet; postern push gives it one.\n');
+    if (revisions.length === 0) return terminal.write('No revisions found. Deploy one with: postern push\n');
     let back = 0;
     const rows = revisions.map(({ id, created_at, current }) => [
-      current ? 'in force' : String(++back),
+      current ? 'current' : String(++back),
       id,
       shortTime(created_at),
     ]);
-    writeTable(terminal, { headings: ['BACK', 'REVISION', 'ACCEPTED'], rows });
+    writeTable(terminal, { headings: ['BACK', 'REVISION', 'DEPLOYED'], rows });
   });
 }
 
@@ -123,7 +127,7 @@ export function rollback(options: CommandOptions, given: RollbackOptions): Promi
     const plan = await planOf({ client, slug, bundle: { yaml, files } });
     if (plan.revision === wanted.id) {
       if (json) writeJson(terminal, plan.data);
-      else terminal.write(`${wanted.id} is in force already.\n`);
+      else terminal.write(`${wanted.id} is already deployed.\n`);
       return EXIT.done;
     }
     const read = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS });
@@ -134,7 +138,7 @@ export function rollback(options: CommandOptions, given: RollbackOptions): Promi
     const done = readPlan(await client.post(`/projects/${encodeURIComponent(slug)}/rollback`, body));
     if (json) return writeJson(terminal, done.data);
     terminal.write(
-      `${slug} is in force as ${done.revision}. postern.yml is as it was: the next push puts that in force.\n`,
+      `Deployed ${slug} as ${done.revision}. postern.yml was not changed: the next postern push deploys it again.\n`,
     );
   });
 }
@@ -151,9 +155,9 @@ async function revisionToRestore(client: Client, slug: string, asked: string): P
   const others = revisions.filter(({ current }) => !current);
   const id = /^\d+$/.test(asked) ? others[Number(asked) - 1]?.id : asked;
   if (id === undefined) {
-    if (others.length === 0) throw new UsageError(`${slug} has no earlier revision to go back to`);
+    if (others.length === 0) throw new UsageError(`${slug} has no earlier revision`);
     const there = counted(others.length, 'earlier revision');
-    throw new UsageError(`${slug} has ${there}: postern projects revisions ${slug} lists them`);
+    throw new UsageError(`${slug} has only ${there}. To list them, run: postern projects revisions ${slug}`);
   }
   const { config, files } = configuration.parse(await client.get(`${configPath(slug)}${queryOf({ revision: id })}`));
   return { id, yaml: config ?? '', files };
@@ -163,9 +167,200 @@ async function revisionToRestore(client: Client, slug: string, asked: string): P
 async function slugHere(folder: string): Promise<string> {
   const { yaml, file } = await readLocalProject(folder, undefined).catch((error: unknown) => {
     if (!(error instanceof UserError)) throw error;
-    throw new UsageError(`which project? Name it, or stand in the folder of its ${PUSHED_FILE}`);
+    throw new UsageError(`Specify a project, or run the command in the folder of its ${PUSHED_FILE}`);
   });
   const { slug } = glanceAtProject(yaml);
   if (slug === undefined) throw new UserError(`${file} has no project.slug`);
   return slug;
+}
+
+// `postern push`: the project of this folder comes into force, after a look at what that changes.
+
+export interface PushOptions {
+  /** A folder or a file; else this folder, or the nearest above that has a postern.yml. */
+  readonly where?: string | undefined;
+  readonly yes: boolean;
+  readonly dryRun: boolean;
+}
+
+const current = z.object({ config: z.string().nullable(), files: z.record(z.string(), z.string()) });
+
+/** Answers the exit code; a configuration that is not valid is 78. */
+export function push(options: CommandOptions, { where, yes, dryRun }: PushOptions): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const { folder, progress, write } = terminal;
+    const project = await readLocalProject(folder, where);
+    const config = validProject(project, terminal);
+    if (config === undefined) return EXIT.configuration;
+    const { slug } = config.project;
+    const { file, yaml, files } = project;
+    const bundle = { yaml, files };
+    return reportingPlaces(options, file, async () => {
+      const onSent = telling('Comparing', progress);
+      const plan = await planOf({ client, slug, bundle, onSent });
+      progress('');
+      if (plan.changes.length === 0 && plan.revision !== null && (await isInForce(client, slug, bundle))) {
+        if (json) writeJson(terminal, plan.data);
+        else write(`${slug} at ${client.address} is up to date.\n`);
+        return EXIT.done;
+      }
+      const after = writtenProject(config);
+      const agreed = await isAgreed(options, { slug, plan, after, file, yes, dryRun });
+      if (!agreed) return unchanged(options, plan, dryRun);
+      const body = { config: yaml, files, base_revision: plan.revision };
+      const done = readPlan(await client.put(configPath(slug), body, telling('Deploying', progress)));
+      progress('');
+      if (json) return writeJson(terminal, done.data);
+      const back = plan.revision === null ? '' : ' To undo this, run: postern rollback';
+      write(`Deployed ${slug} as ${done.revision}.${back}\n`);
+      await tellNextSteps(options, config);
+    });
+  });
+}
+
+/** Shows how far a bundle has gone out, and then that the server works on it. */
+function telling(doing: string, progress: Terminal['progress']): OnSent {
+  return (sent, total) => progress(`${doing} ${sent < total ? barText(sent, total) : '…'}`);
+}
+
+/** Whether text and files are those in force, too: comments and the names of files are no change that a plan tells. */
+async function isInForce(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
+  const kept = current.parse(await client.get(configPath(slug)));
+  const names = Object.keys(files);
+  return (
+    kept.config === yaml &&
+    names.length === Object.keys(kept.files).length &&
+    names.every((name) => kept.files[name] === files[name])
+  );
+}
+
+/** What is left to do so that its domains send and receive. A key that may push need not see domains. */
+async function tellNextSteps({ client, terminal }: CommandOptions, { domains }: ProjectConfig): Promise<void> {
+  const names = Object.keys(domains);
+  if (names.length === 0) return;
+  const known = await everyDomain(client).catch((error: unknown) => {
+    if (error instanceof RequestRefused && error.refused.status === 403) return undefined;
+    throw error;
+  });
+  if (known === undefined)
+    terminal.write('This API key cannot read domains. Use another key to check their DNS records.\n');
+  for (const { domain, status } of known ?? []) {
+    if (!names.includes(domain) || status === 'verified') continue;
+    terminal.write(`${domain} is ${status}. To see the DNS records to add, run: postern domains setup ${domain}\n`);
+  }
+}
+
+// What the server says that a configuration would change: asked for, shown to a person, agreed to, and only then done.
+
+const answer = z.object({
+  changes: z.array(
+    z.object({
+      op: z.enum(['add', 'remove', 'change']),
+      path: z.string(),
+      keys: z.array(z.string()),
+      from: z.unknown(),
+      to: z.unknown(),
+    }),
+  ),
+  warnings: z.array(z.object({ path: z.string(), message: z.string(), line: z.number(), column: z.number() })),
+  revision: z.string().nullable(),
+});
+
+export interface Plan extends z.output<typeof answer> {
+  /** The server's answer as it came. */
+  readonly data: unknown;
+}
+
+interface Question {
+  readonly client: Client;
+  readonly slug: string;
+  readonly bundle: Bundle;
+  readonly onSent?: OnSent;
+}
+
+/** What a push of the bundle would do; `revision` is the one that is in force. */
+export async function planOf({ client, slug, bundle, onSent }: Question): Promise<Plan> {
+  const { yaml, files } = bundle;
+  return readPlan(await client.put(`${configPath(slug)}?dry_run=true`, { config: yaml, files }, onSent));
+}
+
+/** Reads the server's answer to a push, dry or not. */
+function readPlan(data: unknown): Plan {
+  return { ...answer.parse(data), data };
+}
+
+/** The address of a project's configuration. */
+function configPath(slug: string): string {
+  return `/projects/${encodeURIComponent(slug)}/config`;
+}
+
+export interface Asked {
+  readonly slug: string;
+  readonly plan: Plan;
+  /** The whole configuration as it will be, written out with its defaults. */
+  readonly after: unknown;
+  /** The YAML's name in reports. */
+  readonly file?: string | undefined;
+  /** `--yes` */
+  readonly yes: boolean;
+  /** `--dry-run` */
+  readonly dryRun: boolean;
+}
+
+/** Shows the plan; true where it is agreed to. Throws UsageError where nobody is there to agree. */
+async function isAgreed({ terminal, client, json }: CommandOptions, asked: Asked): Promise<boolean> {
+  const { slug, plan, after, file = PUSHED_FILE, yes, dryRun } = asked;
+  const { complain, style } = terminal;
+  // JSON stands alone on standard output; whoever has to agree still reads what to.
+  const say = json ? complain : terminal.write;
+  if (!json || !(yes || dryRun)) {
+    const lines = planLines(plan.changes, after);
+    say(`${style('bold', slug)} at ${client.address}: ${counted(lines.length, 'change')}\n`);
+    for (const line of lines) say(`  ${coloured(line, style)}\n`);
+    if (plan.changes.length === 0) say('  No settings change, only comments or files.\n');
+    for (const warning of plan.warnings)
+      say(`${style('yellow', 'warning:')} ${formatProblem(problem(file, warning))}\n`);
+  }
+  return !dryRun && isConfirmed(terminal, 'Deploy these changes?', yes);
+}
+
+/** The end of what nobody agreed to, or was only to be shown. Answers the exit code. */
+function unchanged({ terminal, json }: CommandOptions, plan: Plan, dryRun: boolean): number {
+  if (!dryRun) return EXIT.failed;
+  if (json) writeJson(terminal, plan.data);
+  else terminal.write('Dry run: nothing was changed.\n');
+  return EXIT.done;
+}
+
+const COLOURS = { '+': 'green', '-': 'red', '~': 'yellow' } as const;
+
+function coloured({ sign, text }: PlanLine, style: CommandOptions['terminal']['style']): string {
+  return `${style(COLOURS[sign], sign)} ${printable(text)}`;
+}
+
+/** Does the work; a configuration that the server finds invalid is reported as one that is found so here. */
+async function reportingPlaces(
+  { terminal }: CommandOptions,
+  file: string,
+  work: () => Promise<number | void>,
+): Promise<number | void> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof RequestRefused)) throw error;
+    const { status, details } = error.refused;
+    const places = details.flatMap(({ line, column = 1, ...rest }) =>
+      line === undefined ? [] : [problem(file, { ...rest, line, column })],
+    );
+    if (places.length === 0) throw error;
+    terminal.progress('');
+    for (const place of places) terminal.complain(`${formatProblem(place)}\n`);
+    if (status === 400) return EXIT.configuration;
+    terminal.complain(`${printable(error.message)}\n`);
+    return EXIT.failed;
+  }
+}
+
+function problem(file: string, place: Omit<Problem, 'file'>): Problem {
+  return { file, ...place };
 }

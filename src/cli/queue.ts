@@ -1,10 +1,9 @@
 /** `postern queue …`: what waits, why, and what to do about it. */
 import { z } from 'zod';
-import type { PageFlags } from './commands/asking.ts';
-import { isConfirmed } from './confirm.ts';
-import { writePage } from './list.ts';
-import { EXIT, queryOf, run, UsageError, shortTime, writeJson, type CommandOptions } from './run.ts';
-import { printable, table } from './table.ts';
+import type { PageFlags, SpanFlags } from './commands/options.ts';
+import { type Terminal, printable } from './terminal.ts';
+import { isConfirmed, EXIT, queryOf, run, UsageError, shortTime, writeJson, type CommandOptions } from './run.ts';
+import { writePage, table } from './output.ts';
 
 /** One attempt to deliver: `address` is the host's, `tls` its version. */
 export const attemptShape = z.object({
@@ -82,8 +81,8 @@ export function queueList(options: CommandOptions, { olderThan, ...filter }: Lis
       row.recipient,
       row.last_reply ?? '',
     ]);
-    const headings = ['DELIVERY', 'STATE', 'TRIES', 'NEXT TRY', 'RECIPIENT', 'LAST REPLY'];
-    writePage(terminal, { headings, rows }, { ...page, nothing: 'Nothing is in the queue that matches.' });
+    const headings = ['DELIVERY', 'STATE', 'ATTEMPTS', 'NEXT ATTEMPT', 'RECIPIENT', 'LAST REPLY'];
+    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching deliveries.' });
   });
 }
 
@@ -95,7 +94,7 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
     const { message, deliveries } = shown.parse(data);
     terminal.write(`${message.id}  ${message.kind} of ${message.domain}\n`);
     if (message.submission !== null) terminal.write(`submission  ${message.submission}\n`);
-    terminal.write(`accepted    ${shortTime(message.created_at)}, given up ${shortTime(message.expires_at)}\n`);
+    terminal.write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
     if (message.size > 0) terminal.write(`size        ${message.size} bytes\n`);
     for (const { tries, ...row } of deliveries) {
       terminal.write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${nextText(row)}\n`);
@@ -109,7 +108,7 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
         attempt.reply,
       ]);
       if (rows.length > 0)
-        terminal.write(table(['  TRY', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, terminal.width));
+        terminal.write(table(['  ATTEMPT', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, terminal.width));
     }
   });
 }
@@ -123,20 +122,20 @@ function waitsFor({ state, held, suspended }: z.output<typeof delivery>): 'held'
 
 function nextText(row: z.output<typeof delivery>): string {
   const reason = waitsFor(row);
-  if (reason === 'suspended') return ', suspended: it waits until its tenant is served again';
+  if (reason === 'suspended') return ', waiting until its account is resumed';
   if (reason === 'held') {
     // A delivery that is held by itself has no next attempt.
     const how = row.next_attempt_at === null ? `--domain ${row.destination}` : row.destination;
-    return `, held: postern queue release ${how} lets it go on`;
+    return `, held; to release it, run: postern queue release ${how}`;
   }
-  return row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
+  return row.next_attempt_at === null ? '' : `, next attempt ${shortTime(row.next_attempt_at)}`;
 }
 
 /** How long hundreds of thousands of deliveries may take: a little less than the daemon leaves a connection idle. */
 const PATIENCE_MS = 115_000;
 
 const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
-  retry: (options, id) => operate(options, { id, verb: 'retry', done: 'is due now' }),
+  retry: (options, id) => operate(options, { id, verb: 'retry', done: 'due now' }),
   cancel: (options, id) => operate(options, { id, verb: 'cancel', done: 'cancelled' }),
   hold: (options, domain) => steer(options, domain, 'hold'),
   release: (options, domain) => steer(options, domain, 'release'),
@@ -151,7 +150,7 @@ export function queueAct(
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   if ((what === undefined) !== isFiltered || (what !== undefined && dryRun)) {
     throw new UsageError(
-      `Name one thing to ${verb}, or what is to match: --tenant, --domain, --sender, --older-than or --state.`,
+      `Specify what to ${verb}, or a filter: --tenant, --domain, --sender, --older-than or --state.`,
     );
   }
   return what === undefined ? actOnMany(options, verb, { filter, dryRun, yes }) : SINGLE[verb](options, what);
@@ -162,6 +161,13 @@ const DONE: Readonly<Record<Verb, string>> = {
   cancel: 'cancelled',
   hold: 'held',
   release: 'released',
+};
+
+const QUESTION: Readonly<Record<Verb, string>> = {
+  retry: 'Retry',
+  cancel: 'Cancel',
+  hold: 'Hold',
+  release: 'Release',
 };
 
 interface Many {
@@ -179,14 +185,15 @@ function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }:
       const { count } = acted.parse(data);
       if (dryRun && json) return writeJson(terminal, data);
       if (dryRun) return terminal.write(`${deliveries(count)} would be ${DONE[verb]}\n`);
-      if (count > 1 && !(await isConfirmed(terminal, `${verb} ${deliveries(count)}?`, yes))) return EXIT.failed;
+      if (count > 1 && !(await isConfirmed(terminal, `${QUESTION[verb]} ${deliveries(count)}?`, yes)))
+        return EXIT.failed;
     }
     const path = '/admin/queue/actions';
     const { data } = await client.ask({ method: 'POST', path, body, idleMs: PATIENCE_MS });
     if (json) return writeJson(terminal, data);
     const { count, in_progress: inProgress } = acted.parse(data);
     terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);
-    if (inProgress > 0) terminal.complain(`${deliveries(inProgress)} being tried now, and left to that.\n`);
+    if (inProgress > 0) terminal.complain(`${deliveries(inProgress)} skipped: a delivery attempt is in progress.\n`);
   });
 }
 
@@ -205,7 +212,7 @@ function operate(
     for (const id of deliveries) terminal.write(`${id} ${what.done}\n`);
     if (what.verb === 'cancel') return;
     for (const name of held)
-      terminal.complain(`Mail to ${name} is held: postern queue release ${name} lets it go on.\n`);
+      terminal.complain(`Mail to ${name} is held. To release it, run: postern queue release ${name}\n`);
   });
 }
 
@@ -214,6 +221,133 @@ function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'
     const data = await client.post(`/admin/queue/${verb}`, { domain });
     if (json) return writeJson(terminal, data);
     const { destination, held } = steered.parse(data);
-    terminal.write(held ? `mail to ${destination} is held\n` : `mail to ${destination} goes on\n`);
+    terminal.write(held ? `Holding mail to ${destination}\n` : `Released mail to ${destination}\n`);
+  });
+}
+
+// `postern inbound …`: mail that came to the SMTP door, and why some of it was not taken.
+
+const entry = z.object({
+  at: z.string(),
+  outcome: z.string(),
+  reason: z.string(),
+  ip: z.string(),
+  sender: z.string(),
+  recipient: z.string(),
+  reply: z.string(),
+});
+const listingInbound = z.object({ inbound: z.array(entry), count: z.number(), next_cursor: z.string().nullable() });
+
+export interface InboundFilter extends PageFlags, SpanFlags {
+  readonly outcome?: string | undefined;
+  readonly domain?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
+/** Lists what was said of each recipient, newest first. Answers the exit code. */
+export function inboundList(options: CommandOptions, filter: InboundFilter): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/inbound${queryOf(filter)}`);
+    if (json) return writeJson(terminal, data);
+    const { inbound, ...page } = listingInbound.parse(data);
+    const rows = inbound.map(({ at, outcome, reason, ip, sender, recipient, reply }) => [
+      shortTime(at),
+      outcome,
+      reason,
+      ip,
+      sender === '' ? '<>' : sender,
+      recipient === '' ? '-' : recipient,
+      reply,
+    ]);
+    const headings = ['AT', 'OUTCOME', 'REASON', 'FROM', 'SENDER', 'RECIPIENT', 'REPLY'];
+    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching mail.' });
+  });
+}
+
+// `postern explain`: what would happen to mail for an address, or to a post to a form, step by step.
+
+const explanation = z.object({
+  what: z.string(),
+  kind: z.string(),
+  steps: z.array(
+    z.object({
+      step: z.string(),
+      about: z.string().optional(),
+      verdict: z.string(),
+      found: z.string(),
+      because: z.string(),
+    }),
+  ),
+});
+type Step = z.output<typeof explanation>['steps'][number];
+
+const HEADINGS: ReadonlyMap<string, string> = new Map([
+  ['inbound', 'Mail received for'],
+  ['outbound', 'Mail sent to'],
+  ['form', 'Submission to'],
+]);
+
+/** Explains an address or a form. Answers 1 where something on the way stops the mail. */
+export function explain(options: CommandOptions, what: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/explain${queryOf({ what })}`);
+    const { kind, steps, ...asked } = explanation.parse(data);
+    if (json) writeJson(terminal, data);
+    else {
+      terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(asked.what)}\n`);
+      writeSteps(terminal, steps);
+    }
+    return steps.some(({ verdict }) => verdict === 'stop') ? EXIT.failed : EXIT.done;
+  });
+}
+
+/** Steps about one recipient stand together, under its address. */
+function writeSteps({ write, style }: Terminal, steps: readonly Step[]): void {
+  let about: string | undefined;
+  for (const step of steps) {
+    if (step.about !== about) {
+      about = step.about;
+      if (about !== undefined) write(`\n${style('bold', `to ${printable(about)}`)}\n`);
+    }
+    const [first = '', ...more] = step.found.split('\n').map(printable);
+    const [mark, colour] = MARKS.get(step.verdict) ?? PASSED;
+    write(`${style(colour, mark)} ${step.step.replaceAll('_', ' ').padEnd(14)}  ${first}\n`);
+    for (const line of more) write(`${INDENT}${line}\n`);
+    write(`${INDENT}${style('dim', `(${printable(step.because)})`)}\n`);
+  }
+}
+
+const INDENT = ' '.repeat(18);
+type Mark = readonly [sign: string, colour: 'green' | 'yellow' | 'red'];
+const PASSED: Mark = ['+', 'green'];
+const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
+  ['warning', ['!', 'yellow']],
+  ['stop', ['x', 'red']],
+]);
+
+// `postern trace`: one thing on its way, from the request to the last SMTP reply.
+
+const traced = z.object({
+  request: z.string().nullable(),
+  submission: z.string().nullable(),
+  messages: z.array(z.string()),
+  timeline: z.array(z.object({ at: z.string(), step: z.string(), id: z.string(), text: z.string() })),
+});
+
+/** Shows what happened, oldest first. */
+export function trace(options: CommandOptions, id: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/trace/${encodeURIComponent(id)}`);
+    if (json) return writeJson(terminal, data);
+    const { request, submission, messages, timeline } = traced.parse(data);
+    const { write, style } = terminal;
+    for (const [name, ids] of Object.entries({ request, submission, messages: messages.join(' ') }))
+      if (ids) write(`${name.padEnd(10)}  ${ids}\n`);
+    write('\n');
+    for (const entry of timeline) {
+      const step = entry.step === 'waits' ? style('yellow', 'waits    ') : entry.step.padEnd(9);
+      write(`${style('dim', entry.at)}  ${step}  ${printable(entry.text)}\n`);
+      write(`${' '.repeat(37)}${style('dim', entry.id)}\n`);
+    }
   });
 }

@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
 import { DaemonUnreachable, RequestRefused, type Client, type Detail } from './client.ts';
-import { printable } from './table.ts';
-import type { Terminal } from './terminal.ts';
+import { printable, type Terminal } from './terminal.ts';
+
+import { systemClock, type Clock } from '../lib/clock.ts';
 
 export interface CommandOptions {
   readonly client: Client;
@@ -48,7 +49,7 @@ export async function run(
     }
     if (error instanceof z.ZodError) {
       options.terminal.complain(
-        `${options.client.address} answers otherwise than this version of postern expects: is the one there older or newer?\n${z.prettifyError(error)}\n`,
+        `${options.client.address} sent an answer that this version of postern cannot read. Its version may differ; compare with: postern auth status --debug\n${z.prettifyError(error)}\n`,
       );
       return EXIT.failed;
     }
@@ -67,7 +68,7 @@ function refusalText({ message, refused }: RequestRefused, { key, address }: Cli
   const next = nextStep(refused, key, address);
   if (next !== undefined) lines.push(next);
   if (refused.status >= 500 && refused.requestId !== undefined)
-    lines.push(`The log has it under ${refused.requestId}.`);
+    lines.push(`Request ID in the server log: ${refused.requestId}`);
   return lines.map((line) => `${printable(line)}\n`).join('');
 }
 
@@ -87,23 +88,21 @@ function nextStep(
     case 'AUTH_INVALID_KEY':
     case 'AUTH_EXPIRED_KEY':
     case 'AUTH_REVOKED_KEY':
-      return `Set POSTERN_API_KEY to a key of ${address}, or make an account with postern signup.`;
+      return `Set POSTERN_API_KEY to an API key for ${address}, or create an account with: postern signup`;
     case 'SIGNUP_CLOSED':
-      return 'On the server itself postern signup works for root and the group of the service.';
+      return 'On the server itself, root and the group of the service can run: postern signup';
     case 'AUTH_FORBIDDEN':
       return key === undefined
         ? undefined
-        : 'postern auth status shows what this key may do. On the server itself, --config /etc/postern/server.yml asks as the operator.';
+        : 'To see the permissions of this key, run: postern auth status. On the server itself, connect as the operator with: --config /etc/postern/server.yml';
     case 'RATE_LIMITED':
-      return retryAfter === undefined ? undefined : `It takes more in ${retryAfter} s.`;
+      return retryAfter === undefined ? undefined : `Try again in ${retryAfter} s.`;
     case 'NOT_FOUND':
-      return /^https?:\/\/[^/]+\/./.test(address)
-        ? `The API is looked for below ${address}: is that path right?`
-        : undefined;
+      return /^https?:\/\/[^/]+\/./.test(address) ? `Check the path in the server URL: ${address}` : undefined;
     case 'DOMAIN_NOT_VERIFIED':
-      return 'postern domains status lists the domains of the account; postern domains setup <domain> shows what one lacks.';
+      return 'To see your domains, run: postern domains status. To see missing DNS records, run: postern domains setup <domain>';
     case 'FORM_NOT_FOUND':
-      return 'postern forms list and postern instant forms show those of the account.';
+      return 'To see your forms, run: postern forms list or postern instant forms';
     default:
       return undefined;
   }
@@ -125,4 +124,48 @@ export function queryOf(filter: object): string {
 /** ISO 8601 without milliseconds. */
 export function shortTime(time: string | null): string {
   return time === null ? '-' : time.replace(/\.\d+Z$/, 'Z');
+}
+
+// Asking again until something has happened: soon at first, then ever less often, because accounts have a limit per hour.
+
+export interface Polling<T> {
+  readonly ask: () => Promise<T>;
+  readonly isDone: (answer: T) => boolean;
+  /** Told of each answer that is not the end, with the seconds that are left. */
+  readonly onWait?: (answer: T, left: number) => void;
+  /** How long to go on, ms. */
+  readonly patience: number;
+  /** The longest pause, ms. */
+  readonly slowest: number;
+  readonly clock?: Clock;
+}
+
+const FIRST_PAUSE = 200;
+const SLOWER = 1.6;
+
+/** The answer that is the end, or the last one when patience is over. */
+export async function poll<T>(polling: Polling<T>): Promise<T> {
+  const { ask, isDone, onWait, patience, slowest, clock = systemClock } = polling;
+  const end = clock.monotonic() + patience;
+  for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * SLOWER, slowest)) {
+    const answer = await ask();
+    const left = end - clock.monotonic();
+    if (isDone(answer) || left <= 0) return answer;
+    onWait?.(answer, Math.ceil(left / 1000));
+    await clock.sleep(Math.min(pause, left));
+  }
+}
+
+// Asking a person before something that cannot be undone.
+
+/**
+ * Whether a person agrees; `yes` does so for them, and who does not is told that nothing was changed. Throws UsageError where
+ * nobody is there to be asked.
+ */
+export async function isConfirmed({ ask, complain }: Terminal, question: string, yes: boolean): Promise<boolean> {
+  if (yes) return true;
+  if (ask === undefined) throw new UsageError(`${question} Standard input is not a terminal: add --yes to confirm.`);
+  const isAgreed = /^y(es)?$/i.test((await ask(`${question} [y/N] `)).trim());
+  if (!isAgreed) complain('Nothing was changed.\n');
+  return isAgreed;
 }

@@ -3,10 +3,13 @@
  * operator's socket of the server.yml on this machine. The key: `$POSTERN_API_KEY`, else the credentials file's for its own
  * address. Commands for operators skip the credentials file: on the server itself the socket lets them do all.
  */
-import { UserError } from '../lib/errors.ts';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { UserError, codeOf, messageOf } from '../lib/errors.ts';
 import type { Address, ClientOptions } from './client.ts';
 import { adminSocket } from './config.ts';
-import { credentialsFile, readCredentials, type Credentials } from './credentials.ts';
 import { UsageError } from './run.ts';
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
 
@@ -48,7 +51,7 @@ export async function findTarget({ operator, ...flags }: TargetFlags, env: Env):
   if (kept?.url === address) return { ...server, key: kept.key, keyFrom: credentialsFile(env) };
   if (isSocket) return server;
   throw new UsageError(
-    `no API key for ${address}: set POSTERN_API_KEY, or make an account with postern signup --url ${address}`,
+    `No API key for ${address}. Set POSTERN_API_KEY, or create an account with: postern signup --url ${address}`,
   );
 }
 
@@ -73,16 +76,16 @@ export async function findServer(
   if (config === undefined) {
     const named = set(env['POSTERN_URL']);
     if (named !== undefined && !isServerAddress(named))
-      throw new UsageError(`POSTERN_URL is ${named}, which is no address of a server: ${SERVER_ADDRESS}`);
+      throw new UsageError(`POSTERN_URL is not a server URL: ${named}. ${SERVER_ADDRESS}`);
     if (named !== undefined) return { address: trimmed(named), addressFrom: '$POSTERN_URL' };
     if (kept !== undefined) return { address: kept.url, addressFrom: credentialsFile(env) };
   }
   const socket = await adminSocket(config, env).catch((error: unknown) => {
     if (config !== undefined || !(error instanceof UserError)) throw error;
     const how = operator
-      ? 'This is for whoever runs it: with a key that has admin give --url, or set POSTERN_URL, and set POSTERN_API_KEY.'
-      : 'Give --url, or set POSTERN_URL and POSTERN_API_KEY; postern signup --url https://… makes an account and remembers both.';
-    throw new UsageError(`which server? ${how} On the server itself: ${error.message}`);
+      ? 'Pass --url and set POSTERN_API_KEY to a key with the permission admin.'
+      : 'Pass --url and set POSTERN_API_KEY, or create an account with: postern signup --url https://….';
+    throw new UsageError(`No server configured. ${how} On the server itself: ${error.message}`);
   });
   return { address: `unix:${socket}`, addressFrom: 'server.admin_socket of server.yml' };
 }
@@ -93,4 +96,46 @@ function trimmed(address: Address): Address {
 
 function set(value: string | undefined): string | undefined {
   return value === '' ? undefined : value;
+}
+
+// The file in which `signup` keeps where a server is and the key for it, so that the next command needs neither.
+
+type EnvCredentials = Readonly<Record<string, string | undefined>>;
+
+export interface Credentials {
+  /** As `--url` takes it. */
+  readonly url: Address;
+  readonly key: string;
+}
+
+const shape = z.object({ url: z.string().min(1), key: z.string().min(1) });
+
+/** `$XDG_CONFIG_HOME/postern/credentials.json`, else below `~/.config`. */
+export function credentialsFile(env: EnvCredentials): string {
+  const configHome = env['XDG_CONFIG_HOME'];
+  const home = configHome === undefined || configHome === '' ? join(env['HOME'] ?? homedir(), '.config') : configHome;
+  return join(home, 'postern/credentials.json');
+}
+
+/** What the file holds; undefined where there is none. Throws UserError where it cannot be read. */
+export async function readCredentials(env: EnvCredentials): Promise<Credentials | undefined> {
+  const file = credentialsFile(env);
+  try {
+    return shape.parse(JSON.parse(await readFile(file, 'utf8')));
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    const why = codeOf(error) === undefined ? 'it does not contain {"url": …, "key": …}' : messageOf(error);
+    throw new UserError(`Cannot use ${file}: ${why}. Fix or delete it, or run: postern signup --force`);
+  }
+}
+
+/** Writes the file, readable for its owner alone. Answers its path. */
+export async function saveCredentials(env: EnvCredentials, { url, key }: Credentials): Promise<string> {
+  const file = credentialsFile(env);
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.new`;
+  await rm(draft, { force: true }); // one that a crash left may have another mode
+  await writeFile(draft, `${JSON.stringify({ url, key }, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  await rename(draft, file);
+  return file;
 }

@@ -1,7 +1,7 @@
 /** `postern tenants …`, `usage` and `billing`: for whoever runs the server. */
 import { z } from 'zod';
-import type { PageFlags, SpanFlags } from './commands/asking.ts';
-import { writeFacts, writePage, writeTable } from './list.ts';
+import type { PageFlags, SpanFlags } from './commands/options.ts';
+import { writeFacts, writePage, writeTable } from './output.ts';
 import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 
 const tenant = z.object({
@@ -51,8 +51,8 @@ export function tenantsList(options: CommandOptions, page: PageFlags): Promise<n
       row.email,
       row.name,
     ]);
-    const headings = ['TENANT', 'STATE', 'TRUSTED', 'PLAN', 'SINCE', 'ADDRESS', 'NAME'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'There are no tenants.' });
+    const headings = ['TENANT', 'STATE', 'TRUSTED', 'PLAN', 'CREATED', 'ADDRESS', 'NAME'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'No accounts found.' });
   });
 }
 
@@ -64,9 +64,9 @@ function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
 function factsOf(row: z.output<typeof tenant>): [string, string][] {
   const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day, trusted } = row;
   const own = [
-    [requests_per_hour, 'requests an hour'],
-    [messages_per_hour, 'messages an hour'],
-    [messages_per_day, 'messages a day'],
+    [requests_per_hour, 'requests per hour'],
+    [messages_per_hour, 'messages per hour'],
+    [messages_per_day, 'messages per day'],
   ].flatMap(([count, what]) => (count === null ? [] : [`${count} ${what}`]));
   return [
     ['tenant', id],
@@ -74,7 +74,7 @@ function factsOf(row: z.output<typeof tenant>): [string, string][] {
     ['address', email],
     ['plan', own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`],
     ['state', stateOf(row)],
-    ['trusted', trusted ? 'yes' : 'no: its recipients have to agree to its mail'],
+    ['trusted', trusted ? 'yes' : 'no: recipients must confirm'],
   ];
 }
 
@@ -91,7 +91,7 @@ export function tenantsCreate(options: CommandOptions, wanted: NewTenant): Promi
     if (json) return writeJson(terminal, data);
     const { tenant: row, key } = made.parse(data);
     writeFacts(terminal, [...factsOf(row), ['key', key]]);
-    terminal.complain('Keep the key now: it is not shown again.\n');
+    terminal.complain('Save the key now. It is not shown again.\n');
   });
 }
 
@@ -120,7 +120,7 @@ export function usage(options: CommandOptions, span: SpanFlags): Promise<number>
     const data = await client.get(`/admin/usage${queryOf(span)}`);
     if (json) return writeJson(terminal, data);
     const { totals, tenants } = used.parse(data);
-    const rows = [...tenants, { ...totals, tenant: 'in all', name: '' }];
+    const rows = [...tenants, { ...totals, tenant: 'total', name: '' }];
     writeTable(terminal, {
       headings: ['TENANT', ...USES.map((name) => name.toUpperCase()), 'NAME'],
       rows: rows.map((row) => [row.tenant, ...USES.map((name) => String(row[name])), row.name]),
@@ -134,7 +134,7 @@ export function billing(options: CommandOptions, query: { readonly month?: strin
     const data = await client.get(`/admin/billing${queryOf(query)}`);
     if (json) return writeJson(terminal, data);
     const { month, lines } = bill.parse(data);
-    if (lines.length === 0) return terminal.complain(`Nobody owes anything for ${month}.\n`);
+    if (lines.length === 0) return terminal.complain(`No amounts due for ${month}.\n`);
     const rows = lines.map(({ tenant: id, plan, usage: { requests, submissions, delivered }, amount, currency }) => [
       id,
       plan,

@@ -2,7 +2,6 @@
 import { createInterface } from 'node:readline';
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
-import { printable } from './table.ts';
 
 type Format = Parameters<typeof styleText>[0];
 
@@ -51,7 +50,7 @@ export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-function ask(question: string): Promise<string> {
+export function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve, reject) => {
     lines.once('SIGINT', () => lines.close());
@@ -61,4 +60,9 @@ function ask(question: string): Promise<string> {
       lines.close();
     });
   });
+}
+
+/** Control characters and line breaks, which may come from a foreign server, become visible. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => (sign === '\n' || sign === '\r' ? ' ' : '\u{fffd}'));
 }

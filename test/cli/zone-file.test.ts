@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { zoneLine, zoneText } from '../../src/cli/zone-file.ts';
+import { zoneLine, zoneText } from '../../src/cli/dns-records.ts';
 
 const TXT = { name: 'a.example.com', type: 'TXT' };
 const record = { ...TXT, purpose: 'dkim', value: 'x', required: true, status: 'missing', found: [] };
@@ -38,10 +38,10 @@ describe('a zone file', () => {
       { ...record, purpose: 'ownership', value: 'mine', status: 'wrong', found: ['other'] },
     ];
     expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
-; dkim: stands already
+; dkim: already published
 ; a.example.com. 3600 IN TXT "x"
-; dmarc: stands already: v=DMARC1; p=reject
-; spf: in place of v=spf1 -all
+; dmarc: already published: v=DMARC1; p=reject
+; spf: replaces v=spf1 -all
 a.example.com. 3600 IN TXT "v=spf1 a:m ~all"
 ; ownership
 a.example.com. 3600 IN TXT "mine"
@@ -56,9 +56,9 @@ a.example.com. 3600 IN TXT "mine"
       { ...unknown, purpose: 'inbound', type: 'MX', status: 'wrong', problem: 'Only its owner knows.' },
     ];
     expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
-; spf: nothing to publish at a.example.com yet, ask again; there is: v=spf1 include:b.test -all; DNS did not answer: no answer in time
-; dmarc: nothing to publish at a.example.com yet, ask again; nobody has looked so far
-; inbound: nothing to publish at a.example.com yet; Only its owner knows.
+; spf: nothing to add at a.example.com yet, check again; found: v=spf1 include:b.test -all; DNS did not answer: no answer in time
+; dmarc: nothing to add at a.example.com yet, check again; not checked yet
+; inbound: nothing to add at a.example.com yet; Only its owner knows.
 `);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { zoneText } from '../../src/cli/zone-file.ts';
+import { zoneText } from '../../src/cli/dns-records.ts';
 import { createResolver } from '../../src/dns/resolver.ts';
 import { freePort } from '../harness/child.ts';
 import { startNsd } from '../harness/nsd.ts';
@@ -36,3 +36,4 @@ test('NSD serves the zone file of a domain with the values that were meant', asy
   const alias = await resolver.lookup('mta-sts.example.com', 'CNAME');
   expect(alias).toMatchObject({ kind: 'found', records: ['mail.example.net'] });
 });
+

@@ -1,22 +1,22 @@
 /** `domains …`: what a domain has to publish, what of it DNS says. */
 import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
-import type { RotateOptions } from '../rotate.ts';
+import type { RotateOptions } from '../domains.ts';
 import { domainName } from '../values.ts';
-import { asking, askingOptions, waitingTime, YES, type AskingFlags, type Cli } from './asking.ts';
+import { asking, askingOptions, waitingTime, YES, type AskingFlags, type Cli } from './options.ts';
 
-const DOMAIN = ['<domain>', 'such as example.com', domainName] as const;
+const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;
 
 /** Adds `domains …`. */
 export function addDomainsCommands(program: CliCommand, cli: Cli): void {
-  const domains = program.command('domains').description('DNS records of domains, and whether they stand');
+  const domains = program.command('domains').description('Manage domains and their DNS records');
   asking(
     domains
       .command('setup')
       .argument(...DOMAIN)
-      .description('print the DNS records to add, with what stands there today')
-      .addOption(new Option('--zone', 'as lines of a BIND zone file').default(false).conflicts('json'))
-      .example('domains setup example.com --zone >> example.com.zone', 'for a name server of your own'),
+      .description('Show the DNS records to add and the records found')
+      .addOption(new Option('--zone', 'Print a BIND zone file').default(false).conflicts('json'))
+      .example('domains setup example.com --zone >> example.com.zone', 'Add the records to your own zone file'),
   ).action(async (domain: string, { zone, ...flags }: AskingFlags & { zone: boolean }) => {
     const { domainsSetup } = await import('../domains.ts');
     cli.exit(await domainsSetup(await askingOptions(cli, flags), domain, { zone }));
@@ -25,10 +25,10 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('verify')
       .argument(...DOMAIN)
-      .description('look whether the records stand; exit code 1 where they do not')
-      .option('--wait', 'look again and again until they do', false)
+      .description('Check the DNS records. Exits with 1 if a required record is missing or wrong')
+      .option('--wait', 'Repeat the check until all required records are found', false)
       .addOption(waitingTime().default(600).implies({ wait: true }))
-      .example('domains verify example.com --wait', 'while DNS spreads what you have just published'),
+      .example('domains verify example.com --wait', 'Wait for new records to appear in DNS'),
   ).action(async (domain: string, { wait, timeout, ...flags }: AskingFlags & { wait: boolean; timeout: number }) => {
     const { domainsVerify } = await import('../domains.ts');
     cli.exit(await domainsVerify(await askingOptions(cli, flags), domain, { wait, timeout }));
@@ -36,22 +36,22 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
   asking(
     domains
       .command('rotate-dkim')
-      .argument('[domain]', 'such as example.com', domainName)
-      .description('make the next DKIM key, and print the record to add; it signs once DNS has that')
-      .option('--host', 'the key of the server itself (for its operator)', false)
-      .option('--wait', 'look again and again until the new key signs', false)
+      .argument('[domain]', 'Domain, such as example.com', domainName)
+      .description('Create the next DKIM key and show its DNS record. The key is used once the record is found')
+      .option('--host', 'Rotate the key of the server itself (operator only)', false)
+      .option('--wait', 'Wait until the new key is used', false)
       .addOption(waitingTime().default(600).implies({ wait: true }))
-      .example('domains rotate-dkim example.com --wait', 'the present key signs until the new record is seen'),
+      .example('domains rotate-dkim example.com --wait', 'The current key stays in use until the new record is found'),
   ).action(async (domain: string | undefined, flags: AskingFlags & RotateOptions) => {
     const { host, wait, timeout, ...asked } = flags;
-    const { rotateDkim } = await import('../rotate.ts');
+    const { rotateDkim } = await import('../domains.ts');
     cli.exit(await rotateDkim(await askingOptions(cli, asked), domain, { host, wait, timeout }));
   });
   asking(
     domains
       .command('status')
-      .argument('[domain]', 'with all of its records; else a line for each domain', domainName)
-      .description('show what the last check found'),
+      .argument('[domain]', 'Show all records of this domain (default: a summary of all domains)', domainName)
+      .description('Show the result of the last DNS check'),
   ).action(async (domain: string | undefined, flags: AskingFlags) => {
     const { domainsStatus, domainStatus } = await import('../domains.ts');
     const options = await askingOptions(cli, flags);
@@ -61,8 +61,8 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('add')
       .argument(...DOMAIN)
-      .description('add a domain to a project that has no postern.yml')
-      .requiredOption('--project <project>', 'its slug, as POST /projects made it'),
+      .description('Add a domain to a project that was created with the API')
+      .requiredOption('--project <project>', 'Slug of the project'),
   ).action(async (domain: string, { project, ...flags }: AskingFlags & { project: string }) => {
     const { domainsAdd } = await import('../domains.ts');
     cli.exit(await domainsAdd(await askingOptions(cli, flags), domain, project));
@@ -71,7 +71,7 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('remove')
       .argument(...DOMAIN)
-      .description('take a domain that was added so out of service')
+      .description('Remove a domain that was added with `domains add` or the API')
       .option(...YES),
   ).action(async (domain: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
     const { domainsRemove } = await import('../domains.ts');

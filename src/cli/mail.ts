@@ -1,11 +1,9 @@
 /** `postern webhooks …`: programs that are told of what happens. */
 import { z } from 'zod';
-import type { PageFlags } from './commands/asking.ts';
-import { isConfirmed } from './confirm.ts';
-import { writeFacts, writePage, writeTable } from './list.ts';
-import { EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
-import { printable } from './table.ts';
-import { counted } from './words.ts';
+import type { PageFlags, SpanFlags } from './commands/options.ts';
+import { isConfirmed, EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+import { writeFacts, writePage, writeTable, counted } from './output.ts';
+import { printable } from './terminal.ts';
 
 const webhook = z.object({
   id: z.string(),
@@ -42,8 +40,8 @@ export function webhooksList(options: CommandOptions, page: PageFlags): Promise<
     if (json) return writeJson(terminal, data);
     const { webhooks, ...where } = listing.parse(data);
     const rows = webhooks.map((row) => [row.id, stateOf(row), row.project ?? 'the API', row.url, eventsOf(row)]);
-    const headings = ['WEBHOOK', 'STATE', 'MADE BY', 'ADDRESS', 'EVENTS'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'There are no webhooks.' });
+    const headings = ['WEBHOOK', 'STATE', 'CREATED BY', 'ADDRESS', 'EVENTS'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'No webhooks found.' });
   });
 }
 
@@ -57,15 +55,15 @@ export function webhooksShow(options: CommandOptions, id: string): Promise<numbe
       ['webhook', row.id],
       ['address', row.url],
       ['events', eventsOf(row)],
-      ['made by', row.project === null ? 'the API' : `the configuration of ${row.project}`],
+      ['created by', row.project === null ? 'the API' : `project ${row.project}`],
       ...(row.form === null ? [] : [['form', row.form] as const]),
-      ...(row.description === '' ? [] : [['for', row.description] as const]),
+      ...(row.description === '' ? [] : [['description', row.description] as const]),
       ['state', row.reason === null ? stateOf(row) : `${stateOf(row)}: ${row.reason}`],
     ]);
     if (deliveries.length === 0) return;
     terminal.write('\n');
     writeTable(terminal, {
-      headings: ['LAST TRY', 'EVENT', 'STATE', 'TRIES', 'ANSWER'],
+      headings: ['LAST ATTEMPT', 'EVENT', 'STATE', 'ATTEMPTS', 'RESPONSE'],
       rows: deliveries.map(({ type, state, attempts, last_attempt_at, last_result }) => [
         shortTime(last_attempt_at),
         type ?? '-',
@@ -78,7 +76,7 @@ export function webhooksShow(options: CommandOptions, id: string): Promise<numbe
 }
 
 function stateOf({ status, failing_since }: z.output<typeof webhook>): string {
-  return status === 'active' && failing_since !== null ? `fails since ${shortTime(failing_since)}` : status;
+  return status === 'active' && failing_since !== null ? `failing since ${shortTime(failing_since)}` : status;
 }
 
 function eventsOf({ events }: z.output<typeof webhook>): string {
@@ -102,7 +100,7 @@ export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promis
       ['address', url],
       ['secret', secret],
     ]);
-    terminal.complain('Keep the secret now: it is not shown again.\n');
+    terminal.complain('Save the secret now. It is not shown again.\n');
   });
 }
 
@@ -110,10 +108,11 @@ export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promis
 export function webhooksRemove(options: CommandOptions, id: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { url } = shown.parse(await client.get(pathOf(id)));
-    if (!(await isConfirmed(terminal, `Remove ${id}, which posts to ${printable(url)}?`, yes))) return EXIT.failed;
+    if (!(await isConfirmed(terminal, `Remove ${id}(${printable(url)}) and its pending deliveries?`, yes)))
+      return EXIT.failed;
     const data = await client.delete(pathOf(id));
     if (json) return writeJson(terminal, data);
-    terminal.write(`${id} was removed\n`);
+    terminal.write(`Removed ${id}\n`);
   });
 }
 
@@ -136,9 +135,9 @@ export function webhooksRotate(options: CommandOptions, id: string): Promise<num
     const { secret, old_secret_until } = rotated.parse(data);
     writeFacts(terminal, [
       ['secret', secret],
-      ['the old one', `signs as well until ${shortTime(old_secret_until)}`],
+      ['old secret', `valid until ${shortTime(old_secret_until)}`],
     ]);
-    terminal.complain('Keep the secret now: it is not shown again.\n');
+    terminal.complain('Save the secret now. It is not shown again.\n');
   });
 }
 
@@ -152,8 +151,9 @@ export function webhooksReplay(
     const data = await client.post(`${pathOf(id)}/replay`, what);
     if (json) return writeJson(terminal, data);
     const { replayed: count, more } = replayed.parse(data);
-    terminal.write(`${counted(count, 'event')} will be posted again\n`);
-    if (more) terminal.complain('There are more: replay again from a later time once these are delivered.\n');
+    terminal.write(`${counted(count, 'event')} queued for redelivery\n`);
+    if (more)
+      terminal.complain('There are more events. Run the command again with a later time once these are delivered.\n');
   });
 }
 
@@ -168,4 +168,82 @@ export function webhooksSwitch(options: CommandOptions, id: string, status: 'act
 
 function pathOf(id: string): string {
   return `/webhooks/${encodeURIComponent(id)}`;
+}
+
+// `postern suppressions …`: addresses that mail is no longer sent to.
+
+const suppression = z.object({ address: z.string(), reason: z.string(), created_at: z.string() });
+const listingSuppressions = z.object({
+  suppressions: z.array(suppression),
+  count: z.number(),
+  next_cursor: z.string().nullable(),
+});
+
+/** Lists them in their alphabetical order. Answers the exit code, as all of these do. */
+export function suppressionsList(options: CommandOptions, page: PageFlags): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/suppressions${queryOf(page)}`);
+    if (json) return writeJson(terminal, data);
+    const { suppressions, ...where } = listingSuppressions.parse(data);
+    const rows = suppressions.map(({ address, reason, created_at }) => [address, reason, shortTime(created_at)]);
+    writePage(
+      terminal,
+      { headings: ['ADDRESS', 'REASON', 'SINCE'], rows },
+      { ...where, nothing: 'The suppression list is empty.' },
+    );
+  });
+}
+
+/** Puts an address on the list. */
+export function suppressionsAdd(options: CommandOptions, address: string, reason: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.post('/suppressions', { address, reason });
+    if (json) return writeJson(terminal, data);
+    const row = suppression.parse(data);
+    terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). No mail is sent to this address.\n`);
+  });
+}
+
+/** Takes an address off the list. */
+export function suppressionsRemove(options: CommandOptions, address: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.delete(`/suppressions/${encodeURIComponent(address)}`);
+    if (json) return writeJson(terminal, data);
+    terminal.write(`Removed ${printable(suppression.parse(data).address)} from the suppression list.\n`);
+  });
+}
+
+// `postern events …`: what happened to an account's mail.
+
+const data = z.object({
+  recipient: z.string().optional(),
+  to: z.string().optional(),
+  reply: z.string().optional(),
+  /** Of a failed forward: whether its sender was told, else why not. */
+  dsn: z.string().optional(),
+});
+const entry = z.object({ created_at: z.string(), type: z.string(), domain: z.string().nullable(), data });
+const listingEvents = z.object({ events: z.array(entry), count: z.number(), next_cursor: z.string().nullable() });
+
+export interface EventFilter extends PageFlags, SpanFlags {
+  readonly type?: string | undefined;
+  readonly domain?: string | undefined;
+}
+
+/** Lists events, newest first. Answers the exit code. */
+export function eventsList(options: CommandOptions, filter: EventFilter): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const answer = await client.get(`/events${queryOf(filter)}`);
+    if (json) return writeJson(terminal, answer);
+    const { events, ...page } = listingEvents.parse(answer);
+    const rows = events.map(({ created_at: at, type, domain, data: { recipient, to = '-', reply = '', dsn } }) => [
+      shortTime(at),
+      type,
+      domain ?? '-',
+      recipient ?? to,
+      dsn === undefined || dsn === 'queued' ? reply : `${reply} (no DSN sent: ${dsn})`,
+    ]);
+    const headings = ['AT', 'TYPE', 'DOMAIN', 'RECIPIENT', 'REPLY'];
+    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching events.' });
+  });
 }

@@ -14,18 +14,18 @@ export interface Cli {
 
 export const CONFIG_OPTION = [
   '--config <file>',
-  'server.yml (else $POSTERN_CONFIG, ./config/server.yml, /etc/postern/server.yml)',
+  'Path of server.yml (default: $POSTERN_CONFIG, then ./config/server.yml, then /etc/postern/server.yml)',
 ] as const;
 
 /** Of what asks no daemon. */
-export const JSON_OUT = ['--json', 'as JSON instead of words', false] as const;
+export const JSON_OUT = ['--json', 'Print JSON', false] as const;
 
 /** Of what asks before it does something. */
-export const YES = ['--yes', 'do not ask', false] as const;
+export const YES = ['--yes', 'Do not ask for confirmation', false] as const;
 
 /** Of what waits for something to happen. */
 export function waitingTime(): Option {
-  return new Option('--timeout <seconds>', 'how long to wait').argParser(wholeNumber(1, 86_400));
+  return new Option('--timeout <seconds>', 'How long to wait').argParser(wholeNumber(1, 86_400));
 }
 
 /** The options that `asking` and `operating` add, as commander hands them over. */
@@ -40,13 +40,15 @@ export function asking<Asking extends Command>(command: Asking): Asking {
   return command
     .option(
       '--url <address>',
-      'the server (else $POSTERN_URL, the one that signup remembered, the one on this machine)',
+      'URL of the server (default: $POSTERN_URL, then the server saved by signup, then the server on this machine)',
       serverAddress,
     )
     .addOption(
-      new Option('--config <file>', 'ask as the operator, over the socket that this server.yml names').conflicts('url'),
+      new Option('--config <file>', 'Connect as the operator through the admin socket of this server.yml').conflicts(
+        'url',
+      ),
     )
-    .option('--json', "the daemon's JSON instead of words", false);
+    .option('--json', 'Print the JSON answer of the API', false);
 }
 
 /** Adds the options of a command for whoever runs the server. */
@@ -54,16 +56,16 @@ export function operating<Operating extends Command>(command: Operating): Operat
   return command
     .option(
       '--url <address>',
-      'the server, with a key that has `admin` in $POSTERN_API_KEY (else $POSTERN_URL, the one on this machine)',
+      'URL of the server; needs $POSTERN_API_KEY with the permission `admin` (default: $POSTERN_URL, then the server on this machine)',
       serverAddress,
     )
     .addOption(
       new Option(
         '--config <file>',
-        'server.yml that names the socket (else $POSTERN_CONFIG and the usual places)',
+        'server.yml with the admin socket (default: $POSTERN_CONFIG, then ./config/server.yml, then /etc/postern/server.yml)',
       ).conflicts('url'),
     )
-    .option('--json', "the daemon's JSON instead of words", false);
+    .option('--json', 'Print the JSON answer of the API', false);
 }
 
 /** What `paged` adds. */
@@ -76,8 +78,8 @@ export interface PageFlags {
 /** Adds the options of a list that comes in pages. */
 export function paged<Listing extends Command>(command: Listing): Listing {
   return command
-    .option('--limit <count>', 'maximum number of rows, 1 to 200 (default: 50)', wholeNumber(1, 200))
-    .option('--cursor <cursor>', 'continue after the previous page');
+    .option('--limit <count>', 'Maximum number of rows, 1 to 200 (default: 50)', wholeNumber(1, 200))
+    .option('--cursor <cursor>', 'Continue after the previous page');
 }
 
 /** What `spanned` adds. */
@@ -89,8 +91,8 @@ export interface SpanFlags {
 /** Adds the options of what happened in a span of time. */
 export function spanned<Spanned extends Command>(command: Spanned): Spanned {
   return command
-    .option('--from <time>', 'since this date or time', dateOrTime)
-    .option('--to <time>', 'until this date (that whole day) or time', dateOrTime);
+    .option('--from <time>', 'Start date or time', dateOrTime)
+    .option('--to <time>', 'End date (inclusive) or time', dateOrTime);
 }
 
 /** What the code of a command needs that asks a daemon. */

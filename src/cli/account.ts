@@ -1,0 +1,376 @@
+/** `postern auth create-key`, `list-keys`, `revoke-key` and `permissions`: the keys of an account. */
+import { z } from 'zod';
+import type { PageFlags, AskingOptions } from './commands/options.ts';
+import { type Terminal, printable } from './terminal.ts';
+import {
+  isConfirmed,
+  EXIT,
+  queryOf,
+  run,
+  shortTime,
+  writeJson,
+  type CommandOptions,
+  CommandFailed,
+  UsageError,
+} from './run.ts';
+import { writeFacts, writePage } from './output.ts';
+
+import { systemClock } from '../lib/clock.ts';
+import { parseAddress } from '../lib/addresses.ts';
+import { messageOf } from '../lib/errors.ts';
+import { createClient } from './client.ts';
+import {
+  credentialsFile,
+  readCredentials,
+  saveCredentials,
+  findServer,
+  type Server,
+  type ServerFlags,
+} from './target.ts';
+import { isServerAddress, SERVER_ADDRESS } from './values.ts';
+
+const restrictionsShape = z.object({
+  ip_whitelist: z.array(z.string()).optional(),
+  domain_restrictions: z.array(z.string()).optional(),
+  rate_limit: z.number().optional(),
+  burst_limit: z.number().optional(),
+  expires_at: z.string().optional(),
+});
+
+const keyShape = z.object({
+  id: z.string(),
+  name: z.string(),
+  prefix: z.string(),
+  last4: z.string(),
+  permissions: z.array(z.string()),
+  restrictions: restrictionsShape,
+  environment: z.string(),
+  last_used_at: z.string().nullable(),
+});
+
+const listedKey = keyShape.extend({ revoked_at: z.string().nullable() });
+const family = listedKey.extend({ active_children: z.array(listedKey) });
+const revoked = family.extend({ revoked_children: z.array(listedKey) });
+const listing = z.object({ api_keys: z.array(listedKey), count: z.number(), next_cursor: z.string().nullable() });
+const newKey = z.object({
+  id: z.string(),
+  key: z.string(),
+  name: z.string(),
+  environment: z.string(),
+  permissions: z.array(z.string()),
+  restrictions: restrictionsShape,
+});
+
+export interface NewKey {
+  readonly name: string;
+  readonly environment?: string | undefined;
+  readonly permissions: readonly string[];
+  readonly rateLimit?: number | undefined;
+  readonly burstLimit?: number | undefined;
+  readonly ip?: readonly string[] | undefined;
+  readonly domain?: readonly string[] | undefined;
+  /** ISO 8601. */
+  readonly expires?: string | undefined;
+}
+
+/** Makes a key and shows its value, once. Answers the exit code, as all of these do. */
+export function createKey(options: CommandOptions, wanted: NewKey): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = wanted;
+    const data = await client.post('/api-keys', {
+      name,
+      environment,
+      permissions,
+      restrictions: {
+        rate_limit: rateLimit,
+        burst_limit: burstLimit,
+        ip_whitelist: ip,
+        domain_restrictions: domain,
+        expires_at: expires,
+      },
+    });
+    if (json) return writeJson(terminal, data);
+    const made = newKey.parse(data);
+    writeFacts(terminal, [
+      ['key', made.key],
+      ['id', made.id],
+      ['name', made.name],
+      ['environment', made.environment],
+      ['permissions', made.permissions.join(', ')],
+      ...restrictionFacts(made.restrictions),
+    ]);
+    terminal.complain('Save the key now. It is not shown again.\n');
+  });
+}
+
+/** Lists the account's keys, newest first. */
+export function listKeys(options: CommandOptions, page: PageFlags): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/api-keys${queryOf(page)}`);
+    if (json) return writeJson(terminal, data);
+    const { api_keys: keys, ...where } = listing.parse(data);
+    const rows = keys.map((row) => [
+      row.id,
+      row.name,
+      `${row.prefix}…${row.last4}`,
+      row.revoked_at === null ? 'active' : 'revoked',
+      shortTime(row.last_used_at),
+      row.permissions.join(' '),
+    ]);
+    const headings = ['KEY', 'NAME', 'VALUE', 'STATE', 'LAST USED', 'PERMISSIONS'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'No API keys found.' });
+  });
+}
+
+/** Ends a key, and on request the keys that it made, once a person has agreed. */
+export function revokeKey(
+  options: CommandOptions,
+  id: string,
+  { yes, withChildren }: { yes: boolean; withChildren: boolean },
+): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const path = `/api-keys/${encodeURIComponent(id)}`;
+    const { name, revoked_at, active_children: children } = family.parse(await client.get(path));
+    const ending = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
+    if (ending.length > 0) {
+      const named = ending.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
+      const question = `Revoke ${named}? Requests with ${ending.length === 1 ? 'this key' : 'these keys'} will be rejected.`;
+      if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
+    }
+    const data = await client.delete(`${path}${queryOf({ with_children: withChildren ? 'true' : undefined })}`);
+    if (json) return writeJson(terminal, data);
+    const done = revoked.parse(data);
+    for (const key of [done, ...done.revoked_children]) {
+      terminal.write(`${key.id} was revoked ${shortTime(key.revoked_at)}\n`);
+    }
+    if (done.active_children.length === 0) return undefined;
+    const left = done.active_children.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
+    terminal.complain(`Keys created with this key are still active: ${left}.\n`);
+    terminal.complain(`If the key was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
+    return undefined;
+  });
+}
+
+/** Lists what a key may do. */
+export function keyPermissions(options: CommandOptions, { keyId }: { keyId: string }): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/api-keys/${encodeURIComponent(keyId)}`);
+    const { permissions, restrictions: held } = listedKey.parse(data);
+    if (json) return writeJson(terminal, { id: keyId, permissions, restrictions: held });
+    for (const permission of permissions) terminal.write(`${permission}\n`);
+    const facts = restrictionFacts(held);
+    if (terminal.width !== undefined && facts.length > 0) writeFacts(terminal, facts);
+  });
+}
+
+// API keys as commands read and show them.
+
+/** What narrows a key, as lines of a name and a value. */
+function restrictionFacts(held: z.output<typeof restrictionsShape>): [string, string][] {
+  const { ip_whitelist, domain_restrictions, rate_limit, burst_limit, expires_at } = held;
+  const facts: [string, string | undefined][] = [
+    ['IP addresses', ip_whitelist?.join(', ')],
+    ['domains', domain_restrictions?.join(', ')],
+    ['per hour', rate_limit === undefined ? undefined : `${rate_limit} requests`],
+    ['per minute', burst_limit === undefined ? undefined : `${burst_limit} requests`],
+    ['expires', expires_at === undefined ? undefined : shortTime(expires_at)],
+  ];
+  return facts.flatMap(([name, fact]) => (fact === undefined ? [] : [[name, fact] satisfies [string, string]]));
+}
+
+// `postern auth status`: which key asks, what it may do, and how the server is reached.
+
+const status = z.object({
+  key: keyShape.nullable(),
+  tenant: z.object({ id: z.string(), name: z.string(), plan: z.string() }),
+});
+const window = z.object({ limit: z.number(), remaining: z.number(), reset_time: z.string() });
+const limits = z.object({
+  rate_limits: z.object({
+    requests_per_hour: window,
+    requests_per_minute: window,
+    messages_per_hour: window.nullish(),
+    messages_per_day: window.nullish(),
+  }),
+});
+const reference = z.object({ info: z.object({ version: z.string() }) });
+
+/** Shows the key that asks and what its limits leave; with `debug` also how the server is reached. Answers the exit code. */
+export function authStatus(
+  options: AskingOptions,
+  { debug, version }: { debug: boolean; version: string },
+): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const begun = systemClock.monotonic();
+    const { data, headers } = await client.ask({ method: 'GET', path: '/auth/status' });
+    const roundTrip = Math.round(systemClock.monotonic() - begun);
+    const ahead = secondsAhead(headers.date);
+    const { rate_limits } = limits.parse(await client.get('/rate-limits'));
+    const way = debug
+      ? { ...(await wayTo(options, version)), round_trip_ms: roundTrip, clock_ahead_s: ahead }
+      : undefined;
+    if (json) return writeJson(terminal, { ...status.loose().parse(data), rate_limits, ...(way && { debug: way }) });
+    const { key, tenant } = status.parse(data);
+    writeFacts(terminal, [
+      ['account', `${tenant.name} (${tenant.id}), plan ${tenant.plan}`],
+      ...(key === null ? ([['key', 'none (operator, through the admin socket)']] as const) : factsOf(key)),
+      ['this hour', roomText(rate_limits.requests_per_hour)],
+      ['this minute', roomText(rate_limits.requests_per_minute)],
+      ...(way === undefined ? [] : factsOfWay(way)),
+    ]);
+  });
+}
+
+/** Seconds that the server's clock is ahead of ours; null where it does not say. Its header has whole seconds. */
+function secondsAhead(date = ''): number | null {
+  const seconds = (Date.parse(date) + 500 - systemClock.now()) / 1000;
+  return Number.isNaN(seconds) ? null : Math.round(seconds);
+}
+
+async function wayTo({ client, target }: AskingOptions, version: string) {
+  const { info } = reference.parse(await client.get('/openapi.json'));
+  return {
+    server: target.address,
+    server_from: target.addressFrom,
+    key_from: target.keyFrom ?? null,
+    server_version: info.version,
+    cli_version: version,
+    node_version: process.version,
+  };
+}
+
+type Way = Awaited<ReturnType<typeof wayTo>> & {
+  readonly round_trip_ms: number;
+  readonly clock_ahead_s: number | null;
+};
+
+function factsOfWay(way: Way): [string, string][] {
+  const { clock_ahead_s: ahead } = way;
+  const clock =
+    ahead === null
+      ? 'unknown'
+      : Math.abs(ahead) < 2
+        ? 'in sync'
+        : `${Math.abs(ahead)} s ${ahead > 0 ? 'ahead' : 'behind'}`;
+  return [
+    ['server', `${way.server} (${way.server_from})`],
+    ['key from', way.key_from ?? 'none (not needed for the admin socket)'],
+    ['versions', `server ${way.server_version}, CLI ${way.cli_version}, Node.js ${way.node_version}`],
+    ['round trip', `${way.round_trip_ms} ms`],
+    ['clock', clock],
+  ];
+}
+
+function roomText({ limit, remaining, reset_time }: z.output<typeof window>): string {
+  return `${remaining} of ${limit} requests left${remaining < limit ? `, resets at ${shortTime(reset_time)}` : ''}`;
+}
+
+function factsOf({
+  id,
+  name,
+  prefix,
+  last4,
+  permissions,
+  restrictions,
+  environment,
+}: z.output<typeof keyShape>): [string, string][] {
+  return [
+    ['key', `${name} (${id}), ${prefix}…${last4}, ${environment}`],
+    ['permissions', permissions.join(', ')],
+    ...restrictionFacts(restrictions),
+  ];
+}
+
+// `postern signup`: an account and its first key, kept where the next command looks for it.
+
+export interface SignupFlags extends ServerFlags {
+  readonly name?: string | undefined;
+  readonly email?: string | undefined;
+  /** Writes over credentials that are there. */
+  readonly force: boolean;
+  readonly json: boolean;
+}
+
+const account = z.object({
+  tenant: z.object({ id: z.string(), email: z.string(), confirmed_at: z.string().nullable() }),
+  key: z.string(),
+});
+
+/** Makes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be asked for. */
+export async function signup(terminal: Terminal, { name, email, force, json, ...flags }: SignupFlags): Promise<number> {
+  const { env, write } = terminal;
+  const file = credentialsFile(env);
+  if (!force) await refuseSecond(env, file);
+  const { address } = await serverFor(terminal, flags);
+  const wanted = {
+    name: name ?? (await asked(terminal, { flag: '--name', question: 'Name of you or your organisation:' })),
+    email:
+      email ??
+      (await asked(terminal, {
+        flag: '--email',
+        question: 'Email address:',
+        objection: (text) =>
+          parseAddress(text) === undefined ? 'Enter an email address, such as you@example.com.' : undefined,
+      })),
+  };
+  return run({ client: createClient({ address }), terminal, json }, async ({ client }) => {
+    const data = await client.post('/signup', wanted);
+    const { tenant, key } = account.parse(data);
+    await saveCredentials(env, { url: address, key }).catch((error: unknown) => {
+      // It is shown this once: without it the account would be lost.
+      throw new CommandFailed(`${messageOf(error)}. The account was created. Save its key yourself: ${key}`);
+    });
+    if (json) return writeJson(terminal, data);
+    write(`Created account ${tenant.id} on ${address}\n`);
+    write(`Saved its API key ${key.slice(0, 12)}…${key.slice(-4)} to ${file}\n`);
+    if ((env['POSTERN_API_KEY'] ?? '') !== '') write('POSTERN_API_KEY is set and takes precedence over this key.\n');
+    if (tenant.confirmed_at === null) {
+      write(`\nTo activate the key, open the link in the email sent to ${printable(tenant.email)}.\n`);
+    }
+    write(
+      `\nNext:\n  postern auth status   Show the key and its permissions\n  postern init          Create a project in this folder\n`,
+    );
+  });
+}
+
+async function refuseSecond(env: Terminal['env'], file: string): Promise<void> {
+  const kept = await readCredentials(env);
+  if (kept === undefined) return;
+  throw new UsageError(
+    `${file} already contains an API key for ${kept.url} (see: postern auth status). To replace it, add --force; save a copy of the old key first if you still need it`,
+  );
+}
+
+/** The server that flags, environment or this machine name, else the person. */
+async function serverFor(terminal: Terminal, flags: ServerFlags): Promise<Server> {
+  try {
+    return await findServer(flags, terminal.env);
+  } catch (error) {
+    if (!(error instanceof UsageError) || terminal.ask === undefined) throw error;
+  }
+  const url = await asked(terminal, {
+    flag: '--url',
+    question: 'Server URL, such as https://mail.example.net:',
+    objection: (text) => (isServerAddress(text) ? undefined : SERVER_ADDRESS),
+  });
+  return findServer({ ...flags, url }, terminal.env);
+}
+
+interface Question {
+  /** What would have answered it. */
+  readonly flag: string;
+  readonly question: string;
+  /** Why an answer will not do. */
+  readonly objection?: (text: string) => string | undefined;
+}
+
+/** Asks until there is an answer that will do. */
+async function asked({ ask, complain }: Terminal, { flag, question, objection }: Question): Promise<string> {
+  if (ask === undefined) throw new UsageError(`${flag} is required when standard input is not a terminal`);
+  for (;;) {
+    const answer = (await ask(`${question} `)).trim();
+    const problem = answer === '' ? 'Enter a value.' : objection?.(answer);
+    if (problem === undefined) return answer;
+    complain(`${problem}\n`);
+  }
+}
