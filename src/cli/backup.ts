@@ -43,7 +43,6 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
     try {
       const copy = await made({ client, terminal, signal });
       await fetchInto(target, copy, { client, terminal, signal });
-      await target.sync();
       await place(part, file, force);
       terminal.progress('');
       if (json) return writeJson(terminal, { file, ...copy });
@@ -130,6 +129,7 @@ async function fetchInto(
       written += piece.length;
       terminal.progress(`Writing   ${barText(written, size)}`);
     }
+    await target.sync();
   } catch (error) {
     signal.throwIfAborted();
     const words = `The backup is incomplete: ${messageOf(error)}`;

@@ -213,6 +213,7 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
+  let addresses: HttpAddresses | undefined;
   const here = { listening: () => addresses?.tcp ?? [] };
   const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, ...here, wakeMail: wake });
   await webhooks.adopt();
@@ -270,19 +271,21 @@ async function compose(
     bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
-  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
-  // Together: what each of them has in progress may take as long.
-  const doors: { close(graceMs: number): Promise<void> }[] = [http];
-  ending.push(async () => {
-    await Promise.all(doors.map((door) => door.close(GRACE_MS)));
-  });
-  const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
-  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
-  doors.push(inbound);
-  delivery.openDoor(inbound.door);
+  const smtp = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies, freeSpace, wake };
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
-  const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
-  doors.push(submission);
+  const listeners: { close(graceMs: number): Promise<void> }[] = [];
+  // Together: what each of them has in progress may take as long.
+  ending.push(async () => {
+    await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
+  });
+  const inbound = await openInbound({ ...smtp, domains, limits, revisionOf, consent });
+  listeners.push(inbound);
+  delivery.openDoor(inbound.door);
+  const submission = await openSubmission({ ...smtp, ...account });
+  listeners.push(submission);
+  // Last: /readyz must not answer before mail is accepted, too.
+  listeners.push(http);
+  addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
   if (server.server.roles.includes('delivery')) {
     const stop = webhooks.start();
     ending.push(() => stop(GRACE_MS));
@@ -351,11 +354,11 @@ async function compose(
   );
 
   for (const address of sockets.left()) log.warn('socket.unused', { address });
-  const smtp = [...inbound.addresses, ...submission.addresses];
+  const smtpAddresses = [...inbound.addresses, ...submission.addresses];
   const { hostname } = server.server;
-  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp, socket: addresses?.socket });
+  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
   const { problem: queueProblem, isStuck } = delivery;
-  return { addresses, smtp, domains, store, log, queueProblem, isStuck, snapshot, reload };
+  return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
 }
 
 // The figures for Prometheus, composed: those of the store, of HTTP, of mail, of the certificate.
