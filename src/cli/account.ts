@@ -303,7 +303,7 @@ export async function signup(terminal: Terminal, { name, email, force, json, ...
   if (!force) await refuseSecond(env, file);
   const { address } = await serverFor(terminal, flags);
   const wanted = {
-    name: name ?? (await asked(terminal, { flag: '--name', question: 'Name of you or your organisation:' })),
+    name: name ?? (await asked(terminal, { flag: '--name', question: 'Your name or organisation:' })),
     email:
       email ??
       (await asked(terminal, {

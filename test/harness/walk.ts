@@ -47,7 +47,7 @@ async function account(world: TestWorld, run: Walker): Promise<void> {
     args: ['signup', '--url', world.url],
     flags: ['--name', 'Ana', '--email', OWNER],
     answers: [
-      ['Name of you', 'Ana'],
+      ['Your name', 'Ana'],
       ['Email address', OWNER],
     ],
   });
