@@ -1,8 +1,9 @@
 /** `postern auth create-key`, `list-keys`, `revoke-key` and `permissions`: the keys of an account. */
-import { z } from 'zod';
-import type { PageFlags, AskingOptions } from './commands/options.ts';
-import { type Terminal, printable } from './terminal.ts';
+import { keys } from '../contract/keys.ts';
+import { accounts } from '../contract/tenants.ts';
+import type { AnswerOf } from '../contract/route.ts';
 import {
+  readAnswer,
   isConfirmed,
   EXIT,
   queryOf,
@@ -13,6 +14,10 @@ import {
   CommandFailed,
   UsageError,
 } from './run.ts';
+import { z } from 'zod';
+import type { PageFlags, AskingOptions } from './commands/options.ts';
+import { type Terminal, printable } from './terminal.ts';
+
 import { writeFacts, writePage } from './output.ts';
 
 import { systemClock } from '../lib/clock.ts';
@@ -28,38 +33,6 @@ import {
   type ServerFlags,
 } from './target.ts';
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
-
-const restrictionsShape = z.object({
-  ip_whitelist: z.array(z.string()).optional(),
-  domain_restrictions: z.array(z.string()).optional(),
-  rate_limit: z.number().optional(),
-  burst_limit: z.number().optional(),
-  expires_at: z.string().optional(),
-});
-
-const keyShape = z.object({
-  id: z.string(),
-  name: z.string(),
-  prefix: z.string(),
-  last4: z.string(),
-  permissions: z.array(z.string()),
-  restrictions: restrictionsShape,
-  environment: z.string(),
-  last_used_at: z.string().nullable(),
-});
-
-const listedKey = keyShape.extend({ revoked_at: z.string().nullable() });
-const family = listedKey.extend({ active_children: z.array(listedKey) });
-const revoked = family.extend({ revoked_children: z.array(listedKey) });
-const listing = z.object({ api_keys: z.array(listedKey), count: z.number(), next_cursor: z.string().nullable() });
-const newKey = z.object({
-  id: z.string(),
-  key: z.string(),
-  name: z.string(),
-  environment: z.string(),
-  permissions: z.array(z.string()),
-  restrictions: restrictionsShape,
-});
 
 export interface NewKey {
   readonly name: string;
@@ -90,7 +63,7 @@ export function createKey(options: CommandOptions, wanted: NewKey): Promise<numb
       },
     });
     if (json) return writeJson(terminal, data);
-    const made = newKey.parse(data);
+    const made = readAnswer(keys.create, data);
     writeFacts(terminal, [
       ['key', made.key],
       ['id', made.id],
@@ -108,8 +81,8 @@ export function listKeys(options: CommandOptions, page: PageFlags): Promise<numb
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/api-keys${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { api_keys: keys, ...where } = listing.parse(data);
-    const rows = keys.map((row) => [
+    const { api_keys: rowsOfPage, ...where } = readAnswer(keys.list, data);
+    const rows = rowsOfPage.map((row) => [
       row.id,
       row.name,
       `${row.prefix}…${row.last4}`,
@@ -130,7 +103,7 @@ export function revokeKey(
 ): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/api-keys/${encodeURIComponent(id)}`;
-    const { name, revoked_at, active_children: children } = family.parse(await client.get(path));
+    const { name, revoked_at, active_children: children } = readAnswer(keys.show, await client.get(path));
     const ending = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
     if (ending.length > 0) {
       const named = ending.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
@@ -139,7 +112,7 @@ export function revokeKey(
     }
     const data = await client.delete(`${path}${queryOf({ with_children: withChildren ? 'true' : undefined })}`);
     if (json) return writeJson(terminal, data);
-    const done = revoked.parse(data);
+    const done = readAnswer(keys.revoke, data);
     for (const key of [done, ...done.revoked_children]) {
       terminal.write(`${key.id} was revoked ${shortTime(key.revoked_at)}\n`);
     }
@@ -155,7 +128,7 @@ export function revokeKey(
 export function keyPermissions(options: CommandOptions, { keyId }: { keyId: string }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/api-keys/${encodeURIComponent(keyId)}`);
-    const { permissions, restrictions: held } = listedKey.parse(data);
+    const { permissions, restrictions: held } = readAnswer(keys.show, data);
     if (json) return writeJson(terminal, { id: keyId, permissions, restrictions: held });
     for (const permission of permissions) terminal.write(`${permission}\n`);
     const facts = restrictionFacts(held);
@@ -166,7 +139,7 @@ export function keyPermissions(options: CommandOptions, { keyId }: { keyId: stri
 // API keys as commands read and show them.
 
 /** What narrows a key, as lines of a name and a value. */
-function restrictionFacts(held: z.output<typeof restrictionsShape>): [string, string][] {
+function restrictionFacts(held: AnswerOf<typeof keys.show>['restrictions']): [string, string][] {
   const { ip_whitelist, domain_restrictions, rate_limit, burst_limit, expires_at } = held;
   const facts: [string, string | undefined][] = [
     ['IP addresses', ip_whitelist?.join(', ')],
@@ -180,19 +153,6 @@ function restrictionFacts(held: z.output<typeof restrictionsShape>): [string, st
 
 // `postern auth status`: which key asks, what it may do, and how the server is reached.
 
-const status = z.object({
-  key: keyShape.nullable(),
-  tenant: z.object({ id: z.string(), name: z.string(), plan: z.string() }),
-});
-const window = z.object({ limit: z.number(), remaining: z.number(), reset_time: z.string() });
-const limits = z.object({
-  rate_limits: z.object({
-    requests_per_hour: window,
-    requests_per_minute: window,
-    messages_per_hour: window.nullish(),
-    messages_per_day: window.nullish(),
-  }),
-});
 const reference = z.object({ info: z.object({ version: z.string() }) });
 
 /** Shows the key that asks and what its limits leave; with `debug` also how the server is reached. Answers the exit code. */
@@ -205,12 +165,12 @@ export function authStatus(
     const { data, headers } = await client.ask({ method: 'GET', path: '/auth/status' });
     const roundTrip = Math.round(systemClock.monotonic() - begun);
     const ahead = secondsAhead(headers.date);
-    const { rate_limits } = limits.parse(await client.get('/rate-limits'));
+    const { rate_limits } = readAnswer(keys.limits, await client.get('/rate-limits'));
     const way = debug
       ? { ...(await wayTo(options, version)), round_trip_ms: roundTrip, clock_ahead_s: ahead }
       : undefined;
-    if (json) return writeJson(terminal, { ...status.loose().parse(data), rate_limits, ...(way && { debug: way }) });
-    const { key, tenant } = status.parse(data);
+    if (json) return writeJson(terminal, { ...z.looseObject({}).parse(data), rate_limits, ...(way && { debug: way }) });
+    const { key, tenant } = readAnswer(keys.status, data);
     writeFacts(terminal, [
       ['account', `${tenant.name} (${tenant.id}), plan ${tenant.plan}`],
       ...(key === null ? ([['key', 'none (operator, through the admin socket)']] as const) : factsOf(key)),
@@ -261,7 +221,11 @@ function factsOfWay(way: Way): [string, string][] {
   ];
 }
 
-function roomText({ limit, remaining, reset_time }: z.output<typeof window>): string {
+function roomText({
+  limit,
+  remaining,
+  reset_time,
+}: AnswerOf<typeof keys.limits>['rate_limits']['requests_per_hour']): string {
   return `${remaining} of ${limit} requests left${remaining < limit ? `, resets at ${shortTime(reset_time)}` : ''}`;
 }
 
@@ -273,7 +237,7 @@ function factsOf({
   permissions,
   restrictions,
   environment,
-}: z.output<typeof keyShape>): [string, string][] {
+}: NonNullable<AnswerOf<typeof keys.status>['key']>): [string, string][] {
   return [
     ['key', `${name} (${id}), ${prefix}…${last4}, ${environment}`],
     ['permissions', permissions.join(', ')],
@@ -290,11 +254,6 @@ export interface SignupFlags extends ServerFlags {
   readonly force: boolean;
   readonly json: boolean;
 }
-
-const account = z.object({
-  tenant: z.object({ id: z.string(), email: z.string(), confirmed_at: z.string().nullable() }),
-  key: z.string(),
-});
 
 /** Makes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be asked for. */
 export async function signup(terminal: Terminal, { name, email, force, json, ...flags }: SignupFlags): Promise<number> {
@@ -315,7 +274,7 @@ export async function signup(terminal: Terminal, { name, email, force, json, ...
   };
   return run({ client: createClient({ address }), terminal, json }, async ({ client }) => {
     const data = await client.post('/signup', wanted);
-    const { tenant, key } = account.parse(data);
+    const { tenant, key } = readAnswer(accounts.signup, data);
     await saveCredentials(env, { url: address, key }).catch((error: unknown) => {
       // It is shown this once: without it the account would be lost.
       throw new CommandFailed(`${messageOf(error)}. The account was created. Save its key yourself: ${key}`);

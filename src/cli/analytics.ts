@@ -1,40 +1,10 @@
 /** `postern analytics …`: what happened, and what the keys asked for, in numbers. */
-import { z } from 'zod';
+import { analytics as routes, numbers } from '../contract/analytics.ts';
+import { readAnswer, queryOf, run, writeJson, type CommandOptions } from './run.ts';
 import type { SpanFlags } from './commands/options.ts';
 import { writeTable, save } from './output.ts';
-import { queryOf, run, writeJson, type CommandOptions } from './run.ts';
-import type { Terminal } from './terminal.ts';
 
-const numbers = z.object({
-  submissions: z.number(),
-  spam: z.number(),
-  queued: z.number(),
-  delivered: z.number(),
-  deferred: z.number(),
-  bounced: z.number(),
-  forwarded: z.number(),
-  rejected: z.number(),
-});
-const summary = z.object({
-  from: z.string(),
-  to: z.string(),
-  interval: z.enum(['hour', 'day', 'month']),
-  totals: numbers,
-  series: z.array(numbers.extend({ at: z.string() })),
-  top_forms: z.array(z.object({ form: z.string(), submissions: z.number(), spam: z.number() })),
-  top_domains: z.array(z.object({ domain: z.string(), submissions: z.number(), delivered: z.number() })),
-});
-const usage = z.object({
-  usage: z.array(
-    z.object({
-      day: z.string(),
-      key: z.string(),
-      requests: z.number(),
-      errors: z.number(),
-      rate_limited: z.number(),
-    }),
-  ),
-});
+import type { Terminal } from './terminal.ts';
 
 const ALWAYS: ReadonlySet<string> = new Set(['submissions', 'delivered']);
 /** Characters of a time that tell one bucket from the next. */
@@ -51,7 +21,7 @@ export function analytics(options: CommandOptions, filter: AnalyticsFilter): Pro
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/analytics${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const { interval, totals, series, top_forms: forms, top_domains: domains } = summary.parse(data);
+    const { interval, totals, series, top_forms: forms, top_domains: domains } = readAnswer(routes.show, data);
     const all = numbers.keyof().options;
     const busy = series.filter((row) => all.some((name) => row[name] > 0));
     // People need no columns of zeros; programs need always the same.
@@ -91,15 +61,13 @@ export function apiUsage(options: CommandOptions, filter: UsageFilter): Promise<
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/analytics/api-usage${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const rows = usage
-      .parse(data)
-      .usage.map(({ day, key, requests, errors, rate_limited }) => [
-        day,
-        key,
-        String(requests),
-        String(errors),
-        String(rate_limited),
-      ]);
+    const rows = readAnswer(routes.apiUsage, data).usage.map(({ day, key, requests, errors, rate_limited }) => [
+      day,
+      key,
+      String(requests),
+      String(errors),
+      String(rate_limited),
+    ]);
     if (rows.length === 0) return terminal.complain('No API requests in this period.\n');
     writeTable(terminal, { headings: ['DAY', 'KEY', 'REQUESTS', 'ERRORS', 'RATE LIMITED'], rows });
   });

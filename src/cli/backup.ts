@@ -1,4 +1,7 @@
 /** `postern backup`: the daemon makes and verifies the copy, this side writes it and checks what arrived. */
+import { backups } from '../contract/server.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, poll, CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { link, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -6,18 +9,12 @@ import { addAbortSignal } from 'node:stream';
 import { z } from 'zod';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { DaemonUnreachable, type Client } from './client.ts';
-import { poll, CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
+
 import { Interrupted, type Terminal } from './terminal.ts';
 import { barText, counted, sizeText } from './output.ts';
 
-const state = z.object({
-  state: z.string(),
-  done: z.number().default(0),
-  total: z.number().default(0),
-  reason: z.string().optional(),
-});
 const verified = z.object({ size: z.number(), sha256: z.string(), rows: z.number() });
-type State = z.output<typeof state>;
+type State = AnswerOf<typeof backups.show>;
 type Verified = z.output<typeof verified>;
 
 export interface BackupFlags {
@@ -99,17 +96,17 @@ async function made({ client, terminal, signal }: Asking): Promise<Verified> {
       signal.throwIfAborted();
       return client.get(PATH);
     },
-    isDone: (answer) => !['copying', 'verifying'].includes(state.parse(answer).state),
-    onWait: (answer) => terminal.progress(progressOf(state.parse(answer))),
+    isDone: (answer) => !['copying', 'verifying'].includes(readAnswer(backups.show, answer).state),
+    onWait: (answer) => terminal.progress(progressOf(readAnswer(backups.show, answer))),
     patience: Infinity,
     slowest: SLOWEST_MS,
   });
-  const { state: end, reason = 'it was aborted' } = state.parse(last);
+  const { state: end, reason = 'it was aborted' } = readAnswer(backups.show, last);
   if (end !== 'verified') throw new CommandFailed(`Backup failed: ${reason}`);
   return verified.parse(last);
 }
 
-function progressOf({ state: what, done, total }: State): string {
+function progressOf({ state: what, done = 0, total = 0 }: State): string {
   if (what === 'verifying') return 'Verifying …';
   return total === 0 ? 'Copying …' : `Copying   ${barText(done, total)}`;
 }

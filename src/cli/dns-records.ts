@@ -1,6 +1,8 @@
 /** The DNS records of a domain: as the API answers them, as text to copy into a DNS console, and as a zone file. */
-import { z } from 'zod';
-import { shortTime, queryOf } from './run.ts';
+import { domains as routes } from '../contract/domains.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, shortTime, queryOf } from './run.ts';
+
 import { printable, type Terminal } from './terminal.ts';
 
 import type { Client } from './client.ts';
@@ -87,44 +89,17 @@ function relativeName(name: string, domain: string): string {
   return name === domain ? '@' : name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : name;
 }
 
-const record = z.looseObject({
-  /** `ownership`, `dkim`, `spf`, …: others may come. */
-  purpose: z.string(),
-  type: z.string(),
-  name: z.string(),
-  /** One string, unquoted and unsplit; empty: nothing is to be published before more is known. */
-  value: z.string(),
-  required: z.boolean(),
-  /** `ok`, `missing`, `wrong`, `duplicate`, `unknown` */
-  status: z.string(),
-  found: z.array(z.string()),
-  /** What is the matter. */
-  problem: z.string().nullish(),
-  /** What is worth knowing of it. */
-  note: z.string().nullish(),
-});
-
-/** With whatever else the daemon says: `--json` shows it all. */
-export const domainShape = z.looseObject({
-  domain: z.string(),
-  project: z.string(),
-  verified: z.boolean(),
-  status: z.string(),
-  checked_at: z.string().nullable(),
-  verified_at: z.string().nullable(),
-  records: z.array(record),
-});
-
-export type DnsRecord = z.output<typeof record>;
-export type Domain = z.output<typeof domainShape>;
-
-const page = z.object({ domains: z.array(domainShape), next_cursor: z.string().nullable() });
+export type Domain = AnswerOf<typeof routes.show>;
+export type DnsRecord = Domain['records'][number];
 
 /** All domains of the account, by name. */
 export async function everyDomain(client: Client): Promise<Domain[]> {
   const all: Domain[] = [];
   for (let cursor: string | undefined; ;) {
-    const { domains, next_cursor: next } = page.parse(await client.get(`/domains${queryOf({ limit: 200, cursor })}`));
+    const { domains, next_cursor: next } = readAnswer(
+      routes.list,
+      await client.get(`/domains${queryOf({ limit: 200, cursor })}`),
+    );
     all.push(...domains);
     if (next === null) return all;
     cursor = next;

@@ -1,8 +1,10 @@
 /** `postern doctor`: what the daemon found of everything that mail depends on, in lines, with what to do. */
-import { z } from 'zod';
+import { doctor } from '../contract/server.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, EXIT, run, writeJson, type CommandOptions } from './run.ts';
 import { messageOf } from '../lib/errors.ts';
 import { DaemonUnreachable } from './client.ts';
-import { EXIT, run, writeJson, type CommandOptions } from './run.ts';
+
 import { counted } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 
@@ -11,12 +13,7 @@ export interface DoctorFlags {
   readonly port25?: string | undefined;
 }
 
-const status = z.enum(['ok', 'warning', 'failed', 'unknown']);
-const diagnosis = z.object({
-  checks: z.array(z.object({ name: z.string(), status, found: z.string(), advice: z.string().optional() })),
-  ok: z.boolean(),
-});
-type Status = z.output<typeof status>;
+type Status = AnswerOf<typeof doctor.check>['checks'][number]['status'];
 
 const COLOURS = { ok: 'green', warning: 'yellow', failed: 'red', unknown: 'cyan' } as const satisfies Record<
   Status,
@@ -31,7 +28,7 @@ export function doctorRun(options: CommandOptions, { dnsbl = [], port25 }: Docto
     terminal.progress('Checking …');
     const data = await client.get(`/admin/doctor?${query.toString()}`).catch(explain);
     terminal.progress('');
-    const found = diagnosis.parse(data);
+    const found = readAnswer(doctor.check, data);
     if (json) writeJson(terminal, data);
     else show(found, terminal);
     return found.ok ? EXIT.done : EXIT.failed;
@@ -47,7 +44,7 @@ function explain(error: unknown): never {
   );
 }
 
-function show({ checks }: z.output<typeof diagnosis>, terminal: Terminal): void {
+function show({ checks }: AnswerOf<typeof doctor.check>, terminal: Terminal): void {
   const width = Math.max(0, ...checks.map(({ name }) => name.length));
   for (const { name, status, found, advice } of checks) {
     const word = terminal.style(COLOURS[status], status.padEnd(7));

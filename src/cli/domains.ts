@@ -1,11 +1,22 @@
 /** `postern domains …`: the DNS records that a domain needs, and whether they stand. */
-import { z } from 'zod';
+import { domains as routes } from '../contract/domains.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import {
+  readAnswer,
+  isConfirmed,
+  poll,
+  EXIT,
+  run,
+  shortTime,
+  writeJson,
+  type CommandOptions,
+  UsageError,
+} from './run.ts';
 import { RequestRefused, type Client } from './client.ts';
 import { type Terminal, printable } from './terminal.ts';
-import { isConfirmed, poll, EXIT, run, shortTime, writeJson, type CommandOptions, UsageError } from './run.ts';
+
 import {
   domainPath,
-  domainShape,
   everyDomain,
   type Domain,
   domainSentence,
@@ -25,7 +36,7 @@ export function domainsSetup(options: CommandOptions, name: string, { zone }: { 
   return run(options, async ({ client, terminal, json }) => {
     const data = await lookedAt(client, name);
     if (json) return writeJson(terminal, data);
-    const domain = domainShape.parse(data);
+    const domain = readAnswer(routes.show, data);
     if (zone) return terminal.write(zoneText(domain));
     writeDomain(terminal, domain);
     if (domain.records.every(isCorrect)) return;
@@ -70,13 +81,13 @@ export function domainsVerify(
   return run(options, async ({ client, terminal, json }) => {
     const data = await poll({
       ask: () => explaining(name, () => client.post(`${domainPath(name)}/verify`)),
-      isDone: (answer) => !wait || isVerified(domainShape.parse(answer)),
-      onWait: (answer, left) => terminal.progress(`${waitingFor(domainShape.parse(answer))} (${left} s left)`),
+      isDone: (answer) => !wait || isVerified(readAnswer(routes.show, answer)),
+      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(routes.show, answer))} (${left} s left)`),
       patience: wait ? timeout * 1000 : 0,
       slowest: SLOWEST_LOOK,
     });
     terminal.progress('');
-    const domain = domainShape.parse(data);
+    const domain = readAnswer(routes.show, data);
     if (json) writeJson(terminal, data);
     else writeVerdict(terminal, domain);
     return isVerified(domain) ? EXIT.done : EXIT.failed;
@@ -126,7 +137,7 @@ export function domainStatus(options: CommandOptions, name: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await explaining(name, () => client.get(domainPath(name)));
     if (json) return writeJson(terminal, data);
-    writeDomain(terminal, domainShape.parse(data));
+    writeDomain(terminal, readAnswer(routes.show, data));
   });
 }
 
@@ -140,7 +151,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/domains', { domain: name, project });
     if (json) return writeJson(terminal, data);
-    const { domain, status } = domainShape.parse(data);
+    const { domain, status } = readAnswer(routes.show, data);
     terminal.write(
       `Added ${domain} to ${project} (${status}). To see the DNS records to add, run: postern domains setup ${domain}\n`,
     );
@@ -150,7 +161,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
 /** Takes a domain out of service, once somebody agrees. */
 export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { status } = domainShape.parse(await client.get(domainPath(name)));
+    const { status } = readAnswer(routes.show, await client.get(domainPath(name)));
     // Nothing that is pending has ever sent, or it is another account's now.
     const sends = status !== 'pending';
     const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;
@@ -167,19 +178,7 @@ export function domainsRemove(options: CommandOptions, name: string, { yes }: { 
 
 // `postern domains rotate-dkim`: the next DKIM key, what to publish for it, and what happens then.
 
-const keys = z.object({
-  keys: z.array(
-    z.object({
-      selector: z.string(),
-      algorithm: z.string(),
-      state: z.string(),
-      since: z.string(),
-      record: z.object({ type: z.string(), name: z.string(), value: z.string() }),
-      advice: z.string(),
-    }),
-  ),
-});
-type Key = z.output<typeof keys>['keys'][number];
+type Key = AnswerOf<typeof routes.rotateDkim>['keys'][number];
 
 export interface RotateOptions {
   /** The server's own key instead of a domain's. */
@@ -202,7 +201,7 @@ export function rotateDkim(
   const [rotate, verify] = addressesOf(domain, host);
   return run(options, async ({ client, terminal, json }) => {
     const asked = await client.post(rotate);
-    if (!json) writeNext(terminal, keys.parse(asked).keys);
+    if (!json) writeNext(terminal, readAnswer(routes.rotateDkim, asked).keys);
     if (!wait) return json ? writeJson(terminal, asked) : terminal.write(LATER);
     const answer = await poll({
       ask: () => client.post(verify),
@@ -233,7 +232,7 @@ function addressesOf(domain: string | undefined, host: boolean): [rotate: string
 }
 
 function nextOf(data: unknown): Key[] {
-  return keys.parse(data).keys.filter(({ state }) => state === 'next');
+  return readAnswer(routes.rotateDkim, data).keys.filter(({ state }) => state === 'next');
 }
 
 function writeNext({ write, style }: Terminal, all: readonly Key[]): void {
@@ -251,6 +250,6 @@ function writeKeys({ write, style }: Terminal, data: unknown, isDone: boolean): 
       ? `\n${style('green', 'Record found. The new key signs all mail within one minute.')}\n`
       : `\n${style('red', 'Record not found yet.')} The current key stays in use. The daemon keeps checking.\n`,
   );
-  for (const { selector, state, since, record, advice } of keys.parse(data).keys)
+  for (const { selector, state, since, record, advice } of readAnswer(routes.rotateDkim, data).keys)
     write(`\n${selector}  ${state} since ${shortTime(since)}\n  ${printable(record.name)}\n  ${printable(advice)}\n`);
 }

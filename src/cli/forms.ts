@@ -1,4 +1,8 @@
 /** `postern forms …`: the forms of an account, and code that posts to them. */
+import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
+import { submissions as submissionRoutes } from '../contract/submissions.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, queryOf, run, writeJson, type CommandOptions, shortTime } from './run.ts';
 import { z } from 'zod';
 import { labelOf } from '../config/label.ts';
 import { formSchema } from '../config/schema-project.ts';
@@ -7,17 +11,9 @@ import { RequestRefused, type Client } from './client.ts';
 import type { PageFlags, SpanFlags } from './commands/options.ts';
 import { writePage, writeFacts, save, sizeText } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
-import { queryOf, run, writeJson, type CommandOptions, shortTime } from './run.ts';
+
 import { snippetOf, type SnippetField, type Style } from './snippet.ts';
 
-const form = z.object({
-  id: z.string(),
-  name: z.string(),
-  submissions: z.number(),
-  recipients: z.array(z.object({ address: z.string(), status: z.string() })),
-  endpoint: z.string(),
-});
-const listing = z.object({ forms: z.array(form), count: z.number(), next_cursor: z.string().nullable() });
 const shown = z.object({
   id: z.string(),
   endpoint: z.string(),
@@ -38,7 +34,7 @@ export function formsList(options: CommandOptions, filter: FormsFilter): Promise
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/forms${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const { forms, ...page } = listing.parse(data);
+    const { forms, ...page } = readAnswer(routes.list, data);
     const rows = forms.map(({ id, name, recipients, submissions, endpoint }) => [
       id,
       name,
@@ -104,16 +100,6 @@ function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
 
 // `postern instant …`: forms that need no domain, and what was sent to them.
 
-const formInstant = z.object({
-  id: z.string(),
-  name: z.string(),
-  email: z.string(),
-  endpoint: z.string(),
-  submissions: z.number(),
-  recipient_status: z.enum(['confirmed', 'pending', 'refused']),
-});
-const listingInstant = z.object({ forms: z.array(formInstant), count: z.number(), next_cursor: z.string().nullable() });
-
 const STATES = { confirmed: 'confirmed', pending: 'unconfirmed', refused: 'refused' } as const;
 
 /** Lists what was sent to instant forms, newest first. Answers the exit code, as all of these do. */
@@ -121,7 +107,7 @@ export function instantList(options: CommandOptions, conditions: SubmissionCondi
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/instant/submissions${queryOf(conditions)}`);
     if (json) return writeJson(terminal, data);
-    writeSubmissions(terminal, submissionList.parse(data));
+    writeSubmissions(terminal, readAnswer(submissionRoutes.list, data));
   });
 }
 
@@ -130,7 +116,7 @@ export function instantForms(options: CommandOptions, page: PageFlags): Promise<
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/instant/forms${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { forms, ...where } = listingInstant.parse(data);
+    const { forms, ...where } = readAnswer(instantRoutes.list, data);
     const rows = forms.map(({ id, name, email, endpoint, submissions, recipient_status }) => [
       id,
       name,
@@ -149,7 +135,7 @@ export function instantCreate(options: CommandOptions, wanted: { name: string; e
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/instant/forms', wanted);
     if (json) return writeJson(terminal, data);
-    const { id, endpoint, email, recipient_status: status } = formInstant.parse(data);
+    const { id, endpoint, email, recipient_status: status } = readAnswer(instantRoutes.create, data);
     writeFacts(terminal, [
       ['form', id],
       ['address', endpoint],
@@ -167,24 +153,12 @@ export function instantCreate(options: CommandOptions, wanted: { name: string; e
 
 // `postern recipients …`: addresses that have to agree to mail of the account.
 
-const recipient = z.object({
-  address: z.string(),
-  status: z.string(),
-  asked_at: z.string().nullable(),
-  confirmed_at: z.string().nullable(),
-});
-const listingRecipients = z.object({
-  recipients: z.array(recipient),
-  count: z.number(),
-  next_cursor: z.string().nullable(),
-});
-
 /** Lists those that were asked, or agreed. Answers the exit code, as all of these do. */
 export function recipientsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/recipients${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { recipients, ...where } = listingRecipients.parse(data);
+    const { recipients, ...where } = readAnswer(recipientRoutes.list, data);
     const rows = recipients.map(({ address, status, asked_at, confirmed_at }) => [
       address,
       status,
@@ -201,7 +175,7 @@ export function recipientsAsk(options: CommandOptions, address: string): Promise
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/recipients', { address });
     if (json) return writeJson(terminal, data);
-    const { status, address: confirmed } = recipient.parse(data);
+    const { status, address: confirmed } = readAnswer(recipientRoutes.ask, data);
     terminal.write(
       status === 'pending'
         ? `Sent a confirmation link to ${printable(confirmed)}. Mail to this address is held until the link is opened.\n`
@@ -217,31 +191,6 @@ function recipientText({ address, status }: { readonly address: string; readonly
 
 // `postern submissions …`: what visitors sent.
 
-const value = z.union([z.string(), z.array(z.string())]);
-const submission = z.object({
-  id: z.string(),
-  form: z.string(),
-  fields: z.record(z.string(), value),
-  files: z.array(z.object({ id: z.string(), filename: z.string(), size: z.number() })),
-  ip: z.string(),
-  user_agent: z.string(),
-  referer: z.string(),
-  status: z.string(),
-  spam: z.object({
-    score: z.number(),
-    reasons: z.array(z.object({ name: z.string(), score: z.number(), detail: z.string() })),
-  }),
-  created_at: z.string(),
-  messages: z.array(z.string()),
-});
-
-/** A page of them, as the API answers it. */
-const submissionList = z.object({
-  submissions: z.array(submission),
-  count: z.number(),
-  next_cursor: z.string().nullable(),
-});
-
 export interface SubmissionFilter extends SpanFlags {
   readonly status?: string | undefined;
   /** Stands in a field. */
@@ -251,7 +200,7 @@ export interface SubmissionFilter extends SpanFlags {
 export interface SubmissionConditions extends SubmissionFilter, PageFlags {}
 
 /** Writes a page of submissions as a table. */
-function writeSubmissions(terminal: Terminal, { submissions, ...page }: z.output<typeof submissionList>): void {
+function writeSubmissions(terminal: Terminal, { submissions, ...page }: AnswerOf<typeof submissionRoutes.list>): void {
   const rows = submissions.map(({ id, created_at, status, form, fields }) => [
     id,
     shortTime(created_at),
@@ -269,7 +218,7 @@ export function submissionsList(options: CommandOptions, form: string, filter: S
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/forms/${encodeURIComponent(form)}/submissions${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    writeSubmissions(terminal, submissionList.parse(data));
+    writeSubmissions(terminal, readAnswer(submissionRoutes.list, data));
   });
 }
 
@@ -278,7 +227,10 @@ export function submissionsShow(options: CommandOptions, id: string): Promise<nu
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/submissions/${encodeURIComponent(id)}`);
     if (json) return writeJson(terminal, data);
-    const { form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = submission.parse(data);
+    const { form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = readAnswer(
+      submissionRoutes.show,
+      data,
+    );
     writeFacts(terminal, [
       ['submission', id],
       ['form', form],

@@ -1,44 +1,21 @@
 /** `postern webhooks …`: programs that are told of what happens. */
+import { webhooks as routes } from '../contract/webhooks.ts';
+import { suppressions as suppressionRoutes } from '../contract/email.ts';
+import { analytics } from '../contract/analytics.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, isConfirmed, EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 import { z } from 'zod';
 import type { PageFlags, SpanFlags } from './commands/options.ts';
-import { isConfirmed, EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+
 import { writeFacts, writePage, writeTable, counted } from './output.ts';
 import { printable } from './terminal.ts';
-
-const webhook = z.object({
-  id: z.string(),
-  url: z.string(),
-  events: z.array(z.string()),
-  description: z.string(),
-  project: z.string().nullable(),
-  form: z.string().nullable(),
-  status: z.string(),
-  reason: z.string().nullable(),
-  failing_since: z.string().nullable(),
-});
-const listing = z.object({ webhooks: z.array(webhook), count: z.number(), next_cursor: z.string().nullable() });
-const shown = webhook.extend({
-  deliveries: z.array(
-    z.object({
-      type: z.string().nullable(),
-      state: z.string(),
-      attempts: z.number(),
-      last_attempt_at: z.string().nullable(),
-      last_result: z.string().nullable(),
-    }),
-  ),
-});
-const made = z.object({ id: z.string(), url: z.string(), secret: z.string() });
-const tested = z.object({ delivered: z.boolean(), result: z.string() });
-const rotated = z.object({ secret: z.string(), old_secret_until: z.string() });
-const replayed = z.object({ replayed: z.number(), more: z.boolean() });
 
 /** Lists them, newest first. Answers the exit code, as all of these do. */
 export function webhooksList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/webhooks${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { webhooks, ...where } = listing.parse(data);
+    const { webhooks, ...where } = readAnswer(routes.list, data);
     const rows = webhooks.map((row) => [row.id, stateOf(row), row.project ?? 'the API', row.url, eventsOf(row)]);
     const headings = ['WEBHOOK', 'STATE', 'CREATED BY', 'ADDRESS', 'EVENTS'];
     writePage(terminal, { headings, rows }, { ...where, nothing: 'No webhooks found.' });
@@ -50,7 +27,7 @@ export function webhooksShow(options: CommandOptions, id: string): Promise<numbe
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(pathOf(id));
     if (json) return writeJson(terminal, data);
-    const { deliveries, ...row } = shown.parse(data);
+    const { deliveries, ...row } = readAnswer(routes.show, data);
     writeFacts(terminal, [
       ['webhook', row.id],
       ['address', row.url],
@@ -75,11 +52,11 @@ export function webhooksShow(options: CommandOptions, id: string): Promise<numbe
   });
 }
 
-function stateOf({ status, failing_since }: z.output<typeof webhook>): string {
+function stateOf({ status, failing_since }: AnswerOf<typeof routes.change>): string {
   return status === 'active' && failing_since !== null ? `failing since ${shortTime(failing_since)}` : status;
 }
 
-function eventsOf({ events }: z.output<typeof webhook>): string {
+function eventsOf({ events }: AnswerOf<typeof routes.change>): string {
   return events.length === 0 ? 'all' : events.join(' ');
 }
 
@@ -94,7 +71,7 @@ export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promis
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/webhooks', wanted);
     if (json) return writeJson(terminal, data);
-    const { id, url, secret } = made.parse(data);
+    const { id, url, secret } = readAnswer(routes.create, data);
     writeFacts(terminal, [
       ['webhook', id],
       ['address', url],
@@ -107,7 +84,7 @@ export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promis
 /** Removes one, once a person has agreed. */
 export function webhooksRemove(options: CommandOptions, id: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { url } = shown.parse(await client.get(pathOf(id)));
+    const { url } = readAnswer(routes.show, await client.get(pathOf(id)));
     if (!(await isConfirmed(terminal, `Remove ${id}(${printable(url)}) and its pending deliveries?`, yes)))
       return EXIT.failed;
     const data = await client.delete(pathOf(id));
@@ -120,7 +97,7 @@ export function webhooksRemove(options: CommandOptions, id: string, { yes }: { y
 export function webhooksTest(options: CommandOptions, id: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`${pathOf(id)}/test`, {});
-    const { delivered, result } = tested.parse(data);
+    const { delivered, result } = readAnswer(routes.test, data);
     if (json) writeJson(terminal, data);
     else terminal.write(`${delivered ? 'delivered' : 'not delivered'}: ${printable(result)}\n`);
     return delivered ? EXIT.done : EXIT.failed;
@@ -132,7 +109,7 @@ export function webhooksRotate(options: CommandOptions, id: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`${pathOf(id)}/rotate`, {});
     if (json) return writeJson(terminal, data);
-    const { secret, old_secret_until } = rotated.parse(data);
+    const { secret, old_secret_until } = readAnswer(routes.rotate, data);
     writeFacts(terminal, [
       ['secret', secret],
       ['old secret', `valid until ${shortTime(old_secret_until)}`],
@@ -150,7 +127,7 @@ export function webhooksReplay(
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`${pathOf(id)}/replay`, what);
     if (json) return writeJson(terminal, data);
-    const { replayed: count, more } = replayed.parse(data);
+    const { replayed: count, more } = readAnswer(routes.replay, data);
     terminal.write(`${counted(count, 'event')} queued for redelivery\n`);
     if (more)
       terminal.complain('There are more events. Run the command again with a later time once these are delivered.\n');
@@ -162,7 +139,7 @@ export function webhooksSwitch(options: CommandOptions, id: string, status: 'act
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.patch(pathOf(id), { status });
     if (json) return writeJson(terminal, data);
-    terminal.write(`${id} is ${webhook.parse(data).status}\n`);
+    terminal.write(`${id} is ${readAnswer(routes.change, data).status}\n`);
   });
 }
 
@@ -172,19 +149,12 @@ function pathOf(id: string): string {
 
 // `postern suppressions …`: addresses that mail is no longer sent to.
 
-const suppression = z.object({ address: z.string(), reason: z.string(), created_at: z.string() });
-const listingSuppressions = z.object({
-  suppressions: z.array(suppression),
-  count: z.number(),
-  next_cursor: z.string().nullable(),
-});
-
 /** Lists them in their alphabetical order. Answers the exit code, as all of these do. */
 export function suppressionsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/suppressions${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { suppressions, ...where } = listingSuppressions.parse(data);
+    const { suppressions, ...where } = readAnswer(suppressionRoutes.list, data);
     const rows = suppressions.map(({ address, reason, created_at }) => [address, reason, shortTime(created_at)]);
     writePage(
       terminal,
@@ -199,7 +169,7 @@ export function suppressionsAdd(options: CommandOptions, address: string, reason
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/suppressions', { address, reason });
     if (json) return writeJson(terminal, data);
-    const row = suppression.parse(data);
+    const row = readAnswer(suppressionRoutes.create, data);
     terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). No mail is sent to this address.\n`);
   });
 }
@@ -209,21 +179,22 @@ export function suppressionsRemove(options: CommandOptions, address: string): Pr
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.delete(`/suppressions/${encodeURIComponent(address)}`);
     if (json) return writeJson(terminal, data);
-    terminal.write(`Removed ${printable(suppression.parse(data).address)} from the suppression list.\n`);
+    terminal.write(
+      `Removed ${printable(readAnswer(suppressionRoutes.create, data).address)} from the suppression list.\n`,
+    );
   });
 }
 
 // `postern events …`: what happened to an account's mail.
 
-const data = z.object({
+/** The details of an event that a list shows. */
+const details = z.object({
   recipient: z.string().optional(),
   to: z.string().optional(),
   reply: z.string().optional(),
-  /** Of a failed forward: whether its sender was told, else why not. */
+  /** For a forward that failed: `queued`, or why no DSN was sent. */
   dsn: z.string().optional(),
 });
-const entry = z.object({ created_at: z.string(), type: z.string(), domain: z.string().nullable(), data });
-const listingEvents = z.object({ events: z.array(entry), count: z.number(), next_cursor: z.string().nullable() });
 
 export interface EventFilter extends PageFlags, SpanFlags {
   readonly type?: string | undefined;
@@ -235,14 +206,12 @@ export function eventsList(options: CommandOptions, filter: EventFilter): Promis
   return run(options, async ({ client, terminal, json }) => {
     const answer = await client.get(`/events${queryOf(filter)}`);
     if (json) return writeJson(terminal, answer);
-    const { events, ...page } = listingEvents.parse(answer);
-    const rows = events.map(({ created_at: at, type, domain, data: { recipient, to = '-', reply = '', dsn } }) => [
-      shortTime(at),
-      type,
-      domain ?? '-',
-      recipient ?? to,
-      dsn === undefined || dsn === 'queued' ? reply : `${reply} (no DSN sent: ${dsn})`,
-    ]);
+    const { events, ...page } = readAnswer(analytics.events, answer);
+    const rows = events.map(({ created_at: at, type, domain, data }) => {
+      const { recipient, to = '-', reply = '', dsn } = details.parse(data);
+      const note = dsn === undefined || dsn === 'queued' ? '' : ` (no DSN sent: ${dsn})`;
+      return [shortTime(at), type, domain ?? '-', recipient ?? to, `${reply}${note}`];
+    });
     const headings = ['AT', 'TYPE', 'DOMAIN', 'RECIPIENT', 'REPLY'];
     writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching events.' });
   });

@@ -1,5 +1,17 @@
 /** `postern projects …` and `postern rollback`: what is in force, what was, and the way back. */
-import { z } from 'zod';
+import { projects as routes } from '../contract/projects.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import {
+  readAnswer,
+  isConfirmed,
+  EXIT,
+  queryOf,
+  run,
+  shortTime,
+  UsageError,
+  writeJson,
+  type CommandOptions,
+} from './run.ts';
 import { PUSHED_FILE, type Bundle } from '../config/bundle.ts';
 import { writtenProject } from '../config/diff.ts';
 import { glanceAtProject, parseProject } from '../config/parse.ts';
@@ -8,7 +20,7 @@ import { UserError } from '../lib/errors.ts';
 import { type Client, RequestRefused, type OnSent } from './client.ts';
 import type { PageFlags } from './commands/options.ts';
 import { type Terminal, printable } from './terminal.ts';
-import { isConfirmed, EXIT, queryOf, run, shortTime, UsageError, writeJson, type CommandOptions } from './run.ts';
+
 import { writeFacts, writePage, writeTable, counted, barText } from './output.ts';
 
 import { readLocalProject, validProject } from './local-project.ts';
@@ -17,22 +29,6 @@ import type { ProjectConfig } from '../config/schema.ts';
 import { everyDomain } from './dns-records.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { type PlanLine, planLines } from './plan-text.ts';
-
-const project = z.object({
-  id: z.string(),
-  name: z.string(),
-  slug: z.string(),
-  source: z.string(),
-  revision: z.string().nullable(),
-  created_at: z.string(),
-});
-const listing = z.object({ projects: z.array(project), count: z.number(), next_cursor: z.string().nullable() });
-const configuration = z.object({
-  config: z.string().nullable(),
-  files: z.record(z.string(), z.string()),
-  revision: z.string().nullable(),
-  revisions: z.array(z.object({ id: z.string(), created_at: z.string(), current: z.boolean() })),
-});
 
 const SOURCES: ReadonlyMap<string, string> = new Map([
   ['file', 'server file'],
@@ -45,7 +41,7 @@ export function projectsList(options: CommandOptions, filter: PageFlags): Promis
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/projects${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const { projects, ...page } = listing.parse(data);
+    const { projects, ...page } = readAnswer(routes.list, data);
     const rows = projects.map(({ slug, source, revision, created_at, name }) => [
       slug,
       SOURCES.get(source) ?? source,
@@ -63,8 +59,8 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/projects/${encodeURIComponent(slug)}`);
     if (json) return writeJson(terminal, data);
-    const { name, source, revision, created_at: since } = project.parse(data);
-    const { config, revisions } = configuration.parse(await client.get(configPath(slug)));
+    const { name, source, revision, created_at: since } = readAnswer(routes.show, data);
+    const { config, revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
     const { domains, collections } = glanceAtProject(config ?? '{}');
     writeFacts(terminal, [
       ['project', slug],
@@ -82,7 +78,7 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
 export function projectsDelete(options: CommandOptions, slug: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/projects/${encodeURIComponent(slug)}`;
-    project.parse(await client.get(path));
+    readAnswer(routes.show, await client.get(path));
     const question = `Delete ${slug}? Its domains and forms stop working. Submissions are kept, and queued mail is still sent.`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     const data = await client.delete(path);
@@ -95,7 +91,7 @@ export function projectsDelete(options: CommandOptions, slug: string, { yes }: {
 export function projectsRevisions(options: CommandOptions, slug: string | undefined): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(configPath(slug ?? (await slugHere(terminal.folder))));
-    const { revisions } = configuration.parse(data);
+    const { revisions } = readAnswer(routes.config, data);
     if (json) return writeJson(terminal, { revisions });
     if (revisions.length === 0) return terminal.write('No revisions found. Deploy one with: postern push\n');
     let back = 0;
@@ -151,7 +147,7 @@ interface Restored {
 
 /** Throws UserError where there is none such. */
 async function revisionToRestore(client: Client, slug: string, asked: string): Promise<Restored> {
-  const { revisions } = configuration.parse(await client.get(configPath(slug)));
+  const { revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
   const others = revisions.filter(({ current }) => !current);
   const id = /^\d+$/.test(asked) ? others[Number(asked) - 1]?.id : asked;
   if (id === undefined) {
@@ -159,7 +155,10 @@ async function revisionToRestore(client: Client, slug: string, asked: string): P
     const there = counted(others.length, 'earlier revision');
     throw new UsageError(`${slug} has only ${there}. To list them, run: postern projects revisions ${slug}`);
   }
-  const { config, files } = configuration.parse(await client.get(`${configPath(slug)}${queryOf({ revision: id })}`));
+  const { config, files } = readAnswer(
+    routes.config,
+    await client.get(`${configPath(slug)}${queryOf({ revision: id })}`),
+  );
   return { id, yaml: config ?? '', files };
 }
 
@@ -182,8 +181,6 @@ export interface PushOptions {
   readonly yes: boolean;
   readonly dryRun: boolean;
 }
-
-const current = z.object({ config: z.string().nullable(), files: z.record(z.string(), z.string()) });
 
 /** Answers the exit code; a configuration that is not valid is 78. */
 export function push(options: CommandOptions, { where, yes, dryRun }: PushOptions): Promise<number> {
@@ -225,7 +222,7 @@ function telling(doing: string, progress: Terminal['progress']): OnSent {
 
 /** Whether text and files are those in force, too: comments and the names of files are no change that a plan tells. */
 async function isInForce(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
-  const kept = current.parse(await client.get(configPath(slug)));
+  const kept = readAnswer(routes.config, await client.get(configPath(slug)));
   const names = Object.keys(files);
   return (
     kept.config === yaml &&
@@ -252,21 +249,7 @@ async function tellNextSteps({ client, terminal }: CommandOptions, { domains }: 
 
 // What the server says that a configuration would change: asked for, shown to a person, agreed to, and only then done.
 
-const answer = z.object({
-  changes: z.array(
-    z.object({
-      op: z.enum(['add', 'remove', 'change']),
-      path: z.string(),
-      keys: z.array(z.string()),
-      from: z.unknown(),
-      to: z.unknown(),
-    }),
-  ),
-  warnings: z.array(z.object({ path: z.string(), message: z.string(), line: z.number(), column: z.number() })),
-  revision: z.string().nullable(),
-});
-
-export interface Plan extends z.output<typeof answer> {
+export interface Plan extends AnswerOf<typeof routes.push> {
   /** The server's answer as it came. */
   readonly data: unknown;
 }
@@ -286,7 +269,7 @@ export async function planOf({ client, slug, bundle, onSent }: Question): Promis
 
 /** Reads the server's answer to a push, dry or not. */
 function readPlan(data: unknown): Plan {
-  return { ...answer.parse(data), data };
+  return { ...readAnswer(routes.push, data), data };
 }
 
 /** The address of a project's configuration. */

@@ -1,51 +1,21 @@
 /** `postern queue …`: what waits, why, and what to do about it. */
-import { z } from 'zod';
+import { mailLog, queue } from '../contract/queue.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import {
+  readAnswer,
+  isConfirmed,
+  EXIT,
+  queryOf,
+  run,
+  UsageError,
+  shortTime,
+  writeJson,
+  type CommandOptions,
+} from './run.ts';
 import type { PageFlags, SpanFlags } from './commands/options.ts';
 import { type Terminal, printable } from './terminal.ts';
-import { isConfirmed, EXIT, queryOf, run, UsageError, shortTime, writeJson, type CommandOptions } from './run.ts';
-import { writePage, table } from './output.ts';
 
-/** One attempt to deliver: `address` is the host's, `tls` its version. */
-export const attemptShape = z.object({
-  at: z.string(),
-  host: z.string().nullable(),
-  address: z.string().nullable(),
-  tls: z.string().nullable(),
-  outcome: z.string(),
-  reply: z.string(),
-});
-const delivery = z.object({
-  id: z.string(),
-  message: z.string(),
-  recipient: z.string(),
-  destination: z.string(),
-  held: z.boolean(),
-  suspended: z.boolean(),
-  state: z.string(),
-  attempts: z.number(),
-  next_attempt_at: z.string().nullable(),
-  last_reply: z.string().nullable(),
-});
-const listing = z.object({ deliveries: z.array(delivery), count: z.number(), next_cursor: z.string().nullable() });
-const shown = z.object({
-  message: z.object({
-    id: z.string(),
-    kind: z.string(),
-    domain: z.string(),
-    submission: z.string().nullable(),
-    size: z.number(),
-    created_at: z.string(),
-    expires_at: z.string(),
-  }),
-  deliveries: z.array(
-    delivery.extend({
-      tries: z.array(attemptShape.extend({ number: z.number() })),
-    }),
-  ),
-});
-const operated = z.object({ deliveries: z.array(z.string()), held: z.array(z.string()) });
-const steered = z.object({ destination: z.string(), held: z.boolean() });
-const acted = z.object({ count: z.number(), in_progress: z.number() });
+import { writePage, table } from './output.ts';
 
 /** Which deliveries. */
 export interface Filter {
@@ -72,7 +42,7 @@ export function queueList(options: CommandOptions, { olderThan, ...filter }: Lis
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue${queryOf({ ...filter, older_than: olderThan })}`);
     if (json) return writeJson(terminal, data);
-    const { deliveries, ...page } = listing.parse(data);
+    const { deliveries, ...page } = readAnswer(queue.list, data);
     const rows = deliveries.map((row) => [
       row.id,
       row.state,
@@ -91,7 +61,7 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue/${encodeURIComponent(id)}`);
     if (json) return writeJson(terminal, data);
-    const { message, deliveries } = shown.parse(data);
+    const { message, deliveries } = readAnswer(queue.show, data);
     terminal.write(`${message.id}  ${message.kind} of ${message.domain}\n`);
     if (message.submission !== null) terminal.write(`submission  ${message.submission}\n`);
     terminal.write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
@@ -114,13 +84,17 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
 }
 
 /** For what it waits beside its next try. */
-function waitsFor({ state, held, suspended }: z.output<typeof delivery>): 'held' | 'suspended' | undefined {
+function waitsFor({
+  state,
+  held,
+  suspended,
+}: AnswerOf<typeof queue.list>['deliveries'][number]): 'held' | 'suspended' | undefined {
   if (state !== 'queued' && state !== 'deferred') return undefined;
   if (held) return 'held';
   return suspended ? 'suspended' : undefined;
 }
 
-function nextText(row: z.output<typeof delivery>): string {
+function nextText(row: AnswerOf<typeof queue.list>['deliveries'][number]): string {
   const reason = waitsFor(row);
   if (reason === 'suspended') return ', waiting until its account is resumed';
   if (reason === 'held') {
@@ -182,7 +156,7 @@ function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }:
   return run(options, async ({ client, terminal, json }) => {
     if (!yes || dryRun) {
       const data = await client.post('/admin/queue/actions', { ...body, dry_run: true });
-      const { count } = acted.parse(data);
+      const { count } = readAnswer(queue.act, data);
       if (dryRun && json) return writeJson(terminal, data);
       if (dryRun) return terminal.write(`${deliveries(count)} would be ${DONE[verb]}\n`);
       if (count > 1 && !(await isConfirmed(terminal, `${QUESTION[verb]} ${deliveries(count)}?`, yes)))
@@ -191,7 +165,7 @@ function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }:
     const path = '/admin/queue/actions';
     const { data } = await client.ask({ method: 'POST', path, body, idleMs: PATIENCE_MS });
     if (json) return writeJson(terminal, data);
-    const { count, in_progress: inProgress } = acted.parse(data);
+    const { count, in_progress: inProgress } = readAnswer(queue.act, data);
     terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);
     if (inProgress > 0) terminal.complain(`${deliveries(inProgress)} skipped: a delivery attempt is in progress.\n`);
   });
@@ -208,7 +182,7 @@ function operate(
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
     if (json) return writeJson(terminal, data);
-    const { deliveries, held } = operated.parse(data);
+    const { deliveries, held } = readAnswer(queue.retry, data);
     for (const id of deliveries) terminal.write(`${id} ${what.done}\n`);
     if (what.verb === 'cancel') return;
     for (const name of held)
@@ -220,23 +194,12 @@ function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${verb}`, { domain });
     if (json) return writeJson(terminal, data);
-    const { destination, held } = steered.parse(data);
+    const { destination, held } = readAnswer(queue.hold, data);
     terminal.write(held ? `Holding mail to ${destination}\n` : `Released mail to ${destination}\n`);
   });
 }
 
 // `postern inbound …`: mail that came to the SMTP door, and why some of it was not taken.
-
-const entry = z.object({
-  at: z.string(),
-  outcome: z.string(),
-  reason: z.string(),
-  ip: z.string(),
-  sender: z.string(),
-  recipient: z.string(),
-  reply: z.string(),
-});
-const listingInbound = z.object({ inbound: z.array(entry), count: z.number(), next_cursor: z.string().nullable() });
 
 export interface InboundFilter extends PageFlags, SpanFlags {
   readonly outcome?: string | undefined;
@@ -249,7 +212,7 @@ export function inboundList(options: CommandOptions, filter: InboundFilter): Pro
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/inbound${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const { inbound, ...page } = listingInbound.parse(data);
+    const { inbound, ...page } = readAnswer(mailLog.inbound, data);
     const rows = inbound.map(({ at, outcome, reason, ip, sender, recipient, reply }) => [
       shortTime(at),
       outcome,
@@ -266,20 +229,7 @@ export function inboundList(options: CommandOptions, filter: InboundFilter): Pro
 
 // `postern explain`: what would happen to mail for an address, or to a post to a form, step by step.
 
-const explanation = z.object({
-  what: z.string(),
-  kind: z.string(),
-  steps: z.array(
-    z.object({
-      step: z.string(),
-      about: z.string().optional(),
-      verdict: z.string(),
-      found: z.string(),
-      because: z.string(),
-    }),
-  ),
-});
-type Step = z.output<typeof explanation>['steps'][number];
+type Step = AnswerOf<typeof mailLog.explain>['steps'][number];
 
 const HEADINGS: ReadonlyMap<string, string> = new Map([
   ['inbound', 'Mail received for'],
@@ -291,7 +241,7 @@ const HEADINGS: ReadonlyMap<string, string> = new Map([
 export function explain(options: CommandOptions, what: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/explain${queryOf({ what })}`);
-    const { kind, steps, ...asked } = explanation.parse(data);
+    const { kind, steps, ...asked } = readAnswer(mailLog.explain, data);
     if (json) writeJson(terminal, data);
     else {
       terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(asked.what)}\n`);
@@ -327,19 +277,12 @@ const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
 
 // `postern trace`: one thing on its way, from the request to the last SMTP reply.
 
-const traced = z.object({
-  request: z.string().nullable(),
-  submission: z.string().nullable(),
-  messages: z.array(z.string()),
-  timeline: z.array(z.object({ at: z.string(), step: z.string(), id: z.string(), text: z.string() })),
-});
-
 /** Shows what happened, oldest first. */
 export function trace(options: CommandOptions, id: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/trace/${encodeURIComponent(id)}`);
     if (json) return writeJson(terminal, data);
-    const { request, submission, messages, timeline } = traced.parse(data);
+    const { request, submission, messages, timeline } = readAnswer(mailLog.trace, data);
     const { write, style } = terminal;
     for (const [name, ids] of Object.entries({ request, submission, messages: messages.join(' ') }))
       if (ids) write(`${name.padEnd(10)}  ${ids}\n`);

@@ -114,6 +114,17 @@ export function writeJson(terminal: Pick<Terminal, 'write'>, data: unknown): voi
   terminal.write(`${text.replaceAll(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)}\n`);
 }
 
+/**
+ * Reads an answer by the contract. Members that this version does not know are left out; a value that it does not know, such
+ * as a state of a newer server, is kept. Throws ZodError if the answer is another one.
+ */
+export function readAnswer<Answer>({ answer }: { readonly answer: z.ZodType<Answer> }, data: unknown): Answer {
+  const read = answer.safeParse(data);
+  if (read.success) return read.data;
+  if (read.error.issues.every(({ code }) => code === 'invalid_value')) return data as Answer;
+  throw read.error;
+}
+
 /** `?…` of what is given. */
 export function queryOf(filter: object): string {
   const query = new URLSearchParams();

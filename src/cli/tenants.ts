@@ -1,47 +1,18 @@
 /** `postern tenants …`, `usage` and `billing`: for whoever runs the server. */
-import { z } from 'zod';
+import { tenants as routes } from '../contract/tenants.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 import type { PageFlags, SpanFlags } from './commands/options.ts';
 import { writeFacts, writePage, writeTable } from './output.ts';
-import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 
-const tenant = z.object({
-  id: z.string(),
-  name: z.string(),
-  email: z.string(),
-  plan: z.string(),
-  requests_per_hour: z.number().nullable(),
-  messages_per_hour: z.number().nullable(),
-  messages_per_day: z.number().nullable(),
-  suspended: z.boolean(),
-  trusted: z.boolean(),
-  confirmed_at: z.string().nullable(),
-  created_at: z.string(),
-});
-const listing = z.object({ tenants: z.array(tenant), count: z.number(), next_cursor: z.string().nullable() });
-const made = z.object({ tenant, key: z.string() });
-const use = z.object({
-  requests: z.number(),
-  submissions: z.number(),
-  spam: z.number(),
-  delivered: z.number(),
-  bounced: z.number(),
-  forwarded: z.number(),
-});
-const used = z.object({ totals: use, tenants: z.array(use.extend({ tenant: z.string(), name: z.string() })) });
-const bill = z.object({
-  month: z.string(),
-  lines: z.array(
-    z.object({ tenant: z.string(), plan: z.string(), usage: use, amount: z.number(), currency: z.string() }),
-  ),
-});
-const USES = use.keyof().options;
+const USES = ['requests', 'submissions', 'spam', 'delivered', 'bounced', 'forwarded'] as const;
 
 /** Lists the accounts: the operator's, then the others, newest first. Answers the exit code, as all of these do. */
 export function tenantsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/tenants${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { tenants, ...where } = listing.parse(data);
+    const { tenants, ...where } = readAnswer(routes.list, data);
     const rows = tenants.map((row) => [
       row.id,
       stateOf(row),
@@ -56,12 +27,12 @@ export function tenantsList(options: CommandOptions, page: PageFlags): Promise<n
   });
 }
 
-function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
+function stateOf({ suspended, confirmed_at }: AnswerOf<typeof routes.show>): string {
   if (suspended) return 'suspended';
   return confirmed_at === null ? 'unconfirmed' : 'active';
 }
 
-function factsOf(row: z.output<typeof tenant>): [string, string][] {
+function factsOf(row: AnswerOf<typeof routes.show>): [string, string][] {
   const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day, trusted } = row;
   const own = [
     [requests_per_hour, 'requests per hour'],
@@ -89,7 +60,7 @@ export function tenantsCreate(options: CommandOptions, wanted: NewTenant): Promi
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/admin/tenants', wanted);
     if (json) return writeJson(terminal, data);
-    const { tenant: row, key } = made.parse(data);
+    const { tenant: row, key } = readAnswer(routes.create, data);
     writeFacts(terminal, [...factsOf(row), ['key', key]]);
     terminal.complain('Save the key now. It is not shown again.\n');
   });
@@ -110,7 +81,7 @@ export function tenantsChange(options: CommandOptions, id: string, change: Tenan
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);
     if (json) return writeJson(terminal, data);
-    writeFacts(terminal, factsOf(tenant.parse(data)));
+    writeFacts(terminal, factsOf(readAnswer(routes.change, data)));
   });
 }
 
@@ -119,7 +90,7 @@ export function usage(options: CommandOptions, span: SpanFlags): Promise<number>
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/usage${queryOf(span)}`);
     if (json) return writeJson(terminal, data);
-    const { totals, tenants } = used.parse(data);
+    const { totals, tenants } = readAnswer(routes.usage, data);
     const rows = [...tenants, { ...totals, tenant: 'total', name: '' }];
     writeTable(terminal, {
       headings: ['TENANT', ...USES.map((name) => name.toUpperCase()), 'NAME'],
@@ -133,7 +104,7 @@ export function billing(options: CommandOptions, query: { readonly month?: strin
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/billing${queryOf(query)}`);
     if (json) return writeJson(terminal, data);
-    const { month, lines } = bill.parse(data);
+    const { month, lines } = readAnswer(routes.billing, data);
     if (lines.length === 0) return terminal.complain(`No amounts due for ${month}.\n`);
     const rows = lines.map(({ tenant: id, plan, usage: { requests, submissions, delivered }, amount, currency }) => [
       id,

@@ -1,5 +1,9 @@
 /** `postern test config`: whether the project of this folder can be pushed, and, where a server is asked, whether it works there. */
-import { z } from 'zod';
+import { emails } from '../contract/email.ts';
+import { forms } from '../contract/forms.ts';
+import { keys } from '../contract/keys.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, EXIT, queryOf, run, writeJson, type CommandOptions, poll, shortTime, UsageError } from './run.ts';
 import { writtenProject } from '../config/diff.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
@@ -8,13 +12,12 @@ import { everyDomain } from './dns-records.ts';
 import { planOf, type Plan } from './projects.ts';
 import { planLines } from './plan-text.ts';
 import { readLocalProject, type LocalProject, formsIn, validProject } from './local-project.ts';
-import { EXIT, queryOf, run, writeJson, type CommandOptions, poll, shortTime, UsageError } from './run.ts';
+
 import { counted } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 
 import { formatMailbox } from '../lib/addresses.ts';
 import { TemplateRenderError } from '../templates/errors.ts';
-import { attemptShape } from './queue.ts';
 import { findForm, placeOf, previewOf } from './templates.ts';
 
 export interface TestConfigOptions {
@@ -69,17 +72,10 @@ function report(
 
 const COLOURS = { ok: 'green', note: 'yellow', failed: 'red' } as const;
 
-const status = z.object({
-  key: z
-    .object({ name: z.string(), permissions: z.array(z.string()), environment: z.string(), last4: z.string() })
-    .nullable(),
-  tenant: z.object({ name: z.string() }),
-});
-
 /** Each builds on the one before: without a key nothing else can be asked. */
 async function checksOf(client: Client, project: LocalProject, config: ProjectConfig): Promise<Check[]> {
   const refusals = await attempted('key', async () => {
-    const { key, tenant } = status.parse(await client.get('/auth/status'));
+    const { key, tenant } = readAnswer(keys.status, await client.get('/auth/status'));
     return keyChecks(key, tenant.name, client.address);
   });
   if (!Array.isArray(refusals) || refusals.some(({ state }) => state === 'failed')) return [refusals].flat();
@@ -122,7 +118,7 @@ async function attempted(check: Check['check'], work: () => Promise<Check[]>): P
   }
 }
 
-function keyChecks(key: z.output<typeof status>['key'], tenant: string, address: string): Check[] {
+function keyChecks(key: AnswerOf<typeof keys.status>['key'], tenant: string, address: string): Check[] {
   if (key === null) return [{ check: 'key', state: 'ok', message: `connected to ${address} as the operator` }];
   const { name, permissions, environment, last4 } = key;
   const known: Check = {
@@ -174,8 +170,6 @@ function domainChecks({ domains }: ProjectConfig, states: DomainStates): Check[]
   });
 }
 
-const formPage = z.object({ forms: z.array(z.object({ id: z.string() })), next_cursor: z.string().nullable() });
-
 async function formChecks(
   client: Client,
   config: ProjectConfig,
@@ -185,7 +179,7 @@ async function formChecks(
   if (wanted.length === 0) return [];
   const there = new Set<string>();
   for (let cursor: string | undefined; ;) {
-    const page = formPage.parse(await client.get(`/forms${queryOf({ limit: 200, cursor })}`));
+    const page = readAnswer(forms.list, await client.get(`/forms${queryOf({ limit: 200, cursor })}`));
     for (const { id } of page.forms) there.add(id);
     if (page.next_cursor === null) break;
     cursor = page.next_cursor;
@@ -217,24 +211,7 @@ export interface SendOptions {
   readonly timeout: number;
 }
 
-const accepted = z.object({ id: z.string() });
-const shown = z.object({
-  status: z.string(),
-  environment: z.string(),
-  from: z.string(),
-  subject: z.string(),
-  recipients: z.array(
-    z.object({
-      address: z.string(),
-      state: z.string(),
-      next_attempt_at: z.string().nullable(),
-      reply: z.string().nullable(),
-      attempts: z.array(attemptShape),
-    }),
-  ),
-});
-
-type Shown = z.output<typeof shown>;
+type Shown = AnswerOf<typeof emails.show>;
 
 /** Between two looks, ms. */
 const SLOWEST_LOOK = 5000;
@@ -248,20 +225,21 @@ export function testSend(options: CommandOptions, given: SendOptions): Promise<n
     const mail = given.form === undefined ? plainMail(given) : await formMail(options, given, given.form);
     if (mail === undefined) return EXIT.configuration;
     const data = await client.post('/email/send', mail);
-    const { id } = accepted.parse(data);
+    const { id } = readAnswer(emails.send, data);
     if (!given.wait) {
       if (json) return writeJson(terminal, data);
       return write(`Queued ${id}. ${nextStep(id, client)}\n`);
     }
     const answer = await poll({
       ask: () => client.get(`/email/${id}`),
-      isDone: (data) => !WAITING.has(shown.parse(data).status),
-      onWait: (data, left) => progress(`${id} to ${given.to}: ${waitingText(shown.parse(data))} (${left} s left)`),
+      isDone: (data) => !WAITING.has(readAnswer(emails.show, data).status),
+      onWait: (data, left) =>
+        progress(`${id} to ${given.to}: ${waitingText(readAnswer(emails.show, data))} (${left} s left)`),
       patience: given.timeout * 1000,
       slowest: SLOWEST_LOOK,
     });
     progress('');
-    const email = shown.parse(answer);
+    const email = readAnswer(emails.show, answer);
     if (json) writeJson(terminal, answer);
     else {
       write(reportText(id, email, terminal.style));
@@ -335,7 +313,14 @@ function reportText(id: string, email: Shown, style: CommandOptions['terminal'][
 }
 
 /** `2026-01-31T12:00:00Z  delivered  mx.example.org 192.0.2.1  TLSv1.3  250 2.0.0 Ok` */
-function attemptText({ at, outcome, host, address, tls, reply }: z.output<typeof attemptShape>): string {
+function attemptText({
+  at,
+  outcome,
+  host,
+  address,
+  tls,
+  reply,
+}: Shown['recipients'][number]['attempts'][number]): string {
   const server = [host, address].filter((part) => part !== null).join(' ');
   return printable(
     [shortTime(at), outcome, server, tls ?? 'clear text', reply].filter((part) => part !== '').join('  '),

@@ -1,7 +1,7 @@
 /** `signup` and `auth …`, against the HTTP server and its Unix socket. */
 import { once } from 'node:events';
 import { mkdir, readFile, stat } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -69,10 +69,7 @@ describe('signup', () => {
     const { code, out } = await ana.say(['signup', '--url', `${http.base}/`], {
       answers: ['', 'Ana', 'no address', 'ana@inbox.test'],
     });
-    expect([code, out]).toEqual([
-      0,
-      expect.stringContaining('open the link in the email sent to ana@inbox.test'),
-    ]);
+    expect([code, out]).toEqual([0, expect.stringContaining('open the link in the email sent to ana@inbox.test')]);
     expect((await credentials(ana)).url).toBe(http.base);
     const status = await ana.say(['auth', 'status']);
     expect([status.code, status.err]).toEqual([1, expect.stringContaining('follow the link that was mailed')]);
@@ -298,6 +295,42 @@ describe('keys', () => {
   });
 });
 
+/** A server with one answer. Answers its URL. */
+async function answering(respond: (response: ServerResponse) => void): Promise<string> {
+  const server = createServer((_, response) => respond(response)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('the answer of a newer server is shown, with members and values that this version does not know', async () => {
+  const time = '2026-01-01T00:00:00.000Z';
+  const key = {
+    id: 'key_1',
+    name: 'Shop',
+    prefix: 'svc_rk_',
+    last4: 'abcd',
+    permissions: ['forms.read', 'robots.write'],
+    restrictions: { moon_phase: 'full' },
+    environment: 'staging',
+    expires_at: null,
+    created_at: time,
+    created_by: null,
+    last_used_at: null,
+    revoked_at: null,
+    colour: 'green',
+  };
+  const answer = { api_keys: [key], count: 1, next_cursor: null, took_ms: 3 };
+  const url = await answering((response) => response.end(JSON.stringify(answer)));
+  const ana = await person({ POSTERN_URL: url, POSTERN_API_KEY: 'x' });
+  expect(await ana.say(['auth', 'list-keys'])).toEqual({
+    code: 0,
+    out: 'key_1\tShop\tsvc_rk_…abcd\tactive\t-\tforms.read robots.write\n',
+    err: '',
+  });
+  expect(JSON.parse((await ana.say(['auth', 'list-keys', '--json'])).out)).toEqual(answer);
+});
+
 test.each([
   ['{"api_keys": 7}', 1, /sent an answer that this version of postern cannot read.*\n.*api_keys/s],
   ['<p>hello</p>', 3, /answered 200, but not as a Postern server\. Check the URL/],
@@ -306,13 +339,10 @@ test.each([
   ['{"error": "There is nothing at this address.", "code": "NOT_FOUND"}', 1, /Check the path in the server URL/, 404],
   ['{"api_keys": [], "count": "\u009b1m"}', 0, /^$/],
 ] as const)('an answer such as %s is no crash', async (body, code, words, status?: number) => {
-  const server = createServer((_, response) => {
-    response.writeHead(status ?? 200, status === 301 ? { Location: 'https://elsewhere.test/' } : {}).end(body);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
-  const ana = await person({ POSTERN_URL: `http://127.0.0.1:${port}/path`, POSTERN_API_KEY: 'x' });
+  const url = await answering((response) =>
+    response.writeHead(status ?? 200, status === 301 ? { Location: 'https://elsewhere.test/' } : {}).end(body),
+  );
+  const ana = await person({ POSTERN_URL: `${url}/path`, POSTERN_API_KEY: 'x' });
   const args = ['auth', 'list-keys', ...(code === 0 ? ['--json'] : [])];
   const said = await ana.say(args);
   expect(said).toMatchObject({ code, err: expect.stringMatching(words) });

@@ -179,7 +179,7 @@ describe('whoever runs the server', () => {
     });
     expect(await bo.say(['tenants', 'list'])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('asks as the operator'),
+      err: expect.stringContaining('connect as the operator'),
     });
   });
 
@@ -195,7 +195,7 @@ describe('whoever runs the server', () => {
     const { out } = await root.say(['usage'], { width: 120 });
     expect(out).toMatch(/^TENANT +REQUESTS +SUBMISSIONS/);
     expect(out).toMatch(new RegExp(`^${tenant} +1 `, 'm'));
-    expect(out).toMatch(/^in all +1 /m);
+    expect(out).toMatch(/^total +1 /m);
     expect((await root.say(['billing'])).out).toBe(`${[tenant, 'free', '1', '0', '0', '0 EUR'].join('\t')}\n`);
     expect(await root.say(['billing', '--month', '2026-13'])).toMatchObject({ code: 2 });
     expect(JSON.parse((await root.say(['billing', '--month', '2020-01', '--json'])).out)).toMatchObject({

@@ -124,14 +124,24 @@ Hello Ada Lovelace
   });
 
   test.each([
-    ['a template that there is not', ['mien'], 2, /^postern: The project has no template mien\. Did you mean mine\?\n$/],
+    [
+      'a template that there is not',
+      ['mien'],
+      2,
+      /^postern: The project has no template mien\. Did you mean mine\?\n$/,
+    ],
     ['a form that there is not', ['mine', '--form', 'x'], 2, /has no form x\. Available: shop\.test\/contact/],
     ['data that are not there', ['mine', '--data', 'none.json'], 2, /Cannot read .*none\.json: ENOENT/],
     ['data that are no JSON', ['mine', '--data', 'postern.yml'], 2, /Cannot read .*postern\.yml: /],
     ['data that are no object', ['mine', '--data', 'list.json'], 2, /must contain a JSON object/],
     ['HTML that there is none of', ['plain', '--html', 'x.html'], 2, /The template plain has no HTML part/],
     ['a file that cannot be written', ['mine', '--html', 'no/such/x.html'], 1, /Cannot write .*x\.html: ENOENT/],
-    ['a project elsewhere', ['mine', '--path', 'no/such'], 78, /there is no file .*no\/such\. To create a project, run: postern init/],
+    [
+      'a project elsewhere',
+      ['mine', '--path', 'no/such'],
+      78,
+      /there is no file .*no\/such\. To create a project, run: postern init/,
+    ],
     [
       'a failure of HTML in a file',
       ['fails'],
