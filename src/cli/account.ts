@@ -1,4 +1,4 @@
-/** `postern auth create-key`, `list-keys`, `revoke-key` and `permissions`: the keys of an account. */
+/** `postern signup` and `auth …`: an account and its API keys. */
 import { keys } from '../contract/keys.ts';
 import { accounts } from '../contract/tenants.ts';
 import type { AnswerOf } from '../contract/route.ts';
@@ -15,7 +15,7 @@ import {
   UsageError,
 } from './run.ts';
 import { z } from 'zod';
-import type { PageFlags, AskingOptions } from './commands/options.ts';
+import type { PageFlags, ApiOptions } from './commands/options.ts';
 import { type Terminal, printable } from './terminal.ts';
 
 import { writeFacts, writePage } from './output.ts';
@@ -47,9 +47,9 @@ export interface NewKey {
 }
 
 /** Makes a key and shows its value, once. Answers the exit code, as all of these do. */
-export function createKey(options: CommandOptions, wanted: NewKey): Promise<number> {
+export function createKey(options: CommandOptions, request: NewKey): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = wanted;
+    const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = request;
     const data = await client.post('/api-keys', {
       name,
       environment,
@@ -63,16 +63,16 @@ export function createKey(options: CommandOptions, wanted: NewKey): Promise<numb
       },
     });
     if (json) return writeJson(terminal, data);
-    const made = readAnswer(keys.create, data);
+    const created = readAnswer(keys.create, data);
     writeFacts(terminal, [
-      ['key', made.key],
-      ['id', made.id],
-      ['name', made.name],
-      ['environment', made.environment],
-      ['permissions', made.permissions.join(', ')],
-      ...restrictionFacts(made.restrictions),
+      ['key', created.key],
+      ['id', created.id],
+      ['name', created.name],
+      ['environment', created.environment],
+      ['permissions', created.permissions.join(', ')],
+      ...restrictionFacts(created.restrictions),
     ]);
-    terminal.complain('Save the key now. It is not shown again.\n');
+    terminal.writeError('Save the key now. It is not shown again.\n');
   });
 }
 
@@ -81,8 +81,8 @@ export function listKeys(options: CommandOptions, page: PageFlags): Promise<numb
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/api-keys${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { api_keys: rowsOfPage, ...where } = readAnswer(keys.list, data);
-    const rows = rowsOfPage.map((row) => [
+    const { api_keys: apiKeys, ...where } = readAnswer(keys.list, data);
+    const rows = apiKeys.map((row) => [
       row.id,
       row.name,
       `${row.prefix}…${row.last4}`,
@@ -95,7 +95,7 @@ export function listKeys(options: CommandOptions, page: PageFlags): Promise<numb
   });
 }
 
-/** Ends a key, and on request the keys that it made, once a person has agreed. */
+/** Ends a key, and on request the keys that it created, once a person has agreed. */
 export function revokeKey(
   options: CommandOptions,
   id: string,
@@ -104,10 +104,10 @@ export function revokeKey(
   return run(options, async ({ client, terminal, json }) => {
     const path = `/api-keys/${encodeURIComponent(id)}`;
     const { name, revoked_at, active_children: children } = readAnswer(keys.show, await client.get(path));
-    const ending = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
-    if (ending.length > 0) {
-      const named = ending.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
-      const question = `Revoke ${named}? Requests with ${ending.length === 1 ? 'this key' : 'these keys'} will be rejected.`;
+    const revoking = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
+    if (revoking.length > 0) {
+      const named = revoking.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
+      const question = `Revoke ${named}? Requests with ${revoking.length === 1 ? 'this key' : 'these keys'} will be rejected.`;
       if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     }
     const data = await client.delete(`${path}${queryOf({ with_children: withChildren ? 'true' : undefined })}`);
@@ -118,8 +118,8 @@ export function revokeKey(
     }
     if (done.active_children.length === 0) return undefined;
     const left = done.active_children.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
-    terminal.complain(`Keys created with this key are still active: ${left}.\n`);
-    terminal.complain(`If the key was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
+    terminal.writeError(`Keys created with this key are still active: ${left}.\n`);
+    terminal.writeError(`If the key was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
     return undefined;
   });
 }
@@ -128,19 +128,17 @@ export function revokeKey(
 export function keyPermissions(options: CommandOptions, { keyId }: { keyId: string }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/api-keys/${encodeURIComponent(keyId)}`);
-    const { permissions, restrictions: held } = readAnswer(keys.show, data);
-    if (json) return writeJson(terminal, { id: keyId, permissions, restrictions: held });
+    const { permissions, restrictions: restrictions } = readAnswer(keys.show, data);
+    if (json) return writeJson(terminal, { id: keyId, permissions, restrictions: restrictions });
     for (const permission of permissions) terminal.write(`${permission}\n`);
-    const facts = restrictionFacts(held);
+    const facts = restrictionFacts(restrictions);
     if (terminal.width !== undefined && facts.length > 0) writeFacts(terminal, facts);
   });
 }
 
-// API keys as commands read and show them.
-
 /** What narrows a key, as lines of a name and a value. */
-function restrictionFacts(held: AnswerOf<typeof keys.show>['restrictions']): [string, string][] {
-  const { ip_whitelist, domain_restrictions, rate_limit, burst_limit, expires_at } = held;
+function restrictionFacts(restrictions: AnswerOf<typeof keys.show>['restrictions']): [string, string][] {
+  const { ip_whitelist, domain_restrictions, rate_limit, burst_limit, expires_at } = restrictions;
   const facts: [string, string | undefined][] = [
     ['IP addresses', ip_whitelist?.join(', ')],
     ['domains', domain_restrictions?.join(', ')],
@@ -151,13 +149,11 @@ function restrictionFacts(held: AnswerOf<typeof keys.show>['restrictions']): [st
   return facts.flatMap(([name, fact]) => (fact === undefined ? [] : [[name, fact] satisfies [string, string]]));
 }
 
-// `postern auth status`: which key asks, what it may do, and how the server is reached.
-
 const reference = z.object({ info: z.object({ version: z.string() }) });
 
 /** Shows the key that asks and what its limits leave; with `debug` also how the server is reached. Answers the exit code. */
 export function authStatus(
-  options: AskingOptions,
+  options: ApiOptions,
   { debug, version }: { debug: boolean; version: string },
 ): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
@@ -166,17 +162,22 @@ export function authStatus(
     const roundTrip = Math.round(systemClock.monotonic() - begun);
     const ahead = secondsAhead(headers.date);
     const { rate_limits } = readAnswer(keys.limits, await client.get('/rate-limits'));
-    const way = debug
-      ? { ...(await wayTo(options, version)), round_trip_ms: roundTrip, clock_ahead_s: ahead }
+    const connection = debug
+      ? { ...(await connectionOf(options, version)), round_trip_ms: roundTrip, clock_ahead_s: ahead }
       : undefined;
-    if (json) return writeJson(terminal, { ...z.looseObject({}).parse(data), rate_limits, ...(way && { debug: way }) });
+    if (json)
+      return writeJson(terminal, {
+        ...z.looseObject({}).parse(data),
+        rate_limits,
+        ...(connection && { debug: connection }),
+      });
     const { key, tenant } = readAnswer(keys.status, data);
     writeFacts(terminal, [
       ['account', `${tenant.name} (${tenant.id}), plan ${tenant.plan}`],
       ...(key === null ? ([['key', 'none (operator, through the admin socket)']] as const) : factsOf(key)),
-      ['this hour', roomText(rate_limits.requests_per_hour)],
-      ['this minute', roomText(rate_limits.requests_per_minute)],
-      ...(way === undefined ? [] : factsOfWay(way)),
+      ['this hour', remainingText(rate_limits.requests_per_hour)],
+      ['this minute', remainingText(rate_limits.requests_per_minute)],
+      ...(connection === undefined ? [] : factsOfConnection(connection)),
     ]);
   });
 }
@@ -187,7 +188,7 @@ function secondsAhead(date = ''): number | null {
   return Number.isNaN(seconds) ? null : Math.round(seconds);
 }
 
-async function wayTo({ client, target }: AskingOptions, version: string) {
+async function connectionOf({ client, target }: ApiOptions, version: string) {
   const { info } = reference.parse(await client.get('/openapi.json'));
   return {
     server: target.address,
@@ -199,13 +200,13 @@ async function wayTo({ client, target }: AskingOptions, version: string) {
   };
 }
 
-type Way = Awaited<ReturnType<typeof wayTo>> & {
+type Connection = Awaited<ReturnType<typeof connectionOf>> & {
   readonly round_trip_ms: number;
   readonly clock_ahead_s: number | null;
 };
 
-function factsOfWay(way: Way): [string, string][] {
-  const { clock_ahead_s: ahead } = way;
+function factsOfConnection(connection: Connection): [string, string][] {
+  const { clock_ahead_s: ahead } = connection;
   const clock =
     ahead === null
       ? 'unknown'
@@ -213,15 +214,18 @@ function factsOfWay(way: Way): [string, string][] {
         ? 'in sync'
         : `${Math.abs(ahead)} s ${ahead > 0 ? 'ahead' : 'behind'}`;
   return [
-    ['server', `${way.server} (${way.server_from})`],
-    ['key from', way.key_from ?? 'none (not needed for the admin socket)'],
-    ['versions', `server ${way.server_version}, CLI ${way.cli_version}, Node.js ${way.node_version}`],
-    ['round trip', `${way.round_trip_ms} ms`],
+    ['server', `${connection.server} (${connection.server_from})`],
+    ['key from', connection.key_from ?? 'none (not needed for the admin socket)'],
+    [
+      'versions',
+      `server ${connection.server_version}, CLI ${connection.cli_version}, Node.js ${connection.node_version}`,
+    ],
+    ['round trip', `${connection.round_trip_ms} ms`],
     ['clock', clock],
   ];
 }
 
-function roomText({
+function remainingText({
   limit,
   remaining,
   reset_time,
@@ -245,8 +249,6 @@ function factsOf({
   ];
 }
 
-// `postern signup`: an account and its first key, kept where the next command looks for it.
-
 export interface SignupFlags extends ServerFlags {
   readonly name?: string | undefined;
   readonly email?: string | undefined;
@@ -255,25 +257,25 @@ export interface SignupFlags extends ServerFlags {
   readonly json: boolean;
 }
 
-/** Makes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be asked for. */
+/** Makes it. Answers the exit code; throws UsageError for what is missing and nobody can be asked. */
 export async function signup(terminal: Terminal, { name, email, force, json, ...flags }: SignupFlags): Promise<number> {
   const { env, write } = terminal;
   const file = credentialsFile(env);
-  if (!force) await refuseSecond(env, file);
+  if (!force) await refuseToReplace(env, file);
   const { address } = await serverFor(terminal, flags);
-  const wanted = {
-    name: name ?? (await asked(terminal, { flag: '--name', question: 'Your name or organisation:' })),
+  const request = {
+    name: name ?? (await prompt(terminal, { flag: '--name', question: 'Your name or organisation:' })),
     email:
       email ??
-      (await asked(terminal, {
+      (await prompt(terminal, {
         flag: '--email',
         question: 'Email address:',
-        objection: (text) =>
+        validate: (text) =>
           parseAddress(text) === undefined ? 'Enter an email address, such as you@example.com.' : undefined,
       })),
   };
   return run({ client: createClient({ address }), terminal, json }, async ({ client }) => {
-    const data = await client.post('/signup', wanted);
+    const data = await client.post('/signup', request);
     const { tenant, key } = readAnswer(accounts.signup, data);
     await saveCredentials(env, { url: address, key }).catch((error: unknown) => {
       // It is shown this once: without it the account would be lost.
@@ -292,7 +294,7 @@ export async function signup(terminal: Terminal, { name, email, force, json, ...
   });
 }
 
-async function refuseSecond(env: Terminal['env'], file: string): Promise<void> {
+async function refuseToReplace(env: Terminal['env'], file: string): Promise<void> {
   const kept = await readCredentials(env);
   if (kept === undefined) return;
   throw new UsageError(
@@ -307,10 +309,10 @@ async function serverFor(terminal: Terminal, flags: ServerFlags): Promise<Server
   } catch (error) {
     if (!(error instanceof UsageError) || terminal.ask === undefined) throw error;
   }
-  const url = await asked(terminal, {
+  const url = await prompt(terminal, {
     flag: '--url',
     question: 'Server URL, such as https://mail.example.net:',
-    objection: (text) => (isServerAddress(text) ? undefined : SERVER_ADDRESS),
+    validate: (text) => (isServerAddress(text) ? undefined : SERVER_ADDRESS),
   });
   return findServer({ ...flags, url }, terminal.env);
 }
@@ -320,16 +322,16 @@ interface Question {
   readonly flag: string;
   readonly question: string;
   /** Why an answer will not do. */
-  readonly objection?: (text: string) => string | undefined;
+  readonly validate?: (text: string) => string | undefined;
 }
 
 /** Asks until there is an answer that will do. */
-async function asked({ ask, complain }: Terminal, { flag, question, objection }: Question): Promise<string> {
+async function prompt({ ask, writeError }: Terminal, { flag, question, validate }: Question): Promise<string> {
   if (ask === undefined) throw new UsageError(`${flag} is required when standard input is not a terminal`);
   for (;;) {
     const answer = (await ask(`${question} `)).trim();
-    const problem = answer === '' ? 'Enter a value.' : objection?.(answer);
+    const problem = answer === '' ? 'Enter a value.' : validate?.(answer);
     if (problem === undefined) return answer;
-    complain(`${problem}\n`);
+    writeError(`${problem}\n`);
   }
 }

@@ -1,7 +1,7 @@
 /** `postern analytics …`: what happened, and what the keys asked for, in numbers. */
 import { analytics as routes, numbers } from '../contract/analytics.ts';
 import { readAnswer, queryOf, run, writeJson, type CommandOptions } from './run.ts';
-import type { SpanFlags } from './commands/options.ts';
+import type { TimeRangeFlags } from './commands/options.ts';
 import { writeTable, save } from './output.ts';
 
 import type { Terminal } from './terminal.ts';
@@ -10,7 +10,7 @@ const ALWAYS: ReadonlySet<string> = new Set(['submissions', 'delivered']);
 /** Characters of a time that tell one bucket from the next. */
 const SHOWN = { hour: 16, day: 10, month: 7 } as const;
 
-export interface AnalyticsFilter extends SpanFlags {
+export interface AnalyticsFilter extends TimeRangeFlags {
   readonly interval?: string | undefined;
   readonly form?: string | undefined;
   readonly domain?: string | undefined;
@@ -68,7 +68,7 @@ export function apiUsage(options: CommandOptions, filter: UsageFilter): Promise<
       String(errors),
       String(rate_limited),
     ]);
-    if (rows.length === 0) return terminal.complain('No API requests in this period.\n');
+    if (rows.length === 0) return terminal.writeError('No API requests in this period.\n');
     writeTable(terminal, { headings: ['DAY', 'KEY', 'REQUESTS', 'ERRORS', 'RATE LIMITED'], rows });
   });
 }

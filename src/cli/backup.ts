@@ -23,14 +23,14 @@ export interface BackupFlags {
 }
 
 const PATH = '/admin/backup';
-const SLOWEST_MS = 500;
+const MAX_POLL_INTERVAL_MS = 500;
 
 /** Writes a verified backup of the daemon's database to a file of mode 0600, in one piece or not at all. */
 export function backup(options: CommandOptions, output: string, { force }: BackupFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const file = resolve(terminal.folder, output);
-    const part = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
-    const target = await create(part, file, force);
+    const temporary = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
+    const target = await create(temporary, file, force);
     const end = new AbortController();
     const { signal } = end;
     function interrupt(): void {
@@ -38,9 +38,9 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
     }
     process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
     try {
-      const copy = await made({ client, terminal, signal });
+      const copy = await makeCopy({ client, terminal, signal });
       await fetchInto(target, copy, { client, terminal, signal });
-      await place(part, file, force);
+      await moveInto(temporary, file, force);
       terminal.progress('');
       if (json) return writeJson(terminal, { file, ...copy });
       const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
@@ -51,15 +51,15 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
       process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
       terminal.progress('');
       await target.close();
-      await rm(part, { force: true });
+      await rm(temporary, { force: true });
     }
   });
 }
 
-/** The new file beside the one to be; made first, so that a folder that cannot be written is told before the work. */
-async function create(part: string, file: string, force: boolean): Promise<FileHandle> {
-  if (!force && (await exists(file))) throw taken(file);
-  return open(part, 'wx', 0o600).catch((error: unknown) => {
+/** The new file beside the one to be; created first, so that a folder that cannot be written is reported before the copy is made. */
+async function create(temporary: string, file: string, force: boolean): Promise<FileHandle> {
+  if (!force && (await exists(file))) throw alreadyExists(file);
+  return open(temporary, 'wx', 0o600).catch((error: unknown) => {
     throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   });
 }
@@ -73,18 +73,18 @@ async function exists(file: string): Promise<boolean> {
   }
 }
 
-function taken(file: string): CommandFailed {
+function alreadyExists(file: string): CommandFailed {
   return new CommandFailed(`${file} already exists. To overwrite it, add --force`);
 }
 
-interface Asking {
+interface Context {
   readonly client: Client;
   readonly terminal: Terminal;
   readonly signal: AbortSignal;
 }
 
 /** Has the daemon make its copy, and waits until that is verified. */
-async function made({ client, terminal, signal }: Asking): Promise<Verified> {
+async function makeCopy({ client, terminal, signal }: Context): Promise<Verified> {
   await client.post(PATH).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
     const alternative = 'If the daemon is stopped, copy the database file (database.url) together with its -wal file.';
@@ -98,8 +98,8 @@ async function made({ client, terminal, signal }: Asking): Promise<Verified> {
     },
     isDone: (answer) => !['copying', 'verifying'].includes(readAnswer(backups.show, answer).state),
     onWait: (answer) => terminal.progress(progressOf(readAnswer(backups.show, answer))),
-    patience: Infinity,
-    slowest: SLOWEST_MS,
+    timeoutMs: Infinity,
+    maxIntervalMs: MAX_POLL_INTERVAL_MS,
   });
   const { state: end, reason = 'it was aborted' } = readAnswer(backups.show, last);
   if (end !== 'verified') throw new CommandFailed(`Backup failed: ${reason}`);
@@ -114,7 +114,7 @@ function progressOf({ state: what, done = 0, total = 0 }: State): string {
 async function fetchInto(
   target: FileHandle,
   { size, sha256 }: Verified,
-  { client, terminal, signal }: Asking,
+  { client, terminal, signal }: Context,
 ): Promise<void> {
   const source = await client.open({ method: 'GET', path: `${PATH}/file` });
   const hash = createHash('sha256');
@@ -138,10 +138,10 @@ async function fetchInto(
 }
 
 /** Gives the file its name; the name too is on the disk when this resolves. */
-async function place(part: string, file: string, force: boolean): Promise<void> {
+async function moveInto(temporary: string, file: string, force: boolean): Promise<void> {
   try {
-    if (force) await rename(part, file);
-    else await link(part, file);
+    if (force) await rename(temporary, file);
+    else await link(temporary, file);
     const folder = await open(dirname(file));
     try {
       await folder.sync();
@@ -149,7 +149,7 @@ async function place(part: string, file: string, force: boolean): Promise<void> 
       await folder.close();
     }
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') throw taken(file);
+    if (codeOf(error) === 'EEXIST') throw alreadyExists(file);
     throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
 }

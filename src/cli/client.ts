@@ -92,19 +92,19 @@ export class RequestRefused extends UserError {
   }
 }
 
-const IDLE_MS = 30_000;
-const PIECE = 64 * 1024;
+const DEFAULT_IDLE_MS = 30_000;
+const CHUNK_BYTES = 64 * 1024;
 
 /** A client for the daemon at an address. */
-export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: ClientOptions): Client {
-  const door = doorOf(address);
+export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }: ClientOptions): Client {
+  const transport = transportOf(address);
 
   async function open({ method, path, body, headers, onSent, idleMs = usualMs }: Call): Promise<IncomingMessage> {
     const text = body === undefined ? '' : JSON.stringify(body);
     const options: RequestOptions = {
-      ...door.options,
+      ...transport.options,
       method,
-      path: door.prefix + path,
+      path: transport.prefix + path,
       timeout: idleMs,
       headers: {
         Accept: 'application/json',
@@ -115,18 +115,18 @@ export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: Client
       },
     };
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
-      const sent = door.request(options, resolve);
+      const sent = transport.request(options, resolve);
       sent.on('timeout', () => sent.destroy(new Error(`no answer within ${idleMs / 1000} s`)));
       sent.on('error', reject);
       if (onSent === undefined) sent.end(text);
-      else Readable.from(pieces(Buffer.from(text), onSent)).pipe(sent);
+      else Readable.from(chunksOf(Buffer.from(text), onSent)).pipe(sent);
     }).catch((error: unknown) => {
-      throw new DaemonUnreachable(whyNot(address, error), { cause: error });
+      throw new DaemonUnreachable(connectionProblem(address, error), { cause: error });
     });
     const { statusCode: status = 0, headers: answered } = response;
     if (status >= 200 && status < 300) return response;
     const words = await readText(response, address);
-    throw refusalOf(words, status, answered['retry-after']) ?? new DaemonUnreachable(foreign(response, address));
+    throw refusalOf(words, status, answered['retry-after']) ?? new DaemonUnreachable(foreignAnswer(response, address));
   }
 
   async function ask(call: Call): Promise<Answered> {
@@ -135,7 +135,7 @@ export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: Client
     try {
       return { data: JSON.parse(text), headers: response.headers };
     } catch {
-      throw new DaemonUnreachable(foreign(response, address));
+      throw new DaemonUnreachable(foreignAnswer(response, address));
     }
   }
 
@@ -157,15 +157,15 @@ export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: Client
 }
 
 /** Each is asked for once the one before has gone out. */
-function* pieces(bytes: Buffer, onSent: OnSent): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; at += PIECE) {
+function* chunksOf(bytes: Buffer, onSent: OnSent): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
     onSent(at, bytes.length);
-    yield bytes.subarray(at, at + PIECE);
+    yield bytes.subarray(at, at + CHUNK_BYTES);
   }
   onSent(bytes.length, bytes.length);
 }
 
-interface Door {
+interface Transport {
   readonly request: typeof requestClear;
   readonly options: RequestOptions;
   /** Stands before the API's own paths. */
@@ -173,7 +173,7 @@ interface Door {
 }
 
 /** Throws UserError where the address is none. */
-function doorOf(address: Address): Door {
+function transportOf(address: Address): Transport {
   if (address.startsWith('unix:')) {
     return { request: requestClear, options: { socketPath: address.slice('unix:'.length) }, prefix: '' };
   }
@@ -193,7 +193,7 @@ async function readText(response: IncomingMessage, address: Address): Promise<st
   try {
     for await (const chunk of response.setEncoding('utf8')) text += String(chunk);
   } catch (error) {
-    throw new DaemonUnreachable(whyNot(address, error), { cause: error });
+    throw new DaemonUnreachable(connectionProblem(address, error), { cause: error });
   }
   return text;
 }
@@ -234,13 +234,13 @@ function parse(text: string): unknown {
 }
 
 /** An answer that is none of Postern's, such as that of a proxy before it, or of another server. */
-function foreign({ statusCode, headers }: IncomingMessage, address: Address): string {
+function foreignAnswer({ statusCode, headers }: IncomingMessage, address: Address): string {
   const { location } = headers;
   if (location !== undefined) return `${address} redirects to ${location}. If that is your server, use its URL`;
   return `${address} answered ${statusCode}, but not as a Postern server. Check the URL and any proxy in front of the server`;
 }
 
-function whyNot(address: Address, error: unknown): string {
+function connectionProblem(address: Address, error: unknown): string {
   const socket = address.startsWith('unix:') ? address.slice('unix:'.length) : undefined;
   switch (codeOf(error)) {
     case 'ENOENT':

@@ -24,7 +24,7 @@ export interface ConfigOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly reading: Reading;
   readonly json: boolean;
-  readonly terminal: Pick<Terminal, 'write' | 'complain'>;
+  readonly terminal: Pick<Terminal, 'write' | 'writeError'>;
 }
 
 /** Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. */
@@ -58,7 +58,7 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
   const file = await findServerFile(path, env);
   const server = await loadServer(file, reading.secrets);
   if (!('ok' in server)) {
-    for (const error of server.errors) terminal.complain(`${formatProblem(error)}\n`);
+    for (const error of server.errors) terminal.writeError(`${formatProblem(error)}\n`);
     return EXIT.configuration;
   }
   const written = withoutSecrets(server);

@@ -111,12 +111,10 @@ export function domainPath(name: string): string {
   return `/domains/${encodeURIComponent(name)}`;
 }
 
-// DNS records as lines of a zone file (RFC 1035 §5.1), as BIND, NSD and Knot read them.
-
 /** Seconds: what consoles propose as well, and short enough to mend a mistake within the hour. */
 const TTL = 3600;
 /** Bytes of one string of a TXT record (RFC 1035 §3.3.14). */
-const LONGEST = 255;
+const MAX_STRING_BYTES = 255;
 
 /** What is right already is commented out; of what nothing is to be published yet, a comment says why. */
 export function zoneText({ domain, records }: Pick<Domain, 'domain' | 'records'>): string {
@@ -155,8 +153,8 @@ export function zoneLine({ name, type, value }: Pick<DnsRecord, 'name' | 'type' 
 /** Quoted strings of at most 255 bytes; whatever is not plain ASCII is written as \DDD. */
 function txtData(value: string): string {
   const bytes = Buffer.from(value);
-  const strings = Array.from({ length: Math.max(1, Math.ceil(bytes.length / LONGEST)) }, (_, i) =>
-    bytes.subarray(i * LONGEST, (i + 1) * LONGEST),
+  const strings = Array.from({ length: Math.max(1, Math.ceil(bytes.length / MAX_STRING_BYTES)) }, (_, i) =>
+    bytes.subarray(i * MAX_STRING_BYTES, (i + 1) * MAX_STRING_BYTES),
   );
   return strings.map((string) => `"${Array.from(string, character).join('')}"`).join(' ');
 }

@@ -29,12 +29,12 @@ import {
 import { writeTable } from './output.ts';
 
 /** Between two looks at DNS, ms. */
-const SLOWEST_LOOK = 30_000;
+const MAX_POLL_INTERVAL_MS = 30_000;
 
 /** Prints the records to add, with what stands there today. Answers the exit code, as all of these do. */
 export function domainsSetup(options: CommandOptions, name: string, { zone }: { zone: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const data = await lookedAt(client, name);
+    const data = await currentRecords(client, name);
     if (json) return writeJson(terminal, data);
     const domain = readAnswer(routes.show, data);
     if (zone) return terminal.write(zoneText(domain));
@@ -45,9 +45,9 @@ export function domainsSetup(options: CommandOptions, name: string, { zone }: { 
 }
 
 /** What DNS says now; what it said last where the key may see domains and no more. */
-async function lookedAt(client: Client, name: string): Promise<unknown> {
+async function currentRecords(client: Client, name: string): Promise<unknown> {
   try {
-    return await explaining(name, () => client.post(`${domainPath(name)}/verify`));
+    return await withNextStep(name, () => client.post(`${domainPath(name)}/verify`));
   } catch (error) {
     if (error instanceof RequestRefused && error.refused.code === 'AUTH_FORBIDDEN') return client.get(domainPath(name));
     throw error;
@@ -55,7 +55,7 @@ async function lookedAt(client: Client, name: string): Promise<unknown> {
 }
 
 /** Does the work; a domain that is not there is refused with what to do first. */
-async function explaining(name: string, work: () => Promise<unknown>): Promise<unknown> {
+async function withNextStep(name: string, work: () => Promise<unknown>): Promise<unknown> {
   try {
     return await work();
   } catch (error) {
@@ -80,16 +80,16 @@ export function domainsVerify(
 ): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await poll({
-      ask: () => explaining(name, () => client.post(`${domainPath(name)}/verify`)),
+      ask: () => withNextStep(name, () => client.post(`${domainPath(name)}/verify`)),
       isDone: (answer) => !wait || isVerified(readAnswer(routes.show, answer)),
       onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(routes.show, answer))} (${left} s left)`),
-      patience: wait ? timeout * 1000 : 0,
-      slowest: SLOWEST_LOOK,
+      timeoutMs: wait ? timeout * 1000 : 0,
+      maxIntervalMs: MAX_POLL_INTERVAL_MS,
     });
     terminal.progress('');
     const domain = readAnswer(routes.show, data);
     if (json) writeJson(terminal, data);
-    else writeVerdict(terminal, domain);
+    else writeResult(terminal, domain);
     return isVerified(domain) ? EXIT.done : EXIT.failed;
   });
 }
@@ -100,16 +100,16 @@ function isVerified({ status }: Domain): boolean {
 }
 
 function waitingFor({ records }: Domain): string {
-  const lacking = records.filter((record) => record.required && !isCorrect(record));
-  return lacking.map(recordSentence)[0] ?? 'Waiting';
+  const missing = records.filter((record) => record.required && !isCorrect(record));
+  return missing.map(recordSentence)[0] ?? 'Waiting';
 }
 
-function writeVerdict({ write, style }: Terminal, domain: Domain): void {
+function writeResult({ write, style }: Terminal, domain: Domain): void {
   const verified = isVerified(domain);
   write(`${style(verified ? 'green' : 'red', domainSentence(domain))}\n`);
-  const lacking = domain.records.filter((record) => !isCorrect(record));
-  for (const record of lacking) write(`  ${record.required ? '' : 'recommended: '}${recordSentence(record)}\n`);
-  if (lacking.length > 0) write(`To see the records to add, run: postern domains setup ${domain.domain}\n`);
+  const missing = domain.records.filter((record) => !isCorrect(record));
+  for (const record of missing) write(`  ${record.required ? '' : 'recommended: '}${recordSentence(record)}\n`);
+  if (missing.length > 0) write(`To see the records to add, run: postern domains setup ${domain.domain}\n`);
   else if (!verified) write('All required records were found, but the domain is owned by another account.\n');
 }
 
@@ -135,7 +135,7 @@ export function domainsStatus(options: CommandOptions): Promise<number> {
 /** One domain with all of its records, as the last check found them. */
 export function domainStatus(options: CommandOptions, name: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const data = await explaining(name, () => client.get(domainPath(name)));
+    const data = await withNextStep(name, () => client.get(domainPath(name)));
     if (json) return writeJson(terminal, data);
     writeDomain(terminal, readAnswer(routes.show, data));
   });
@@ -176,8 +176,6 @@ export function domainsRemove(options: CommandOptions, name: string, { yes }: { 
   });
 }
 
-// `postern domains rotate-dkim`: the next DKIM key, what to publish for it, and what happens then.
-
 type Key = AnswerOf<typeof routes.rotateDkim>['keys'][number];
 
 export interface RotateOptions {
@@ -190,7 +188,7 @@ export interface RotateOptions {
 }
 
 /** Between two looks at DNS, ms. */
-const SLOWEST_LOOK_ROTATE = 15_000;
+const MAX_KEY_POLL_INTERVAL_MS = 15_000;
 
 /** Makes the next keys, or shows those that are made and wait. Answers 1 where they do not sign when the time to wait is over. */
 export function rotateDkim(
@@ -198,18 +196,18 @@ export function rotateDkim(
   domain: string | undefined,
   { host, wait, timeout }: RotateOptions,
 ): Promise<number> {
-  const [rotate, verify] = addressesOf(domain, host);
+  const [rotate, verify] = pathsOf(domain, host);
   return run(options, async ({ client, terminal, json }) => {
     const asked = await client.post(rotate);
     if (!json) writeNext(terminal, readAnswer(routes.rotateDkim, asked).keys);
-    if (!wait) return json ? writeJson(terminal, asked) : terminal.write(LATER);
+    if (!wait) return json ? writeJson(terminal, asked) : terminal.write(NEXT_STEP);
     const answer = await poll({
       ask: () => client.post(verify),
       isDone: (data) => nextOf(data).length === 0,
       onWait: (data, left) =>
         terminal.progress(`Waiting for ${nextOf(data)[0]?.record.name ?? 'the record'} (${left} s left)`),
-      patience: timeout * 1000,
-      slowest: SLOWEST_LOOK_ROTATE,
+      timeoutMs: timeout * 1000,
+      maxIntervalMs: MAX_KEY_POLL_INTERVAL_MS,
     });
     terminal.progress('');
     const isDone = nextOf(answer).length === 0;
@@ -219,13 +217,13 @@ export function rotateDkim(
   });
 }
 
-const LATER = `
+const NEXT_STEP = `
 The current key stays in use until the new record is found. The daemon checks every
 20 seconds at first. To wait, run the same command with --wait.
 `;
 
 /** Where to ask for the keys, and where for a look at DNS. */
-function addressesOf(domain: string | undefined, host: boolean): [rotate: string, verify: string] {
+function pathsOf(domain: string | undefined, host: boolean): [rotate: string, verify: string] {
   if (host && domain === undefined) return ['/admin/host-keys/rotate', '/admin/host-keys/verify'];
   if (!host && domain !== undefined) return [`${domainPath(domain)}/rotate-dkim`, `${domainPath(domain)}/verify`];
   throw new UsageError('Specify a domain, or --host for the key of the server itself.');

@@ -8,13 +8,13 @@ import { labelOf } from '../config/label.ts';
 import { formSchema } from '../config/schema-project.ts';
 import type { FormConfig } from '../config/schema.ts';
 import { RequestRefused, type Client } from './client.ts';
-import type { PageFlags, SpanFlags } from './commands/options.ts';
+import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
 import { writePage, writeFacts, save, sizeText } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 
 import { snippetOf, type SnippetField, type Style } from './snippet.ts';
 
-const shown = z.object({
+const shownForm = z.object({
   id: z.string(),
   endpoint: z.string(),
   // What an older or newer server says more is nothing to a page.
@@ -54,7 +54,7 @@ export function formsList(options: CommandOptions, filter: FormsFilter): Promise
 /** Writes code for a page with the form. */
 export function formsSnippet(options: CommandOptions, id: string, style: Style): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { settings, ...found } = shown.parse(await formData(client, id));
+    const { settings, ...found } = shownForm.parse(await formData(client, id));
     const { honeypot } = settings.spam_protection;
     const code = snippetOf({ ...found, honeypot, fields: fieldsOf(settings) }, style);
     if (json) writeJson(terminal, { ...found, style, code });
@@ -83,12 +83,12 @@ function pick(settings: Readonly<Record<string, unknown>>): Record<string, unkno
   );
 }
 
-const USUAL = ['name', 'email', 'message'];
+const DEFAULT_FIELDS = ['name', 'email', 'message'];
 
 /** Those that the form names, else the usual ones; one for files where it takes them; an address to answer to in any case. */
 function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
   const named = [...new Set([...Object.keys(fields), ...required])];
-  const names = named.length === 0 ? USUAL : named;
+  const names = named.length === 0 ? DEFAULT_FIELDS : named;
   const isAnswerable = names.some((name) => name === 'email' || fields[name]?.type === 'email');
   const all = (isAnswerable ? names : ['email', ...names]).map((name): SnippetField => {
     const { type = name === 'email' ? 'email' : 'text', ...rest } = fields[name] ?? {};
@@ -97,8 +97,6 @@ function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
   const takesFiles = uploads?.enabled === true && !all.some(({ type }) => type === 'file');
   return takesFiles ? [...all, { name: 'files', label: 'Files', type: 'file', isRequired: false }] : all;
 }
-
-// `postern instant …`: forms that need no domain, and what was sent to them.
 
 const STATES = { confirmed: 'confirmed', pending: 'unconfirmed', refused: 'refused' } as const;
 
@@ -142,16 +140,14 @@ export function instantCreate(options: CommandOptions, wanted: { name: string; e
       ['mail to', email],
     ]);
     if (status === 'pending')
-      terminal.complain(
+      terminal.writeError(
         `Mail is held until ${email} opens the confirmation link. To send a new link, run: postern recipients ask ${email}\n`,
       );
     if (status === 'refused')
-      terminal.complain(`${email} has declined mail from this server. Choose another recipient.\n`);
+      terminal.writeError(`${email} has declined mail from this server. Choose another recipient.\n`);
     if (terminal.width !== undefined) terminal.write(`\nTo get its HTML, run: postern forms snippet ${id}\n`);
   });
 }
-
-// `postern recipients …`: addresses that have to agree to mail of the account.
 
 /** Lists those that were asked, or agreed. Answers the exit code, as all of these do. */
 export function recipientsList(options: CommandOptions, page: PageFlags): Promise<number> {
@@ -189,9 +185,7 @@ function recipientText({ address, status }: { readonly address: string; readonly
   return status === 'confirmed' ? address : `${address} (${status})`;
 }
 
-// `postern submissions …`: what visitors sent.
-
-export interface SubmissionFilter extends SpanFlags {
+export interface SubmissionFilter extends TimeRangeFlags {
   readonly status?: string | undefined;
   /** Stands in a field. */
   readonly q?: string | undefined;

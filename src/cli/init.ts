@@ -20,19 +20,19 @@ export interface InitFlags extends Partial<NewProject> {
   readonly json: boolean;
 }
 
-/** Writes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be asked for. */
+/** Writes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be prompted for. */
 export async function init(terminal: Terminal, folder: string | undefined, flags: InitFlags): Promise<number> {
-  const { complain, write } = terminal;
+  const { writeError, write } = terminal;
   const root = resolve(terminal.folder, folder ?? '.');
   if (!flags.force) {
     // Before any question: the answers would be lost.
     const there = await namesThere(root, [PUSHED_FILE]);
-    if (there.length > 0) return refuse(shownNames(terminal, root, there), complain);
+    if (there.length > 0) return refuse(shownNames(terminal, root, there), writeError);
   }
   const project = await answersTo(terminal, flags);
   if (!flags.force) {
     const there = await namesThere(root, projectFileNames(project));
-    if (there.length > 0) return refuse(shownNames(terminal, root, there), complain);
+    if (there.length > 0) return refuse(shownNames(terminal, root, there), writeError);
   }
   const files = projectFiles(project);
   for (const [name, text] of files) await writeNew(join(root, name), text, flags.force);
@@ -58,8 +58,8 @@ function shownNames({ folder }: Terminal, root: string, names: readonly string[]
   return names.map((name) => relative(folder, join(root, name)));
 }
 
-function refuse(there: readonly string[], complain: Terminal['complain']): number {
-  complain(
+function refuse(there: readonly string[], writeError: Terminal['writeError']): number {
+  writeError(
     `${there.join(', ')} already exist${there.length === 1 ? 's' : ''}. Nothing was written. To overwrite, add --force.\n`,
   );
   return EXIT.failed;
@@ -95,7 +95,7 @@ interface Question {
   readonly flag: keyof NewProject;
   readonly question: string;
   /** What is taken for no answer. */
-  readonly proposal?: string;
+  readonly suggestion?: string;
   /** Brings an answer into its normal form, or says what is expected. */
   readonly read: z.ZodType<string>;
 }
@@ -104,15 +104,20 @@ async function answersTo(terminal: Terminal, flags: InitFlags): Promise<NewProje
   const domain = await ask({ flag: 'domain', question: 'Domain of the website', read: is.domainName });
   const email = await ask({ flag: 'email', question: 'Email address for submissions', read: is.address });
   const shown = domainToUnicode(domain);
-  const name = await ask({ flag: 'name', question: 'Project name', proposal: shown, read: is.text(200) });
+  const name = await ask({ flag: 'name', question: 'Project name', suggestion: shown, read: is.text(200) });
   const slug = await ask({
     flag: 'slug',
     question: 'Short name for URLs and commands',
     // Of the ASCII form: two names in another script would have the same slug.
-    proposal: slugOf(name === shown ? domain : name),
+    suggestion: slugOf(name === shown ? domain : name),
     read: is.slug,
   });
-  const form = await ask({ flag: 'form', question: 'ID of the first form', proposal: 'contact', read: is.identifier });
+  const form = await ask({
+    flag: 'form',
+    question: 'ID of the first form',
+    suggestion: 'contact',
+    read: is.identifier,
+  });
   return { domain, email, name, slug, form };
 
   function ask(question: Question): Promise<string> {
@@ -121,27 +126,25 @@ async function answersTo(terminal: Terminal, flags: InitFlags): Promise<NewProje
 }
 
 /** From the flag, else the person, else what is proposed. */
-async function answerTo(terminal: Terminal, flags: InitFlags, asked: Question): Promise<string> {
-  const { flag, question, proposal, read } = asked;
-  const given = flags[flag] ?? (flags.yes ? proposal : undefined);
+async function answerTo(terminal: Terminal, flags: InitFlags, prompted: Question): Promise<string> {
+  const { flag, question, suggestion, read } = prompted;
+  const given = flags[flag] ?? (flags.yes ? suggestion : undefined);
   if (given !== undefined) {
     const result = read.safeParse(given);
     if (result.success) return result.data;
     throw new UsageError(`--${flag} ${given}: ${result.error.issues[0]?.message}`);
   }
   if (terminal.ask === undefined || flags.yes) {
-    if (proposal !== undefined) return proposal;
+    if (suggestion !== undefined) return suggestion;
     throw new UsageError(`--${flag} is required when standard input is not a terminal or --yes is given`);
   }
   for (;;) {
-    const words = await terminal.ask(`${question}${proposal === undefined ? '' : ` [${proposal}]`}: `);
-    const result = read.safeParse(words.trim() || proposal || '');
+    const words = await terminal.ask(`${question}${suggestion === undefined ? '' : ` [${suggestion}]`}: `);
+    const result = read.safeParse(words.trim() || suggestion || '');
     if (result.success) return result.data;
-    terminal.complain(`${result.error.issues[0]?.message}\n`);
+    terminal.writeError(`${result.error.issues[0]?.message}\n`);
   }
 }
-
-// The files of a new project: they push as they are, and say what else could stand in them.
 
 export interface NewProject {
   readonly name: string;

@@ -50,11 +50,11 @@ export async function readLocalProject(folder: string, where: string | undefined
 /** The valid project; writes its warnings, or, where it is not valid, every error, and answers undefined. */
 export function validProject(
   { file, result }: Pick<LocalProject, 'file' | 'result'>,
-  { complain }: Pick<Terminal, 'complain'>,
+  { writeError }: Pick<Terminal, 'writeError'>,
 ): ProjectConfig | undefined {
   if ('ok' in result) return result.ok;
-  for (const error of result.errors) complain(`${formatProblem(error)}\n`);
-  complain(`${file} is not valid. Nothing was changed.\n`);
+  for (const error of result.errors) writeError(`${formatProblem(error)}\n`);
+  writeError(`${file} is not valid. Nothing was changed.\n`);
   return undefined;
 }
 
@@ -87,8 +87,6 @@ async function isThere(path: string): Promise<boolean> {
     () => false,
   );
 }
-
-// A submission that nobody sent, for looking at templates: what a form's own fields would hold, else the usual ones.
 
 type FormRules = Omit<FormConfig, 'to' | 'from' | 'reply_relay'>;
 
@@ -124,7 +122,7 @@ export function formsIn({ domains, collections }: ProjectConfig): LocalForm[] {
   ];
 }
 
-const USUAL = ['name', 'email', 'subject', 'message'];
+const DEFAULT_FIELDS = ['name', 'email', 'subject', 'message'];
 const VALUES: ReadonlyMap<string, string> = new Map([
   ['name', 'Ada Lovelace'],
   ['email', 'ada@example.com'],
@@ -174,7 +172,7 @@ export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Va
 function fieldsOf(form: LocalForm | undefined): Record<string, unknown> {
   const { fields = {}, required = [] } = form?.config ?? {};
   const declared = Object.keys(fields);
-  const all = new Set([...(declared.length === 0 ? USUAL : declared), ...required]);
+  const all = new Set([...(declared.length === 0 ? DEFAULT_FIELDS : declared), ...required]);
   const names = [...all].filter((name) => fields[name]?.type !== 'file');
   return Object.fromEntries(
     names.map((name) => {

@@ -5,7 +5,7 @@ import { analytics } from '../contract/analytics.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { readAnswer, isConfirmed, EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
 import { z } from 'zod';
-import type { PageFlags, SpanFlags } from './commands/options.ts';
+import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
 
 import { writeFacts, writePage, writeTable, counted } from './output.ts';
 import { printable } from './terminal.ts';
@@ -77,7 +77,7 @@ export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promis
       ['address', url],
       ['secret', secret],
     ]);
-    terminal.complain('Save the secret now. It is not shown again.\n');
+    terminal.writeError('Save the secret now. It is not shown again.\n');
   });
 }
 
@@ -114,7 +114,7 @@ export function webhooksRotate(options: CommandOptions, id: string): Promise<num
       ['secret', secret],
       ['old secret', `valid until ${shortTime(old_secret_until)}`],
     ]);
-    terminal.complain('Save the secret now. It is not shown again.\n');
+    terminal.writeError('Save the secret now. It is not shown again.\n');
   });
 }
 
@@ -130,7 +130,7 @@ export function webhooksReplay(
     const { replayed: count, more } = readAnswer(routes.replay, data);
     terminal.write(`${counted(count, 'event')} queued for redelivery\n`);
     if (more)
-      terminal.complain('There are more events. Run the command again with a later time once these are delivered.\n');
+      terminal.writeError('There are more events. Run the command again with a later time once these are delivered.\n');
   });
 }
 
@@ -146,8 +146,6 @@ export function webhooksSwitch(options: CommandOptions, id: string, status: 'act
 function pathOf(id: string): string {
   return `/webhooks/${encodeURIComponent(id)}`;
 }
-
-// `postern suppressions …`: addresses that mail is no longer sent to.
 
 /** Lists them in their alphabetical order. Answers the exit code, as all of these do. */
 export function suppressionsList(options: CommandOptions, page: PageFlags): Promise<number> {
@@ -185,8 +183,6 @@ export function suppressionsRemove(options: CommandOptions, address: string): Pr
   });
 }
 
-// `postern events …`: what happened to an account's mail.
-
 /** The details of an event that a list shows. */
 const details = z.object({
   recipient: z.string().optional(),
@@ -196,7 +192,7 @@ const details = z.object({
   dsn: z.string().optional(),
 });
 
-export interface EventFilter extends PageFlags, SpanFlags {
+export interface EventFilter extends PageFlags, TimeRangeFlags {
   readonly type?: string | undefined;
   readonly domain?: string | undefined;
 }

@@ -32,12 +32,12 @@ export function writeTable({ write, style, width }: Terminal, { headings, rows }
 /** Writes a page of rows, or `nothing` where there are none, and how to see more. */
 export function writePage(terminal: Terminal, list: List, page: Page & { readonly nothing: string }): void {
   const { count, next_cursor: next, nothing } = page;
-  const { width, write, complain } = terminal;
+  const { width, write, writeError } = terminal;
   // With a condition that is searched for a page may be empty although there is more.
   if (list.rows.length > 0) writeTable(terminal, list);
-  else if (next === null) return (width === undefined ? complain : write)(`${nothing}\n`);
+  else if (next === null) return (width === undefined ? writeError : write)(`${nothing}\n`);
   const shown = `${list.rows.length} of ${count}`;
-  if (next !== null) (width === undefined ? complain : write)(`${shown}; for more, add --cursor ${next}\n`);
+  if (next !== null) (width === undefined ? writeError : write)(`${shown}; for more, add --cursor ${next}\n`);
   else if (width !== undefined) write(`${shown}\n`);
 }
 
@@ -47,10 +47,8 @@ export function writeFacts({ write, style }: Terminal, facts: readonly (readonly
   for (const [name, fact] of facts) write(`${style('dim', name.padEnd(wide))}  ${printable(fact)}\n`);
 }
 
-// Text for terminals: aligned columns, and nothing in them that a terminal would act on.
-
 /** A last column that has less room is not cut, but goes over the edge: half a number is none. */
-const LEAST = 12;
+const MIN_LAST_COLUMN = 12;
 
 /** Rows under a line of headings, each column as wide as its widest cell; the last one is cut to fit `width`. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[], width = Infinity): string {
@@ -61,12 +59,10 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
   return shown
     .map((row) => {
       const line = row.map((cell, i) => (i === last ? cell : cell.padEnd(widths[i] ?? 0))).join('  ');
-      return `${line.length > width && room >= LEAST ? `${line.slice(0, width - 1)}…` : line.trimEnd()}\n`;
+      return `${line.length > width && room >= MIN_LAST_COLUMN ? `${line.slice(0, width - 1)}…` : line.trimEnd()}\n`;
     })
     .join('');
 }
-
-// Numbers, lists and values in sentences.
 
 /** `1 form`, `3 addresses`. */
 export function counted(number: number, thing: string): string {
@@ -77,13 +73,13 @@ function plural(thing: string): string {
   return /(?:s|x|ch|sh)$/.test(thing) ? `${thing}es` : `${thing}s`;
 }
 
-/** `a, b and 4 more`: the first `most` of them. */
-export function listed(items: readonly string[], most = 5): string {
-  if (items.length <= most) return items.join(', ');
-  return `${items.slice(0, most).join(', ')} and ${items.length - most} more`;
+/** `a, b and 4 more`: the first `max` of them. */
+export function listed(items: readonly string[], max = 5): string {
+  if (items.length <= max) return items.join(', ');
+  return `${items.slice(0, max).join(', ')} and ${items.length - max} more`;
 }
 
-const LONGEST = 60;
+const MAX_VALUE_LENGTH = 60;
 
 /** A value of the configuration on one line; `not set` where there is none. */
 export function valueText(value: unknown): string {
@@ -92,7 +88,7 @@ export function valueText(value: unknown): string {
     return value.length === 0 ? 'none' : listed(value);
   }
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH - 1)}…` : text;
 }
 
 /** `1.5 MiB`, `12 KiB`. */
@@ -102,17 +98,15 @@ export function sizeText(bytes: number): string {
 }
 
 /** Characters between nothing and all. */
-const BAR = 24;
+const BAR_WIDTH = 24;
 
 /** `██████░░░░ 60 % of 1.5 MiB`: how far a work of so many bytes is. */
 export function barText(done: number, total: number): string {
   const share = done / total;
-  const full = Math.round(share * BAR);
+  const full = Math.round(share * BAR_WIDTH);
   const percent = `${Math.floor(share * 100)}`.padStart(3);
-  return `${'█'.repeat(full)}${'░'.repeat(BAR - full)} ${percent} % of ${sizeText(total)}`;
+  return `${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)} ${percent} % of ${sizeText(total)}`;
 }
-
-// Downloads: to a file, or to standard output.
 
 const PROGRESS_BYTES = 64 * 1024;
 
@@ -122,7 +116,7 @@ const PROGRESS_BYTES = 64 * 1024;
  */
 export async function save(terminal: Terminal, source: Readable, output: string | undefined): Promise<void> {
   if (output === undefined)
-    return pump(source, () => pipeline(source, shownOn(terminal), terminal.sink, { end: false }));
+    return download(source, () => pipeline(source, printableFor(terminal), terminal.sink, { end: false }));
   let bytes = 0;
   let shown = 0;
   const counter = new Transform({
@@ -139,13 +133,13 @@ export async function save(terminal: Terminal, source: Readable, output: string 
     source.destroy();
     throw new CommandFailed(`Cannot write ${output}: ${messageOf(error)}`, { cause: error });
   });
-  await pump(source, () => pipeline(source, counter, file.createWriteStream()));
+  await download(source, () => pipeline(source, counter, file.createWriteStream()));
   terminal.progress('');
-  terminal.complain(`${sizeText(bytes)} written to ${output}\n`);
+  terminal.writeError(`${sizeText(bytes)} written to ${output}\n`);
 }
 
 /** On a terminal nothing that it would act on, and a whole last line; elsewhere every byte as it came. */
-function shownOn({ width }: Terminal): Transform {
+function printableFor({ width }: Terminal): Transform {
   const decoder = new TextDecoder();
   let isLineOver = true;
   return new Transform({
@@ -163,7 +157,7 @@ function lines(text: string): string {
   return text.replaceAll('\r\n', '\n').split('\n').map(printable).join('\n');
 }
 
-async function pump(source: Readable, work: () => Promise<void>): Promise<void> {
+async function download(source: Readable, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {

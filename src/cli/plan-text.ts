@@ -1,4 +1,4 @@
-/** What a push would do, in sentences: each change of the configuration told by what it means for mail and for visitors. */
+/** What a push would do, in sentences: each change of the configuration explained by its effect on mail and visitors. */
 import { counted, listed, valueText } from './output.ts';
 import { valueAt } from '../config/explain.ts';
 import { routeOf, type Route } from '../config/forwarding.ts';
@@ -9,13 +9,13 @@ import { parseAddress } from '../lib/addresses.ts';
  * will be, written out with its defaults.
  */
 export function planLines(changes: readonly PlanChange[], after: unknown): PlanLine[] {
-  const single = changes.flatMap(singled);
-  const groups = Map.groupBy(single, ({ keys }) => thingOf(keys).join('\0'));
+  const single = changes.flatMap(flattened);
+  const groups = Map.groupBy(single, ({ keys }) => subjectOf(keys).join('\0'));
   return [...groups.values()].flatMap((group) => linesOf(group, { changes: single, after }));
 }
 
-/** What is told in lines of its own: a domain, its forwarding, each form, each template. */
-function thingOf(keys: readonly string[]): readonly string[] {
+/** What has lines of its own: a domain, its forwarding, each form, each template. */
+function subjectOf(keys: readonly string[]): readonly string[] {
   const [area, , part] = keys;
   if (area === 'templates') return keys.slice(0, 2);
   if (area !== 'domains' && area !== 'collections') return keys;
@@ -23,12 +23,12 @@ function thingOf(keys: readonly string[]): readonly string[] {
   return part === 'forms' ? keys.slice(0, 4) : part === 'forwarding' ? keys.slice(0, 3) : keys;
 }
 
-/** Maps of many things, each of which is told. */
+/** Maps of many things, each of which has a line. */
 const OF_MANY: ReadonlySet<string> = new Set(['domains', 'collections', 'templates']);
 const WITHIN: ReadonlySet<string> = new Set(['forms', 'forwarding']);
 
-/** A map that came or went as a whole is told by what is in it: of a new project that is all of it. */
-function singled(change: PlanChange): PlanChange[] {
+/** A map that was added or removed as a whole is shown by its members: for a new project that is all of them. */
+function flattened(change: PlanChange): PlanChange[] {
   const { keys, from, to, op } = change;
   const [area = '', , part = ''] = keys;
   const isOpened = (keys.length === 1 && OF_MANY.has(area)) || (keys.length === 3 && WITHIN.has(part));
@@ -36,12 +36,12 @@ function singled(change: PlanChange): PlanChange[] {
   if (members !== undefined) {
     return members.flatMap(([key, value]) => {
       const [before, later] = op === 'add' ? [null, value] : [value, null];
-      return singled({ op, keys: [...keys, key], from: before, to: later });
+      return flattened({ op, keys: [...keys, key], from: before, to: later });
     });
   }
   if (op !== 'add' || keys.length !== 2 || (area !== 'domains' && area !== 'collections')) return [change];
   const inside = (membersOf(to) ?? []).filter(([key]) => WITHIN.has(key));
-  return [change, ...inside.flatMap(([key, value]) => singled({ op, keys: [...keys, key], from: null, to: value }))];
+  return [change, ...inside.flatMap(([key, value]) => flattened({ op, keys: [...keys, key], from: null, to: value }))];
 }
 
 function linesOf(group: readonly PlanChange[], { changes, after }: Omit<FormPlace, 'id'>): PlanLine[] {
@@ -55,7 +55,7 @@ function linesOf(group: readonly PlanChange[], { changes, after }: Omit<FormPlac
       if (part === undefined) return [area === 'domains' ? domainLine(name, first) : collectionLine(name, first)];
       if (part === 'forwarding') return forwardingLines({ domain: name, changes: group, after });
       if (part !== 'forms') return [keyLine(`${area === 'domains' ? '' : 'collection '}${name}`, first, 2)];
-      if (first.keys.length === 4) return [first.op === 'remove' ? goneForm(place.id) : newForm(place.id, first.to)];
+      if (first.keys.length === 4) return [first.op === 'remove' ? removedForm(place.id) : newForm(place.id, first.to)];
       return [formLine(place, group)];
     }
     case 'templates':
@@ -110,7 +110,7 @@ function collectionLine(name: string, { op, from }: PlanChange): PlanLine {
   };
 }
 
-function goneForm(id: string): PlanLine {
+function removedForm(id: string): PlanLine {
   return { sign: '-', text: `remove form ${id}: submissions are answered with 404` };
 }
 
@@ -134,14 +134,14 @@ const TEMPLATE_PARTS: ReadonlyMap<string, string> = new Map([
 function webhookLines({ from, to }: PlanChange): PlanLine[] {
   const [before, later] = [from, to].map(hooksOf);
   if (before === undefined || later === undefined) return [];
-  const came = [...later.keys()].filter((url) => !before.has(url));
-  const went = [...before.keys()].filter((url) => !later.has(url));
+  const added = [...later.keys()].filter((url) => !before.has(url));
+  const removed = [...before.keys()].filter((url) => !later.has(url));
   const other = [...later].filter(([url, hook]) => before.has(url) && before.get(url) !== hook).map(([url]) => url);
-  if (later.size > 0 && came.length + went.length + other.length === 0)
+  if (later.size > 0 && added.length + removed.length + other.length === 0)
     return [{ sign: '~', text: 'webhooks: new order' }];
   return [
-    ...(came.length === 0 ? [] : [{ sign: '+', text: `new webhook ${listed(came)}` } as const]),
-    ...(went.length === 0 ? [] : [{ sign: '-', text: `remove webhook ${listed(went)}` } as const]),
+    ...(added.length === 0 ? [] : [{ sign: '+', text: `new webhook ${listed(added)}` } as const]),
+    ...(removed.length === 0 ? [] : [{ sign: '-', text: `remove webhook ${listed(removed)}` } as const]),
     ...(other.length === 0
       ? []
       : [{ sign: '~', text: `webhook with changed events or secret: ${listed(other)}` } as const]),
@@ -160,10 +160,7 @@ function keyLine(thing: string, { op, keys, from, to }: PlanChange, depth: numbe
   return { sign, text: `${thing}: ${keys.slice(depth).join('.')} ${valueText(from)} → ${valueText(to)}` };
 }
 
-// * What a plan is made of. The shape of its values is only hoped for: they are what a server says of a configuration that may
-// be newer than this program.
-
-/** A key that came (`from` is null), went (`to` is null) or changed. */
+/** A key that was added (`from` is null), removed (`to` is null) or changed. */
 export interface PlanChange {
   readonly op: 'add' | 'remove' | 'change';
   readonly keys: readonly string[];
@@ -187,8 +184,6 @@ function stringsOf(value: unknown): string[] {
   return list.filter((item) => typeof item === 'string');
 }
 
-// What a change of a form means for its owner and its visitors.
-
 export interface FormPlace {
   /** As the API names it: `example.com/contact`, `c/partners/signup`. */
   readonly id: string;
@@ -208,20 +203,20 @@ function newForm(id: string, form: unknown): PlanLine {
 
 /** Everything that changes of one form, on one line. */
 function formLine({ id, changes, after }: FormPlace, own: readonly PlanChange[]): PlanLine {
-  const told = own.flatMap((change) => {
+  const texts = own.flatMap((change) => {
     const key = change.keys.slice(4).join('.');
     if (RATE_LIMITS.has(key)) return [];
-    const words = WORDS.get(key);
+    const words = CHANGE_TEXTS.get(key);
     return [words?.(change) ?? `${key} ${valueText(change.from)} → ${valueText(change.to)}`];
   });
   const limited = own.find(({ keys }) => RATE_LIMITS.has(keys.slice(4).join('.')));
-  if (limited !== undefined) told.push(rateLimit(limited.keys.slice(0, 4), { changes, after }));
-  return { sign: '~', text: `form ${id}: ${told.join('; ')}` };
+  if (limited !== undefined) texts.push(rateLimit(limited.keys.slice(0, 4), { changes, after }));
+  return { sign: '~', text: `form ${id}: ${texts.join('; ')}` };
 }
 
 const RATE_LIMITS: ReadonlySet<string> = new Set(['rateLimit', 'spam_protection.rate_limit']);
 /** Where none of the three keys says otherwise. */
-const USUAL_LIMIT = 60;
+const DEFAULT_RATE_LIMIT = 60;
 
 /** The form's own, else its spam protection's, else the project's. */
 function rateLimit(form: readonly string[], { changes, after }: Pick<FormPlace, 'changes' | 'after'>): string {
@@ -235,7 +230,7 @@ function rateLimit(form: readonly string[], { changes, after }: Pick<FormPlace, 
     const change = changes.find(({ keys }) => keys.join('\0') === place.join('\0'));
     return change === undefined ? later[i] : change.from;
   });
-  const [from, to] = [before, later].map((limits) => valueText(limits.find(isSet) ?? USUAL_LIMIT));
+  const [from, to] = [before, later].map((limits) => valueText(limits.find(isSet) ?? DEFAULT_RATE_LIMIT));
   return `rate limit ${from} → ${to} submissions per hour and IP address`;
 }
 
@@ -243,22 +238,25 @@ function isSet(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-type Words = (change: PlanChange) => string;
+type ChangeText = (change: PlanChange) => string;
 
-const WORDS: ReadonlyMap<string, Words> = new Map<string, Words>([
+const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText>([
   ['name', ({ from, to }) => `name ${valueText(from)} → ${valueText(to)}`],
   ['to', recipients],
   ['email', recipients],
   ['template', ({ from, to }) => `template ${valueText(from)} → ${valueText(to)}`],
   ['replies', ({ to }) => (to === true ? 'replies go to the visitor' : 'replies no longer go to the visitor')],
   ['replyTo', ({ to }) => (isSet(to) ? `default Reply-To ${valueText(to)}` : 'no default Reply-To')],
-  ['required', ({ from, to }) => difference({ from, to, came: 'requires', went: 'no longer requires' })],
+  ['required', ({ from, to }) => difference({ from, to, added: 'requires', removed: 'no longer requires' })],
   [
     'allowed_origins',
-    ({ from, to }) => difference({ from, to, came: 'accepts submissions from', went: 'rejects submissions from' }),
+    ({ from, to }) => difference({ from, to, added: 'accepts submissions from', removed: 'rejects submissions from' }),
   ],
-  ['webhooks', ({ from, to }) => difference({ from, to, came: 'adds the webhook', went: 'removes the webhook' })],
-  ['spam_protection.blocklist', ({ from, to }) => difference({ from, to, came: 'blocks', went: 'no longer blocks' })],
+  ['webhooks', ({ from, to }) => difference({ from, to, added: 'adds the webhook', removed: 'removes the webhook' })],
+  [
+    'spam_protection.blocklist',
+    ({ from, to }) => difference({ from, to, added: 'blocks', removed: 'no longer blocks' }),
+  ],
   [
     'spam_protection.level',
     ({ to }) => (to === 'strict' ? 'stricter spam filter (strict)' : `less strict spam filter (${valueText(to)})`),
@@ -287,30 +285,28 @@ function recipients({ from, to }: PlanChange): string {
 }
 
 /** A map that is on by being there, unless its `key` says no. */
-function switched(key: string, on: string, off: string): Words {
+function switched(key: string, on: string, off: string): ChangeText {
   return ({ to }) => (isSet(to) && valueAt(to, [key]) !== false ? on : off);
 }
 
 interface Difference {
   readonly from: unknown;
   readonly to: unknown;
-  /** Before those that came and those that went. */
-  readonly came: string;
-  readonly went: string;
+  /** The words before those that were added and those that were removed. */
+  readonly added: string;
+  readonly removed: string;
 }
 
-function difference({ from, to, came, went }: Difference): string {
+function difference({ from, to, added, removed }: Difference): string {
   const [before, later] = [stringsOf(from), stringsOf(to)];
   const more = later.filter((item) => !before.includes(item));
   const less = before.filter((item) => !later.includes(item));
   const parts = [
-    ...(more.length === 0 ? [] : [`${came} ${listed(more)}`]),
-    ...(less.length === 0 ? [] : [`${went} ${listed(less)}`]),
+    ...(more.length === 0 ? [] : [`${added} ${listed(more)}`]),
+    ...(less.length === 0 ? [] : [`${removed} ${listed(less)}`]),
   ];
   return parts.length === 0 ? `new order: ${listed(later)}` : parts.join(', ');
 }
-
-// What a change of forwarding means for whoever writes to an address.
 
 export interface ForwardingChange {
   readonly domain: string;
@@ -345,11 +341,11 @@ function forwardingLines({ domain, changes, after }: ForwardingChange): PlanLine
   const stops = moved.filter(({ from, to }) => typeof from === 'object' && to === undefined);
   const others = moved.filter((one) => !starts.includes(one) && !stops.includes(one));
   return [
-    ...together(starts, '+', {
+    ...grouped(starts, '+', {
       one: ({ name, to }) => `mail to ${shown(name, domain)} is ${meaning(to)}`,
       many: (names) => `${counted(starts.length, 'address')} of ${domain} start forwarding: ${names}`,
     }),
-    ...together(stops, '-', {
+    ...grouped(stops, '-', {
       one: ({ name, from }) => `mail to ${shown(name, domain)} is rejected (was ${meaning(from)})`,
       many: (names) => `${counted(stops.length, 'address')} of ${domain} stop forwarding: ${names}`,
     }),
@@ -360,12 +356,12 @@ function forwardingLines({ domain, changes, after }: ForwardingChange): PlanLine
   ];
 }
 
-interface WordsPlanForwarding {
+interface ForwardingTexts {
   readonly one: (moved: Moved) => string;
   readonly many: (names: string) => string;
 }
 
-function together(moved: readonly Moved[], sign: PlanLine['sign'], { one, many }: WordsPlanForwarding): PlanLine[] {
+function grouped(moved: readonly Moved[], sign: PlanLine['sign'], { one, many }: ForwardingTexts): PlanLine[] {
   const [only, ...more] = moved;
   if (only === undefined) return [];
   return [{ sign, text: more.length === 0 ? one(only) : many(listed(moved.map(({ name }) => name))) }];

@@ -47,13 +47,13 @@ export interface ProgramOptions extends Cli {
 
 /** The program, ready to parse arguments. Wrong usage throws CommanderError, whose words are written already. */
 export function createProgram({ version, services, ...cli }: ProgramOptions): CliCommand {
-  const { write, complain, width } = cli.terminal;
+  const { write, writeError, width } = cli.terminal;
   const program = new CliCommand('postern')
     .description('A mail appliance: web forms in, DKIM-signed mail out, nothing lost in between.')
     .version(version, '-V, --version', 'Print the version')
     .configureOutput({
       writeOut: write,
-      writeErr: complain,
+      writeErr: writeError,
       getOutHelpWidth: () => width ?? 80,
       getErrHelpWidth: () => width ?? 80,
     })

@@ -90,7 +90,7 @@ export function projectsDelete(options: CommandOptions, slug: string, { yes }: {
 /** Lists the revisions of a project, the latest in force first. */
 export function projectsRevisions(options: CommandOptions, slug: string | undefined): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(configPath(slug ?? (await slugHere(terminal.folder))));
+    const data = await client.get(configPath(slug ?? (await localSlug(terminal.folder))));
     const { revisions } = readAnswer(routes.config, data);
     if (json) return writeJson(terminal, { revisions });
     if (revisions.length === 0) return terminal.write('No revisions found. Deploy one with: postern push\n');
@@ -117,7 +117,7 @@ export interface RollbackOptions {
 export function rollback(options: CommandOptions, given: RollbackOptions): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { yes, dryRun } = given;
-    const slug = given.project ?? (await slugHere(terminal.folder));
+    const slug = given.project ?? (await localSlug(terminal.folder));
     const wanted = await revisionToRestore(client, slug, given.revision);
     const { yaml, files } = wanted;
     const plan = await planOf({ client, slug, bundle: { yaml, files } });
@@ -128,8 +128,8 @@ export function rollback(options: CommandOptions, given: RollbackOptions): Promi
     }
     const read = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS });
     const after = 'ok' in read ? writtenProject(read.ok) : {};
-    const agreed = await isAgreed(options, { slug, plan, after, file: wanted.id, yes, dryRun });
-    if (!agreed) return unchanged(options, plan, dryRun);
+    const approved = await isApproved(options, { slug, plan, after, file: wanted.id, yes, dryRun });
+    if (!approved) return unchanged(options, plan, dryRun);
     const body = { revision: wanted.id, base_revision: plan.revision };
     const done = readPlan(await client.post(`/projects/${encodeURIComponent(slug)}/rollback`, body));
     if (json) return writeJson(terminal, done.data);
@@ -146,10 +146,10 @@ interface Restored {
 }
 
 /** Throws UserError where there is none such. */
-async function revisionToRestore(client: Client, slug: string, asked: string): Promise<Restored> {
+async function revisionToRestore(client: Client, slug: string, review: string): Promise<Restored> {
   const { revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
   const others = revisions.filter(({ current }) => !current);
-  const id = /^\d+$/.test(asked) ? others[Number(asked) - 1]?.id : asked;
+  const id = /^\d+$/.test(review) ? others[Number(review) - 1]?.id : review;
   if (id === undefined) {
     if (others.length === 0) throw new UsageError(`${slug} has no earlier revision`);
     const there = counted(others.length, 'earlier revision');
@@ -163,7 +163,7 @@ async function revisionToRestore(client: Client, slug: string, asked: string): P
 }
 
 /** The slug that the project of this folder has, whether it is valid or not. */
-async function slugHere(folder: string): Promise<string> {
+async function localSlug(folder: string): Promise<string> {
   const { yaml, file } = await readLocalProject(folder, undefined).catch((error: unknown) => {
     if (!(error instanceof UserError)) throw error;
     throw new UsageError(`Specify a project, or run the command in the folder of its ${PUSHED_FILE}`);
@@ -172,8 +172,6 @@ async function slugHere(folder: string): Promise<string> {
   if (slug === undefined) throw new UserError(`${file} has no project.slug`);
   return slug;
 }
-
-// `postern push`: the project of this folder comes into force, after a look at what that changes.
 
 export interface PushOptions {
   /** A folder or a file; else this folder, or the nearest above that has a postern.yml. */
@@ -192,47 +190,47 @@ export function push(options: CommandOptions, { where, yes, dryRun }: PushOption
     const { slug } = config.project;
     const { file, yaml, files } = project;
     const bundle = { yaml, files };
-    return reportingPlaces(options, file, async () => {
-      const onSent = telling('Comparing', progress);
+    return withPlaces(options, file, async () => {
+      const onSent = uploadProgress('Comparing', progress);
       const plan = await planOf({ client, slug, bundle, onSent });
       progress('');
-      if (plan.changes.length === 0 && plan.revision !== null && (await isInForce(client, slug, bundle))) {
+      if (plan.changes.length === 0 && plan.revision !== null && (await isDeployed(client, slug, bundle))) {
         if (json) writeJson(terminal, plan.data);
         else write(`${slug} at ${client.address} is up to date.\n`);
         return EXIT.done;
       }
       const after = writtenProject(config);
-      const agreed = await isAgreed(options, { slug, plan, after, file, yes, dryRun });
-      if (!agreed) return unchanged(options, plan, dryRun);
+      const approved = await isApproved(options, { slug, plan, after, file, yes, dryRun });
+      if (!approved) return unchanged(options, plan, dryRun);
       const body = { config: yaml, files, base_revision: plan.revision };
-      const done = readPlan(await client.put(configPath(slug), body, telling('Deploying', progress)));
+      const done = readPlan(await client.put(configPath(slug), body, uploadProgress('Deploying', progress)));
       progress('');
       if (json) return writeJson(terminal, done.data);
       const back = plan.revision === null ? '' : ' To undo this, run: postern rollback';
       write(`Deployed ${slug} as ${done.revision}.${back}\n`);
-      await tellNextSteps(options, config);
+      await writeNextSteps(options, config);
     });
   });
 }
 
 /** Shows how far a bundle has gone out, and then that the server works on it. */
-function telling(doing: string, progress: Terminal['progress']): OnSent {
+function uploadProgress(doing: string, progress: Terminal['progress']): OnSent {
   return (sent, total) => progress(`${doing} ${sent < total ? barText(sent, total) : '…'}`);
 }
 
 /** Whether text and files are those in force, too: comments and the names of files are no change that a plan tells. */
-async function isInForce(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
-  const kept = readAnswer(routes.config, await client.get(configPath(slug)));
+async function isDeployed(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
+  const deployed = readAnswer(routes.config, await client.get(configPath(slug)));
   const names = Object.keys(files);
   return (
-    kept.config === yaml &&
-    names.length === Object.keys(kept.files).length &&
-    names.every((name) => kept.files[name] === files[name])
+    deployed.config === yaml &&
+    names.length === Object.keys(deployed.files).length &&
+    names.every((name) => deployed.files[name] === files[name])
   );
 }
 
 /** What is left to do so that its domains send and receive. A key that may push need not see domains. */
-async function tellNextSteps({ client, terminal }: CommandOptions, { domains }: ProjectConfig): Promise<void> {
+async function writeNextSteps({ client, terminal }: CommandOptions, { domains }: ProjectConfig): Promise<void> {
   const names = Object.keys(domains);
   if (names.length === 0) return;
   const known = await everyDomain(client).catch((error: unknown) => {
@@ -246,8 +244,6 @@ async function tellNextSteps({ client, terminal }: CommandOptions, { domains }: 
     terminal.write(`${domain} is ${status}. To see the DNS records to add, run: postern domains setup ${domain}\n`);
   }
 }
-
-// What the server says that a configuration would change: asked for, shown to a person, agreed to, and only then done.
 
 export interface Plan extends AnswerOf<typeof routes.push> {
   /** The server's answer as it came. */
@@ -277,7 +273,7 @@ function configPath(slug: string): string {
   return `/projects/${encodeURIComponent(slug)}/config`;
 }
 
-export interface Asked {
+export interface PlanReview {
   readonly slug: string;
   readonly plan: Plan;
   /** The whole configuration as it will be, written out with its defaults. */
@@ -290,24 +286,24 @@ export interface Asked {
   readonly dryRun: boolean;
 }
 
-/** Shows the plan; true where it is agreed to. Throws UsageError where nobody is there to agree. */
-async function isAgreed({ terminal, client, json }: CommandOptions, asked: Asked): Promise<boolean> {
-  const { slug, plan, after, file = PUSHED_FILE, yes, dryRun } = asked;
-  const { complain, style } = terminal;
+/** Shows the plan; true once somebody has confirmed it. Throws UsageError if nobody can be asked. */
+async function isApproved({ terminal, client, json }: CommandOptions, review: PlanReview): Promise<boolean> {
+  const { slug, plan, after, file = PUSHED_FILE, yes, dryRun } = review;
+  const { writeError, style } = terminal;
   // JSON stands alone on standard output; whoever has to agree still reads what to.
-  const say = json ? complain : terminal.write;
+  const print = json ? writeError : terminal.write;
   if (!json || !(yes || dryRun)) {
     const lines = planLines(plan.changes, after);
-    say(`${style('bold', slug)} at ${client.address}: ${counted(lines.length, 'change')}\n`);
-    for (const line of lines) say(`  ${coloured(line, style)}\n`);
-    if (plan.changes.length === 0) say('  No settings change, only comments or files.\n');
+    print(`${style('bold', slug)} at ${client.address}: ${counted(lines.length, 'change')}\n`);
+    for (const line of lines) print(`  ${coloured(line, style)}\n`);
+    if (plan.changes.length === 0) print('  No settings change, only comments or files.\n');
     for (const warning of plan.warnings)
-      say(`${style('yellow', 'warning:')} ${formatProblem(problem(file, warning))}\n`);
+      print(`${style('yellow', 'warning:')} ${formatProblem(problem(file, warning))}\n`);
   }
   return !dryRun && isConfirmed(terminal, 'Deploy these changes?', yes);
 }
 
-/** The end of what nobody agreed to, or was only to be shown. Answers the exit code. */
+/** Ends a deployment that was declined, or a dry run. Answers the exit code. */
 function unchanged({ terminal, json }: CommandOptions, plan: Plan, dryRun: boolean): number {
   if (!dryRun) return EXIT.failed;
   if (json) writeJson(terminal, plan.data);
@@ -322,7 +318,7 @@ function coloured({ sign, text }: PlanLine, style: CommandOptions['terminal']['s
 }
 
 /** Does the work; a configuration that the server finds invalid is reported as one that is found so here. */
-async function reportingPlaces(
+async function withPlaces(
   { terminal }: CommandOptions,
   file: string,
   work: () => Promise<number | void>,
@@ -337,9 +333,9 @@ async function reportingPlaces(
     );
     if (places.length === 0) throw error;
     terminal.progress('');
-    for (const place of places) terminal.complain(`${formatProblem(place)}\n`);
+    for (const place of places) terminal.writeError(`${formatProblem(place)}\n`);
     if (status === 400) return EXIT.configuration;
-    terminal.complain(`${printable(error.message)}\n`);
+    terminal.writeError(`${printable(error.message)}\n`);
     return EXIT.failed;
   }
 }

@@ -1,4 +1,4 @@
-/** `postern queue …`: what waits, why, and what to do about it. */
+/** `postern queue …`, `inbound …`, `explain` and `trace`: the operator's view of the mail. */
 import { mailLog, queue } from '../contract/queue.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
@@ -12,7 +12,7 @@ import {
   writeJson,
   type CommandOptions,
 } from './run.ts';
-import type { PageFlags, SpanFlags } from './commands/options.ts';
+import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
 import { type Terminal, printable } from './terminal.ts';
 
 import { writePage, table } from './output.ts';
@@ -29,7 +29,7 @@ export interface Filter {
 export interface ListFilter extends PageFlags, Filter {}
 
 /** One message, delivery or destination, or all deliveries that match. */
-export interface Wanted extends Filter {
+export interface QueueSelection extends Filter {
   readonly what?: string | undefined;
   readonly dryRun: boolean;
   readonly yes: boolean;
@@ -47,7 +47,7 @@ export function queueList(options: CommandOptions, { olderThan, ...filter }: Lis
       row.id,
       row.state,
       String(row.attempts),
-      waitsFor(row) ?? shortTime(row.next_attempt_at),
+      blockedBy(row) ?? shortTime(row.next_attempt_at),
       row.recipient,
       row.last_reply ?? '',
     ]);
@@ -84,7 +84,7 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
 }
 
 /** For what it waits beside its next try. */
-function waitsFor({
+function blockedBy({
   state,
   held,
   suspended,
@@ -95,7 +95,7 @@ function waitsFor({
 }
 
 function nextText(row: AnswerOf<typeof queue.list>['deliveries'][number]): string {
-  const reason = waitsFor(row);
+  const reason = blockedBy(row);
   if (reason === 'suspended') return ', waiting until its account is resumed';
   if (reason === 'held') {
     // A delivery that is held by itself has no next attempt.
@@ -109,17 +109,17 @@ function nextText(row: AnswerOf<typeof queue.list>['deliveries'][number]): strin
 const PATIENCE_MS = 115_000;
 
 const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
-  retry: (options, id) => operate(options, { id, verb: 'retry', done: 'due now' }),
-  cancel: (options, id) => operate(options, { id, verb: 'cancel', done: 'cancelled' }),
-  hold: (options, domain) => steer(options, domain, 'hold'),
-  release: (options, domain) => steer(options, domain, 'release'),
+  retry: (options, id) => changeMessage(options, { id, verb: 'retry', done: 'due now' }),
+  cancel: (options, id) => changeMessage(options, { id, verb: 'cancel', done: 'cancelled' }),
+  hold: (options, domain) => changeDestination(options, domain, 'hold'),
+  release: (options, domain) => changeDestination(options, domain, 'release'),
 };
 
 /** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
 export function queueAct(
   options: CommandOptions,
   verb: Verb,
-  { what, dryRun, yes, ...filter }: Wanted,
+  { what, dryRun, yes, ...filter }: QueueSelection,
 ): Promise<number> {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   if ((what === undefined) !== isFiltered || (what !== undefined && dryRun)) {
@@ -167,7 +167,7 @@ function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }:
     if (json) return writeJson(terminal, data);
     const { count, in_progress: inProgress } = readAnswer(queue.act, data);
     terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);
-    if (inProgress > 0) terminal.complain(`${deliveries(inProgress)} skipped: a delivery attempt is in progress.\n`);
+    if (inProgress > 0) terminal.writeError(`${deliveries(inProgress)} skipped: a delivery attempt is in progress.\n`);
   });
 }
 
@@ -175,7 +175,7 @@ function deliveries(count: number): string {
   return count === 1 ? '1 delivery' : `${count} deliveries`;
 }
 
-function operate(
+function changeMessage(
   options: CommandOptions,
   what: { id: string; verb: 'retry' | 'cancel'; done: string },
 ): Promise<number> {
@@ -186,11 +186,11 @@ function operate(
     for (const id of deliveries) terminal.write(`${id} ${what.done}\n`);
     if (what.verb === 'cancel') return;
     for (const name of held)
-      terminal.complain(`Mail to ${name} is held. To release it, run: postern queue release ${name}\n`);
+      terminal.writeError(`Mail to ${name} is held. To release it, run: postern queue release ${name}\n`);
   });
 }
 
-function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
+function changeDestination(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${verb}`, { domain });
     if (json) return writeJson(terminal, data);
@@ -199,9 +199,7 @@ function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'
   });
 }
 
-// `postern inbound …`: mail that came to the SMTP door, and why some of it was not taken.
-
-export interface InboundFilter extends PageFlags, SpanFlags {
+export interface InboundFilter extends PageFlags, TimeRangeFlags {
   readonly outcome?: string | undefined;
   readonly domain?: string | undefined;
   readonly reason?: string | undefined;
@@ -227,8 +225,6 @@ export function inboundList(options: CommandOptions, filter: InboundFilter): Pro
   });
 }
 
-// `postern explain`: what would happen to mail for an address, or to a post to a form, step by step.
-
 type Step = AnswerOf<typeof mailLog.explain>['steps'][number];
 
 const HEADINGS: ReadonlyMap<string, string> = new Map([
@@ -241,10 +237,10 @@ const HEADINGS: ReadonlyMap<string, string> = new Map([
 export function explain(options: CommandOptions, what: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/explain${queryOf({ what })}`);
-    const { kind, steps, ...asked } = readAnswer(mailLog.explain, data);
+    const { kind, steps, ...explained } = readAnswer(mailLog.explain, data);
     if (json) writeJson(terminal, data);
     else {
-      terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(asked.what)}\n`);
+      terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(explained.what)}\n`);
       writeSteps(terminal, steps);
     }
     return steps.some(({ verdict }) => verdict === 'stop') ? EXIT.failed : EXIT.done;
@@ -260,7 +256,7 @@ function writeSteps({ write, style }: Terminal, steps: readonly Step[]): void {
       if (about !== undefined) write(`\n${style('bold', `to ${printable(about)}`)}\n`);
     }
     const [first = '', ...more] = step.found.split('\n').map(printable);
-    const [mark, colour] = MARKS.get(step.verdict) ?? PASSED;
+    const [mark, colour] = MARKS.get(step.verdict) ?? OK;
     write(`${style(colour, mark)} ${step.step.replaceAll('_', ' ').padEnd(14)}  ${first}\n`);
     for (const line of more) write(`${INDENT}${line}\n`);
     write(`${INDENT}${style('dim', `(${printable(step.because)})`)}\n`);
@@ -269,13 +265,11 @@ function writeSteps({ write, style }: Terminal, steps: readonly Step[]): void {
 
 const INDENT = ' '.repeat(18);
 type Mark = readonly [sign: string, colour: 'green' | 'yellow' | 'red'];
-const PASSED: Mark = ['+', 'green'];
+const OK: Mark = ['+', 'green'];
 const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
   ['warning', ['!', 'yellow']],
   ['stop', ['x', 'red']],
 ]);
-
-// `postern trace`: one thing on its way, from the request to the last SMTP reply.
 
 /** Shows what happened, oldest first. */
 export function trace(options: CommandOptions, id: string): Promise<number> {

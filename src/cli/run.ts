@@ -44,17 +44,17 @@ export async function run(
   } catch (error) {
     options.terminal.progress('');
     if (error instanceof RequestRefused) {
-      options.terminal.complain(refusalText(error, options.client));
+      options.terminal.writeError(refusalText(error, options.client));
       return EXIT.failed;
     }
     if (error instanceof z.ZodError) {
-      options.terminal.complain(
+      options.terminal.writeError(
         `${options.client.address} sent an answer that this version of postern cannot read. Its version may differ; compare with: postern auth status --debug\n${z.prettifyError(error)}\n`,
       );
       return EXIT.failed;
     }
     if (!(error instanceof DaemonUnreachable || error instanceof CommandFailed)) throw error;
-    options.terminal.complain(`${printable(messageOf(error))}\n`);
+    options.terminal.writeError(`${printable(messageOf(error))}\n`);
     return exitCodeOf(error);
   }
 }
@@ -137,46 +137,42 @@ export function shortTime(time: string | null): string {
   return time === null ? '-' : time.replace(/\.\d+Z$/, 'Z');
 }
 
-// Asking again until something has happened: soon at first, then ever less often, because accounts have a limit per hour.
-
 export interface Polling<T> {
   readonly ask: () => Promise<T>;
   readonly isDone: (answer: T) => boolean;
   /** Told of each answer that is not the end, with the seconds that are left. */
   readonly onWait?: (answer: T, left: number) => void;
   /** How long to go on, ms. */
-  readonly patience: number;
-  /** The longest pause, ms. */
-  readonly slowest: number;
+  readonly timeoutMs: number;
+  /** The longest interval, ms. */
+  readonly maxIntervalMs: number;
   readonly clock?: Clock;
 }
 
-const FIRST_PAUSE = 200;
-const SLOWER = 1.6;
+const FIRST_INTERVAL_MS = 200;
+const BACKOFF = 1.6;
 
-/** The answer that is the end, or the last one when patience is over. */
+/** The answer that is the end, or the last one when the time is over. */
 export async function poll<T>(polling: Polling<T>): Promise<T> {
-  const { ask, isDone, onWait, patience, slowest, clock = systemClock } = polling;
-  const end = clock.monotonic() + patience;
-  for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * SLOWER, slowest)) {
+  const { ask, isDone, onWait, timeoutMs, maxIntervalMs, clock = systemClock } = polling;
+  const end = clock.monotonic() + timeoutMs;
+  for (let interval = FIRST_INTERVAL_MS; ; interval = Math.min(interval * BACKOFF, maxIntervalMs)) {
     const answer = await ask();
     const left = end - clock.monotonic();
     if (isDone(answer) || left <= 0) return answer;
     onWait?.(answer, Math.ceil(left / 1000));
-    await clock.sleep(Math.min(pause, left));
+    await clock.sleep(Math.min(interval, left));
   }
 }
-
-// Asking a person before something that cannot be undone.
 
 /**
  * Whether a person agrees; `yes` does so for them, and who does not is told that nothing was changed. Throws UsageError where
  * nobody is there to be asked.
  */
-export async function isConfirmed({ ask, complain }: Terminal, question: string, yes: boolean): Promise<boolean> {
+export async function isConfirmed({ ask, writeError }: Terminal, question: string, yes: boolean): Promise<boolean> {
   if (yes) return true;
   if (ask === undefined) throw new UsageError(`${question} Standard input is not a terminal: add --yes to confirm.`);
   const isAgreed = /^y(es)?$/i.test((await ask(`${question} [y/N] `)).trim());
-  if (!isAgreed) complain('Nothing was changed.\n');
+  if (!isAgreed) writeError('Nothing was changed.\n');
   return isAgreed;
 }

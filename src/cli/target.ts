@@ -9,7 +9,6 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { UserError, codeOf, messageOf } from '../lib/errors.ts';
 import type { Address, ClientOptions } from './client.ts';
-import { adminSocket } from './config.ts';
 import { UsageError } from './run.ts';
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
 
@@ -40,15 +39,15 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /** Throws UsageError where no server is named, or a key is missing. */
 export async function findTarget({ operator, ...flags }: TargetFlags, env: Env): Promise<Target> {
-  const keptCounts = !operator && flags.config === undefined && !namesBoth(flags, env);
-  const kept = keptCounts ? await readCredentials(env) : undefined;
-  const server = await findServer(flags, env, { kept, operator });
+  const usesSaved = !operator && flags.config === undefined && !namesServerAndKey(flags, env);
+  const saved = usesSaved ? await readCredentials(env) : undefined;
+  const server = await findServer(flags, env, { saved, operator });
   const { address } = server;
   const isSocket = address.startsWith('unix:');
   // Whoever names the server.yml, or operates, is let in by the socket and is meant as the operator.
-  const given = isSocket && (operator || flags.config !== undefined) ? undefined : set(env['POSTERN_API_KEY']);
+  const given = isSocket && (operator || flags.config !== undefined) ? undefined : nonEmpty(env['POSTERN_API_KEY']);
   if (given !== undefined) return { ...server, key: given, keyFrom: '$POSTERN_API_KEY' };
-  if (kept?.url === address) return { ...server, key: kept.key, keyFrom: credentialsFile(env) };
+  if (saved?.url === address) return { ...server, key: saved.key, keyFrom: credentialsFile(env) };
   if (isSocket) return server;
   throw new UsageError(
     `No API key for ${address}. Set POSTERN_API_KEY, or create an account with: postern signup --url ${address}`,
@@ -56,13 +55,13 @@ export async function findTarget({ operator, ...flags }: TargetFlags, env: Env):
 }
 
 /** Whether flags and environment name server and key, so that a file that nobody can read is in nobody's way. */
-function namesBoth({ url }: ServerFlags, env: Env): boolean {
-  return (url ?? set(env['POSTERN_URL'])) !== undefined && set(env['POSTERN_API_KEY']) !== undefined;
+function namesServerAndKey({ url }: ServerFlags, env: Env): boolean {
+  return (url ?? nonEmpty(env['POSTERN_URL'])) !== undefined && nonEmpty(env['POSTERN_API_KEY']) !== undefined;
 }
 
-interface Asker {
+interface Lookup {
   /** What signup remembered, where that counts. */
-  readonly kept?: Credentials | undefined;
+  readonly saved?: Credentials | undefined;
   readonly operator?: boolean;
 }
 
@@ -70,16 +69,18 @@ interface Asker {
 export async function findServer(
   { url, config }: ServerFlags,
   env: Env,
-  { kept, operator = false }: Asker = {},
+  { saved, operator = false }: Lookup = {},
 ): Promise<Server> {
   if (url !== undefined) return { address: trimmed(url), addressFrom: '--url' };
   if (config === undefined) {
-    const named = set(env['POSTERN_URL']);
+    const named = nonEmpty(env['POSTERN_URL']);
     if (named !== undefined && !isServerAddress(named))
       throw new UsageError(`POSTERN_URL is not a server URL: ${named}. ${SERVER_ADDRESS}`);
     if (named !== undefined) return { address: trimmed(named), addressFrom: '$POSTERN_URL' };
-    if (kept !== undefined) return { address: kept.url, addressFrom: credentialsFile(env) };
+    if (saved !== undefined) return { address: saved.url, addressFrom: credentialsFile(env) };
   }
+  // Loaded here alone: with a URL no configuration is read.
+  const { adminSocket } = await import('./config.ts');
   const socket = await adminSocket(config, env).catch((error: unknown) => {
     if (config !== undefined || !(error instanceof UserError)) throw error;
     const how = operator
@@ -94,13 +95,9 @@ function trimmed(address: Address): Address {
   return address.startsWith('unix:') ? address : address.replace(/\/+$/, '');
 }
 
-function set(value: string | undefined): string | undefined {
+function nonEmpty(value: string | undefined): string | undefined {
   return value === '' ? undefined : value;
 }
-
-// The file in which `signup` keeps where a server is and the key for it, so that the next command needs neither.
-
-type EnvCredentials = Readonly<Record<string, string | undefined>>;
 
 export interface Credentials {
   /** As `--url` takes it. */
@@ -111,14 +108,14 @@ export interface Credentials {
 const shape = z.object({ url: z.string().min(1), key: z.string().min(1) });
 
 /** `$XDG_CONFIG_HOME/postern/credentials.json`, else below `~/.config`. */
-export function credentialsFile(env: EnvCredentials): string {
+export function credentialsFile(env: Env): string {
   const configHome = env['XDG_CONFIG_HOME'];
   const home = configHome === undefined || configHome === '' ? join(env['HOME'] ?? homedir(), '.config') : configHome;
   return join(home, 'postern/credentials.json');
 }
 
 /** What the file holds; undefined where there is none. Throws UserError where it cannot be read. */
-export async function readCredentials(env: EnvCredentials): Promise<Credentials | undefined> {
+export async function readCredentials(env: Env): Promise<Credentials | undefined> {
   const file = credentialsFile(env);
   try {
     return shape.parse(JSON.parse(await readFile(file, 'utf8')));
@@ -130,7 +127,7 @@ export async function readCredentials(env: EnvCredentials): Promise<Credentials 
 }
 
 /** Writes the file, readable for its owner alone. Answers its path. */
-export async function saveCredentials(env: EnvCredentials, { url, key }: Credentials): Promise<string> {
+export async function saveCredentials(env: Env, { url, key }: Credentials): Promise<string> {
   const file = credentialsFile(env);
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.new`;

@@ -38,7 +38,7 @@ export interface PreviewFlags {
 
 /** Prints a template's mail, writes or opens its HTML. Answers the exit code, as both of these do. */
 export async function templatesPreview(terminal: Terminal, name: string, flags: PreviewFlags): Promise<number> {
-  const { folder, complain, write } = terminal;
+  const { folder, writeError, write } = terminal;
   const project = await projectFor(folder, name, flags.path);
   const config = project === undefined ? NO_PROJECT : validProject(project, terminal);
   if (config === undefined) return EXIT.configuration;
@@ -49,7 +49,7 @@ export async function templatesPreview(terminal: Terminal, name: string, flags: 
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
     const place = project && placeOf(error, project);
-    complain(`${place ?? printable(error.message)}\n`);
+    writeError(`${place ?? printable(error.message)}\n`);
     return EXIT.configuration;
   }
   const file = await htmlFile(terminal, preview, flags);
@@ -147,8 +147,6 @@ function block(text: string): string {
   const lines = text.trimEnd().replaceAll('\t', '  ').split(/\r?\n/);
   return `${lines.map(printable).join('\n')}\n`;
 }
-
-// A template of the project on this machine as its mail would be, with a sample submission.
 
 /** Those that every project has. */
 const BUILTINS: ReadonlyMap<string, TemplateType> = new Map([
@@ -254,8 +252,6 @@ function unknownName(thing: string, name: string, known: readonly string[]): Usa
   const hint = meant === undefined ? `Available: ${known.join(', ') || 'none'}` : `Did you mean ${meant}?`;
   return new UsageError(`The project has no ${thing} ${name}. ${hint}`);
 }
-
-// Shows a file with whatever this desktop shows such files with.
 
 /** Starts it and does not wait for its end. Throws CommandFailed where there is nothing to start. */
 async function openFile(path: string, { env }: Pick<Terminal, 'env'>): Promise<void> {

@@ -2,7 +2,7 @@
 import { tenants as routes } from '../contract/tenants.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { readAnswer, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
-import type { PageFlags, SpanFlags } from './commands/options.ts';
+import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
 import { writeFacts, writePage, writeTable } from './output.ts';
 
 const USES = ['requests', 'submissions', 'spam', 'delivered', 'bounced', 'forwarded'] as const;
@@ -62,7 +62,7 @@ export function tenantsCreate(options: CommandOptions, wanted: NewTenant): Promi
     if (json) return writeJson(terminal, data);
     const { tenant: row, key } = readAnswer(routes.create, data);
     writeFacts(terminal, [...factsOf(row), ['key', key]]);
-    terminal.complain('Save the key now. It is not shown again.\n');
+    terminal.writeError('Save the key now. It is not shown again.\n');
   });
 }
 
@@ -86,7 +86,7 @@ export function tenantsChange(options: CommandOptions, id: string, change: Tenan
 }
 
 /** Shows what the whole server did, and for whom. */
-export function usage(options: CommandOptions, span: SpanFlags): Promise<number> {
+export function usage(options: CommandOptions, span: TimeRangeFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/usage${queryOf(span)}`);
     if (json) return writeJson(terminal, data);
@@ -105,7 +105,7 @@ export function billing(options: CommandOptions, query: { readonly month?: strin
     const data = await client.get(`/admin/billing${queryOf(query)}`);
     if (json) return writeJson(terminal, data);
     const { month, lines } = readAnswer(routes.billing, data);
-    if (lines.length === 0) return terminal.complain(`No amounts due for ${month}.\n`);
+    if (lines.length === 0) return terminal.writeError(`No amounts due for ${month}.\n`);
     const rows = lines.map(({ tenant: id, plan, usage: { requests, submissions, delivered }, amount, currency }) => [
       id,
       plan,

@@ -14,7 +14,7 @@ export interface Terminal {
   /** Standard output as a stream, for what is long: it waits for whoever reads. */
   readonly sink: Writable;
   /** Standard error. */
-  readonly complain: (text: string) => void;
+  readonly writeError: (text: string) => void;
   /** Columns, where standard output is a terminal. */
   readonly width: number | undefined;
   /** Colours and weights, where standard output is a terminal that may have them (`NO_COLOR`). */
@@ -33,7 +33,7 @@ export function processTerminal(): Terminal {
     folder: process.cwd(),
     write: (text) => void stdout.write(text),
     sink: stdout,
-    complain: (text) => void stderr.write(text),
+    writeError: (text) => void stderr.write(text),
     // A terminal that does not know says 0.
     width: stdout.isTTY ? stdout.columns || 80 : undefined,
     style: (format, text) => styleText(format, text, { stream: stdout }),

@@ -195,8 +195,6 @@ async function formChecks(
   });
 }
 
-// `postern test send`: one mail to an address, followed until the other side has taken or refused it.
-
 export interface SendOptions {
   /** Who gets it. */
   readonly to: string;
@@ -214,7 +212,7 @@ export interface SendOptions {
 type Shown = AnswerOf<typeof emails.show>;
 
 /** Between two looks, ms. */
-const SLOWEST_LOOK = 5000;
+const MAX_POLL_INTERVAL_MS = 5000;
 const WAITING = new Set(['scheduled', 'queued', 'sending', 'deferred']);
 const ARRIVED = new Set(['delivered', 'captured']);
 
@@ -235,8 +233,8 @@ export function testSend(options: CommandOptions, given: SendOptions): Promise<n
       isDone: (data) => !WAITING.has(readAnswer(emails.show, data).status),
       onWait: (data, left) =>
         progress(`${id} to ${given.to}: ${waitingText(readAnswer(emails.show, data))} (${left} s left)`),
-      patience: given.timeout * 1000,
-      slowest: SLOWEST_LOOK,
+      timeoutMs: given.timeout * 1000,
+      maxIntervalMs: MAX_POLL_INTERVAL_MS,
     });
     progress('');
     const email = readAnswer(emails.show, answer);
@@ -288,7 +286,7 @@ async function formMail({ terminal }: CommandOptions, given: SendOptions, id: st
     return { to: given.to, from: sender, subject, text, ...(html === null ? {} : { html }) };
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
-    terminal.complain(`${placeOf(error, project) ?? printable(error.message)}\n`);
+    terminal.writeError(`${placeOf(error, project) ?? printable(error.message)}\n`);
     return undefined;
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
-import { queueAct, queueList, queueShow, type Verb, type Wanted } from '../../src/cli/queue.ts';
+import { queueAct, queueList, queueShow, type Verb, type QueueSelection } from '../../src/cli/queue.ts';
 import type { CommandOptions } from '../../src/cli/run.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { insertAttempt } from '../../src/store/attempts.ts';
@@ -165,8 +165,8 @@ test('cancel, retry, hold and release do it to all that matches, after a questio
   const clock = testClock();
   const http = await startHttp({ clock });
   await queued(http, clock.now(), ['a@one.example', 'b@one.example', 'c@two.example']);
-  const many = (verb: Verb, wanted: Partial<Wanted>) =>
-    say(http.socket, (options) => queueAct(options, verb, { dryRun: false, yes: false, ...wanted }));
+  const many = (verb: Verb, selection: Partial<QueueSelection>) =>
+    say(http.socket, (options) => queueAct(options, verb, { dryRun: false, yes: false, ...selection }));
   const domain = 'one.example';
   expect(await many('hold', { domain, dryRun: true })).toMatchObject({ code: 0, out: '2 deliveries would be held\n' });
   await expect(many('hold', { domain })).rejects.toThrow(
@@ -181,8 +181,8 @@ test('cancel, retry, hold and release do it to all that matches, after a questio
   // One needs no question.
   expect(await many('cancel', { domain: 'two.example' })).toMatchObject({ code: 0, out: '1 delivery cancelled\n' });
   expect(await many('retry', { domain: 'nowhere.example' })).toMatchObject({ out: '0 deliveries due now\n' });
-  for (const wanted of [{}, { what: 'msg_x', domain }, { what: 'msg_x', dryRun: true }])
-    await expect(async () => many('cancel', wanted)).rejects.toThrow('Specify what to cancel, or a filter');
+  for (const selection of [{}, { what: 'msg_x', domain }, { what: 'msg_x', dryRun: true }])
+    await expect(async () => many('cancel', selection)).rejects.toThrow('Specify what to cancel, or a filter');
 });
 
 test('what the daemon takes long for is waited for', async () => {

@@ -4,7 +4,7 @@ import { COARSE, PERMISSIONS, type PermissionName } from '../../lib/permission-n
 import type { CliCommand } from '../command.ts';
 import { domainName, listOf, mailAddress, moment, oneOf, serverAddress, wholeNumber } from '../values.ts';
 import type { NewKey, SignupFlags } from '../account.ts';
-import { asking, askingOptions, paged, YES, type AskingFlags, type Cli, type PageFlags } from './options.ts';
+import { apiCommand, apiOptions, withPages, YES, type ApiFlags, type Cli, type PageFlags } from './options.ts';
 
 const NAMES: readonly PermissionName[] = [...COARSE, ...PERMISSIONS];
 
@@ -34,14 +34,14 @@ export function addSignupCommand(program: CliCommand, { terminal, exit }: Cli): 
 /** Adds `auth …`. */
 export function addAuthCommands(program: CliCommand, cli: Cli, version: string): void {
   const auth = program.command('auth').description('Manage API keys');
-  asking(auth.command('status'))
+  apiCommand(auth.command('status'))
     .description('Show the current API key, its permissions and its remaining rate limit')
     .option('--debug', 'Also show the connection: URL, versions, round-trip time, clock difference', false)
-    .action(async ({ debug, ...flags }: AskingFlags & { debug: boolean }) => {
+    .action(async ({ debug, ...flags }: ApiFlags & { debug: boolean }) => {
       const { authStatus } = await import('../account.ts');
-      cli.exit(await authStatus(await askingOptions(cli, flags), { debug, version }));
+      cli.exit(await authStatus(await apiOptions(cli, flags), { debug, version }));
     });
-  asking(auth.command('create-key'))
+  apiCommand(auth.command('create-key'))
     .description('Create an API key with at most your own permissions. The key is shown only once')
     .requiredOption('--name <name>', 'Name of the key')
     .requiredOption('--permissions <list>', `Comma-separated list of: ${NAMES.join(', ')}`, listOf(oneOf(NAMES)))
@@ -54,32 +54,30 @@ export function addAuthCommands(program: CliCommand, cli: Cli, version: string):
       new Option('--environment <name>', 'Mail from a test key is captured, never delivered').choices(['live', 'test']),
     )
     .example('auth create-key --name Shop --permissions email.send --rate-limit 500', 'A key for one program')
-    .action(async ({ url, config, json, ...wanted }: NewKey & AskingFlags) => {
+    .action(async ({ url, config, json, ...wanted }: NewKey & ApiFlags) => {
       const { createKey } = await import('../account.ts');
-      cli.exit(await createKey(await askingOptions(cli, { url, config, json }), wanted));
+      cli.exit(await createKey(await apiOptions(cli, { url, config, json }), wanted));
     });
-  asking(paged(auth.command('list-keys')))
+  apiCommand(withPages(auth.command('list-keys')))
     .description('List the API keys of the account, newest first')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
+    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
       const { listKeys } = await import('../account.ts');
-      cli.exit(await listKeys(await askingOptions(cli, flags), { limit, cursor }));
+      cli.exit(await listKeys(await apiOptions(cli, flags), { limit, cursor }));
     });
-  asking(auth.command('revoke-key'))
+  apiCommand(auth.command('revoke-key'))
     .argument('<key_id>', 'ID of the key, from `postern auth list-keys`')
     .description('Revoke an API key at once')
     .option('--with-children', 'Also revoke every key created with this key. Use this for a stolen key', false)
     .option(...YES)
-    .action(
-      async (id: string, { yes, withChildren, ...flags }: AskingFlags & { yes: boolean; withChildren: boolean }) => {
-        const { revokeKey } = await import('../account.ts');
-        cli.exit(await revokeKey(await askingOptions(cli, flags), id, { yes, withChildren }));
-      },
-    );
-  asking(auth.command('permissions'))
+    .action(async (id: string, { yes, withChildren, ...flags }: ApiFlags & { yes: boolean; withChildren: boolean }) => {
+      const { revokeKey } = await import('../account.ts');
+      cli.exit(await revokeKey(await apiOptions(cli, flags), id, { yes, withChildren }));
+    });
+  apiCommand(auth.command('permissions'))
     .description('List the permissions of an API key')
     .requiredOption('--key-id <key_id>', 'ID of the key, from `postern auth list-keys`')
-    .action(async ({ keyId, ...flags }: AskingFlags & { keyId: string }) => {
+    .action(async ({ keyId, ...flags }: ApiFlags & { keyId: string }) => {
       const { keyPermissions } = await import('../account.ts');
-      cli.exit(await keyPermissions(await askingOptions(cli, flags), { keyId }));
+      cli.exit(await keyPermissions(await apiOptions(cli, flags), { keyId }));
     });
 }

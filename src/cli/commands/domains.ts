@@ -3,78 +3,78 @@ import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
 import type { RotateOptions } from '../domains.ts';
 import { domainName } from '../values.ts';
-import { asking, askingOptions, waitingTime, YES, type AskingFlags, type Cli } from './options.ts';
+import { apiCommand, apiOptions, timeoutOption, YES, type ApiFlags, type Cli } from './options.ts';
 
 const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;
 
 /** Adds `domains …`. */
 export function addDomainsCommands(program: CliCommand, cli: Cli): void {
   const domains = program.command('domains').description('Manage domains and their DNS records');
-  asking(
+  apiCommand(
     domains
       .command('setup')
       .argument(...DOMAIN)
       .description('Show the DNS records to add and the records found')
       .addOption(new Option('--zone', 'Print a BIND zone file').default(false).conflicts('json'))
       .example('domains setup example.com --zone >> example.com.zone', 'Add the records to your own zone file'),
-  ).action(async (domain: string, { zone, ...flags }: AskingFlags & { zone: boolean }) => {
+  ).action(async (domain: string, { zone, ...flags }: ApiFlags & { zone: boolean }) => {
     const { domainsSetup } = await import('../domains.ts');
-    cli.exit(await domainsSetup(await askingOptions(cli, flags), domain, { zone }));
+    cli.exit(await domainsSetup(await apiOptions(cli, flags), domain, { zone }));
   });
-  asking(
+  apiCommand(
     domains
       .command('verify')
       .argument(...DOMAIN)
       .description('Check the DNS records. Exits with 1 if a required record is missing or wrong')
       .option('--wait', 'Repeat the check until all required records are found', false)
-      .addOption(waitingTime().default(600).implies({ wait: true }))
+      .addOption(timeoutOption().default(600).implies({ wait: true }))
       .example('domains verify example.com --wait', 'Wait for new records to appear in DNS'),
-  ).action(async (domain: string, { wait, timeout, ...flags }: AskingFlags & { wait: boolean; timeout: number }) => {
+  ).action(async (domain: string, { wait, timeout, ...flags }: ApiFlags & { wait: boolean; timeout: number }) => {
     const { domainsVerify } = await import('../domains.ts');
-    cli.exit(await domainsVerify(await askingOptions(cli, flags), domain, { wait, timeout }));
+    cli.exit(await domainsVerify(await apiOptions(cli, flags), domain, { wait, timeout }));
   });
-  asking(
+  apiCommand(
     domains
       .command('rotate-dkim')
       .argument('[domain]', 'Domain, such as example.com', domainName)
       .description('Create the next DKIM key and show its DNS record. The key is used once the record is found')
       .option('--host', 'Rotate the key of the server itself (operator only)', false)
       .option('--wait', 'Wait until the new key is used', false)
-      .addOption(waitingTime().default(600).implies({ wait: true }))
+      .addOption(timeoutOption().default(600).implies({ wait: true }))
       .example('domains rotate-dkim example.com --wait', 'The current key stays in use until the new record is found'),
-  ).action(async (domain: string | undefined, flags: AskingFlags & RotateOptions) => {
+  ).action(async (domain: string | undefined, flags: ApiFlags & RotateOptions) => {
     const { host, wait, timeout, ...asked } = flags;
     const { rotateDkim } = await import('../domains.ts');
-    cli.exit(await rotateDkim(await askingOptions(cli, asked), domain, { host, wait, timeout }));
+    cli.exit(await rotateDkim(await apiOptions(cli, asked), domain, { host, wait, timeout }));
   });
-  asking(
+  apiCommand(
     domains
       .command('status')
       .argument('[domain]', 'Show all records of this domain (default: a summary of all domains)', domainName)
       .description('Show the result of the last DNS check'),
-  ).action(async (domain: string | undefined, flags: AskingFlags) => {
+  ).action(async (domain: string | undefined, flags: ApiFlags) => {
     const { domainsStatus, domainStatus } = await import('../domains.ts');
-    const options = await askingOptions(cli, flags);
+    const options = await apiOptions(cli, flags);
     cli.exit(await (domain === undefined ? domainsStatus(options) : domainStatus(options, domain)));
   });
-  asking(
+  apiCommand(
     domains
       .command('add')
       .argument(...DOMAIN)
       .description('Add a domain to a project that was created with the API')
       .requiredOption('--project <project>', 'Slug of the project'),
-  ).action(async (domain: string, { project, ...flags }: AskingFlags & { project: string }) => {
+  ).action(async (domain: string, { project, ...flags }: ApiFlags & { project: string }) => {
     const { domainsAdd } = await import('../domains.ts');
-    cli.exit(await domainsAdd(await askingOptions(cli, flags), domain, project));
+    cli.exit(await domainsAdd(await apiOptions(cli, flags), domain, project));
   });
-  asking(
+  apiCommand(
     domains
       .command('remove')
       .argument(...DOMAIN)
       .description('Remove a domain that was added with `domains add` or the API')
       .option(...YES),
-  ).action(async (domain: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
+  ).action(async (domain: string, { yes, ...flags }: ApiFlags & { yes: boolean }) => {
     const { domainsRemove } = await import('../domains.ts');
-    cli.exit(await domainsRemove(await askingOptions(cli, flags), domain, { yes }));
+    cli.exit(await domainsRemove(await apiOptions(cli, flags), domain, { yes }));
   });
 }

@@ -4,7 +4,16 @@ import { PUBLIC_EVENTS } from '../../lib/event-types.ts';
 import type { CliCommand } from '../command.ts';
 import { listOf, mailAddress, moment, oneOf, webAddress } from '../values.ts';
 import type { EventFilter, NewWebhook } from '../mail.ts';
-import { asking, askingOptions, paged, spanned, YES, type AskingFlags, type Cli, type PageFlags } from './options.ts';
+import {
+  apiCommand,
+  apiOptions,
+  withPages,
+  withTimeRange,
+  YES,
+  type ApiFlags,
+  type Cli,
+  type PageFlags,
+} from './options.ts';
 import type { AnalyticsFilter, UsageExport, UsageFilter } from '../analytics.ts';
 
 const WEBHOOK = ['<id>', 'ID of the webhook (whk_…), from `postern webhooks list`'] as const;
@@ -13,26 +22,26 @@ const REASONS = ['manual', 'bounce', 'complaint', 'unsubscribe'];
 /** Adds `suppressions …`. */
 export function addSuppressionsCommands(program: CliCommand, cli: Cli): void {
   const suppressions = program.command('suppressions').description('Manage the suppression list');
-  asking(paged(suppressions.command('list')))
+  apiCommand(withPages(suppressions.command('list')))
     .description('List suppressed addresses in alphabetical order')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
+    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
       const { suppressionsList } = await import('../mail.ts');
-      cli.exit(await suppressionsList(await askingOptions(cli, flags), { limit, cursor }));
+      cli.exit(await suppressionsList(await apiOptions(cli, flags), { limit, cursor }));
     });
-  asking(suppressions.command('add'))
+  apiCommand(suppressions.command('add'))
     .argument('<address>', 'Address to suppress', mailAddress)
     .description('Add an address to the suppression list')
     .addOption(new Option('--reason <reason>', 'Reason').choices(REASONS).default('manual'))
-    .action(async (address: string, { reason, ...flags }: AskingFlags & { reason: string }) => {
+    .action(async (address: string, { reason, ...flags }: ApiFlags & { reason: string }) => {
       const { suppressionsAdd } = await import('../mail.ts');
-      cli.exit(await suppressionsAdd(await askingOptions(cli, flags), address, reason));
+      cli.exit(await suppressionsAdd(await apiOptions(cli, flags), address, reason));
     });
-  asking(suppressions.command('remove'))
+  apiCommand(suppressions.command('remove'))
     .argument('<address>', 'Suppressed address', mailAddress)
     .description('Remove an address from the suppression list')
-    .action(async (address: string, flags: AskingFlags) => {
+    .action(async (address: string, flags: ApiFlags) => {
       const { suppressionsRemove } = await import('../mail.ts');
-      cli.exit(await suppressionsRemove(await askingOptions(cli, flags), address));
+      cli.exit(await suppressionsRemove(await apiOptions(cli, flags), address));
     });
 }
 
@@ -45,22 +54,24 @@ export function addEventsCommands(program: CliCommand, cli: Cli): void {
     .option('--type <type>', 'Only this type, such as email.bounced')
     .option('--domain <domain>', 'Only this domain')
     .example('events list --type email.bounced', 'Bounced mail, including forwarded mail');
-  asking(paged(spanned(list))).action(async ({ url, config, json, ...filter }: EventFilter & AskingFlags) => {
-    const { eventsList } = await import('../mail.ts');
-    cli.exit(await eventsList(await askingOptions(cli, { url, config, json }), filter));
-  });
+  apiCommand(withPages(withTimeRange(list))).action(
+    async ({ url, config, json, ...filter }: EventFilter & ApiFlags) => {
+      const { eventsList } = await import('../mail.ts');
+      cli.exit(await eventsList(await apiOptions(cli, { url, config, json }), filter));
+    },
+  );
 }
 
 /** Adds `webhooks …`. */
 export function addWebhooksCommands(program: CliCommand, cli: Cli): void {
   const webhooks = program.command('webhooks').description('Manage webhooks');
-  asking(paged(webhooks.command('list')))
+  apiCommand(withPages(webhooks.command('list')))
     .description('List webhooks, newest first, including those defined in projects')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
+    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
       const { webhooksList } = await import('../mail.ts');
-      cli.exit(await webhooksList(await askingOptions(cli, flags), { limit, cursor }));
+      cli.exit(await webhooksList(await apiOptions(cli, flags), { limit, cursor }));
     });
-  asking(webhooks.command('add'))
+  apiCommand(webhooks.command('add'))
     .argument('<address>', 'URL that receives the events: https://…', webAddress)
     .description('Create a webhook. Its secret is shown only once')
     .option(
@@ -70,52 +81,52 @@ export function addWebhooksCommands(program: CliCommand, cli: Cli): void {
     )
     .option('--description <text>', 'Description')
     .example('webhooks add https://example.com/hook --events email.bounced', 'Receive bounces')
-    .action(async (address: string, { events, description, ...flags }: AskingFlags & Omit<NewWebhook, 'url'>) => {
+    .action(async (address: string, { events, description, ...flags }: ApiFlags & Omit<NewWebhook, 'url'>) => {
       const { webhooksAdd } = await import('../mail.ts');
-      cli.exit(await webhooksAdd(await askingOptions(cli, flags), { url: address, events, description }));
+      cli.exit(await webhooksAdd(await apiOptions(cli, flags), { url: address, events, description }));
     });
-  asking(webhooks.command('remove'))
+  apiCommand(webhooks.command('remove'))
     .argument(...WEBHOOK)
     .description('Delete a webhook and its pending deliveries')
     .option(...YES)
-    .action(async (id: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
+    .action(async (id: string, { yes, ...flags }: ApiFlags & { yes: boolean }) => {
       const { webhooksRemove } = await import('../mail.ts');
-      cli.exit(await webhooksRemove(await askingOptions(cli, flags), id, { yes }));
+      cli.exit(await webhooksRemove(await apiOptions(cli, flags), id, { yes }));
     });
-  asking(webhooks.command('replay'))
+  apiCommand(webhooks.command('replay'))
     .argument(...WEBHOOK)
     .description('Redeliver one event, or all events since a time')
     .addOption(new Option('--event <id>', 'ID of the event (evt_…)').conflicts('since'))
     .option('--since <time>', 'All events since this date or time', moment)
-    .action(async (id: string, flags: AskingFlags & { event?: string; since?: string }, command: CliCommand) => {
+    .action(async (id: string, flags: ApiFlags & { event?: string; since?: string }, command: CliCommand) => {
       const { event, since, ...asker } = flags;
       if (event === undefined && since === undefined) command.error('error: give --event or --since');
       const { webhooksReplay } = await import('../mail.ts');
-      cli.exit(await webhooksReplay(await askingOptions(cli, asker), id, { event, since }));
+      cli.exit(await webhooksReplay(await apiOptions(cli, asker), id, { event, since }));
     });
   for (const [name, description, command] of [
     ['show', 'Show a webhook and its latest deliveries', 'webhooksShow'],
     ['test', 'Send a test event and show the response', 'webhooksTest'],
     ['rotate', 'Create a new secret. The old secret stays valid for one day', 'webhooksRotate'],
   ] as const) {
-    asking(webhooks.command(name))
+    apiCommand(webhooks.command(name))
       .argument(...WEBHOOK)
       .description(description)
-      .action(async (id: string, flags: AskingFlags) => {
+      .action(async (id: string, flags: ApiFlags) => {
         const commands = await import('../mail.ts');
-        cli.exit(await commands[command](await askingOptions(cli, flags), id));
+        cli.exit(await commands[command](await apiOptions(cli, flags), id));
       });
   }
   for (const [name, description, status] of [
     ['disable', 'Disable a webhook', 'disabled'],
     ['enable', 'Re-enable a webhook', 'active'],
   ] as const) {
-    asking(webhooks.command(name))
+    apiCommand(webhooks.command(name))
       .argument(...WEBHOOK)
       .description(description)
-      .action(async (id: string, flags: AskingFlags) => {
+      .action(async (id: string, flags: ApiFlags) => {
         const { webhooksSwitch } = await import('../mail.ts');
-        cli.exit(await webhooksSwitch(await askingOptions(cli, flags), id, status));
+        cli.exit(await webhooksSwitch(await apiOptions(cli, flags), id, status));
       });
   }
 }
@@ -139,19 +150,19 @@ export function addAnalyticsCommands(program: CliCommand, cli: Cli): void {
     .option('--form <form>', 'Only this form')
     .option('--domain <domain>', 'Only this domain')
     .example('analytics --interval month --from 2026-01-01', 'The year so far, by month')
-    .action(async ({ url, config, json, ...filter }: AnalyticsFilter & AskingFlags) => {
+    .action(async ({ url, config, json, ...filter }: AnalyticsFilter & ApiFlags) => {
       const { analytics } = await import('../analytics.ts');
-      cli.exit(await analytics(await askingOptions(cli, { url, config, json }), filter));
+      cli.exit(await analytics(await apiOptions(cli, { url, config, json }), filter));
     });
-  asking(spanned(analytics)).hook('preSubcommand', (command) => {
+  apiCommand(withTimeRange(analytics)).hook('preSubcommand', (command) => {
     const given = command.options.find((option) => command.getOptionValueSource(option.attributeName()) === 'cli');
     if (given !== undefined) command.error(`error: put ${given.long} after the subcommand`);
   });
-  asking(lasting(analytics.command('api-usage')))
+  apiCommand(lasting(analytics.command('api-usage')))
     .description('Show API requests by key and day (UTC)')
-    .action(async ({ url, config, json, ...flags }: LastFlags & AskingFlags) => {
+    .action(async ({ url, config, json, ...flags }: LastFlags & ApiFlags) => {
       const { apiUsage } = await import('../analytics.ts');
-      cli.exit(await apiUsage(await askingOptions(cli, { url, config, json }), filterOf(flags)));
+      cli.exit(await apiUsage(await apiOptions(cli, { url, config, json }), filterOf(flags)));
     });
   const exported = analytics
     .command('export')
@@ -160,14 +171,12 @@ export function addAnalyticsCommands(program: CliCommand, cli: Cli): void {
     .addOption(new Option('--format <format>', 'File format').choices(['csv', 'json']).default('csv').conflicts('json'))
     .option('--output <file>', 'File to write (default: standard output)')
     .example('analytics export --type api-usage --format csv --output usage.csv', 'Export for a spreadsheet');
-  asking(lasting(exported)).action(
-    async ({ url, config, json, ...flags }: LastFlags & AskingFlags & Pick<UsageExport, 'format' | 'output'>) => {
+  apiCommand(lasting(exported)).action(
+    async ({ url, config, json, ...flags }: LastFlags & ApiFlags & Pick<UsageExport, 'format' | 'output'>) => {
       const { exportUsage } = await import('../analytics.ts');
       const { output } = flags;
       const format = json ? 'json' : flags.format;
-      cli.exit(
-        await exportUsage(await askingOptions(cli, { url, config, json }), { ...filterOf(flags), format, output }),
-      );
+      cli.exit(await exportUsage(await apiOptions(cli, { url, config, json }), { ...filterOf(flags), format, output }));
     },
   );
 }

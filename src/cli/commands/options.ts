@@ -24,19 +24,19 @@ export const JSON_OUT = ['--json', 'Print JSON', false] as const;
 export const YES = ['--yes', 'Do not ask for confirmation', false] as const;
 
 /** Of what waits for something to happen. */
-export function waitingTime(): Option {
+export function timeoutOption(): Option {
   return new Option('--timeout <seconds>', 'How long to wait').argParser(wholeNumber(1, 86_400));
 }
 
-/** The options that `asking` and `operating` add, as commander hands them over. */
-export interface AskingFlags {
+/** The options that `apiCommand` and `operatorCommand` add, as commander hands them over. */
+export interface ApiFlags {
   readonly url?: string | undefined;
   readonly config?: string | undefined;
   readonly json: boolean;
 }
 
 /** Adds the options of a command that asks a daemon for its account. */
-export function asking<Asking extends Command>(command: Asking): Asking {
+export function apiCommand<Asking extends Command>(command: Asking): Asking {
   return command
     .option(
       '--url <address>',
@@ -52,7 +52,7 @@ export function asking<Asking extends Command>(command: Asking): Asking {
 }
 
 /** Adds the options of a command for whoever runs the server. */
-export function operating<Operating extends Command>(command: Operating): Operating {
+export function operatorCommand<Operating extends Command>(command: Operating): Operating {
   return command
     .option(
       '--url <address>',
@@ -68,7 +68,7 @@ export function operating<Operating extends Command>(command: Operating): Operat
     .option('--json', 'Print the JSON answer of the API', false);
 }
 
-/** What `paged` adds. */
+/** What `withPages` adds. */
 export interface PageFlags {
   readonly limit?: number | undefined;
   /** The `next_cursor` of the page before. */
@@ -76,41 +76,41 @@ export interface PageFlags {
 }
 
 /** Adds the options of a list that comes in pages. */
-export function paged<Listing extends Command>(command: Listing): Listing {
+export function withPages<Listing extends Command>(command: Listing): Listing {
   return command
     .option('--limit <count>', 'Maximum number of rows, 1 to 200 (default: 50)', wholeNumber(1, 200))
     .option('--cursor <cursor>', 'Continue after the previous page');
 }
 
-/** What `spanned` adds. */
-export interface SpanFlags {
+/** What `withTimeRange` adds. */
+export interface TimeRangeFlags {
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
 
 /** Adds the options of what happened in a span of time. */
-export function spanned<Spanned extends Command>(command: Spanned): Spanned {
+export function withTimeRange<Spanned extends Command>(command: Spanned): Spanned {
   return command
     .option('--from <time>', 'Start date or time', dateOrTime)
     .option('--to <time>', 'End date (inclusive) or time', dateOrTime);
 }
 
 /** What the code of a command needs that asks a daemon. */
-export interface AskingOptions extends CommandOptions {
+export interface ApiOptions extends CommandOptions {
   readonly target: Target;
 }
 
-/** What the code of an `asking` command needs. */
-export function askingOptions(cli: Cli, flags: AskingFlags): Promise<AskingOptions> {
+/** What the code of an `apiCommand` command needs. */
+export function apiOptions(cli: Cli, flags: ApiFlags): Promise<ApiOptions> {
   return optionsFor(cli, flags, false);
 }
 
-/** What the code of an `operating` command needs. */
-export function operatingOptions(cli: Cli, flags: AskingFlags): Promise<AskingOptions> {
+/** What the code of an `operatorCommand` command needs. */
+export function operatorOptions(cli: Cli, flags: ApiFlags): Promise<ApiOptions> {
   return optionsFor(cli, flags, true);
 }
 
-async function optionsFor({ terminal }: Cli, flags: AskingFlags, operator: boolean): Promise<AskingOptions> {
+async function optionsFor({ terminal }: Cli, flags: ApiFlags, operator: boolean): Promise<ApiOptions> {
   const [{ createClient }, { findTarget }] = await Promise.all([import('../client.ts'), import('../target.ts')]);
   const { url, config, json } = flags;
   const target = await findTarget({ url, config, operator }, terminal.env);

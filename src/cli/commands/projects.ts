@@ -3,15 +3,15 @@ import type { CliCommand } from '../command.ts';
 import type { InitFlags } from '../init.ts';
 import { domainName, mailAddress } from '../values.ts';
 import {
-  asking,
-  askingOptions,
-  paged,
+  apiCommand,
+  apiOptions,
+  withPages,
   YES,
-  type AskingFlags,
+  type ApiFlags,
   type Cli,
   type PageFlags,
   JSON_OUT,
-  waitingTime,
+  timeoutOption,
 } from './options.ts';
 import type { PreviewFlags } from '../templates.ts';
 import type { SendOptions } from '../test.ts';
@@ -19,7 +19,7 @@ import type { SendOptions } from '../test.ts';
 const SLUG = ['<project>', 'Slug of the project, from `postern projects list`'] as const;
 const DRY_RUN = ['--dry-run', 'Show the changes without deploying them', false] as const;
 
-interface DecidingFlags extends AskingFlags {
+interface DecidingFlags extends ApiFlags {
   readonly yes: boolean;
   readonly dryRun: boolean;
 }
@@ -44,7 +44,7 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
       const { init } = await import('../init.ts');
       exit(await init(terminal, folder, flags));
     });
-  asking(
+  apiCommand(
     program
       .command('push')
       .argument('[path]', 'Project folder or file (default: the nearest postern.yml, here or in a parent folder)')
@@ -55,9 +55,9 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
       .example('push --yes', 'Deploy without confirmation, for scripts'),
   ).action(async (where: string | undefined, { yes, dryRun, ...flags }: DecidingFlags) => {
     const { push } = await import('../projects.ts');
-    exit(await push(await askingOptions({ terminal, exit }, flags), { where, yes, dryRun }));
+    exit(await push(await apiOptions({ terminal, exit }, flags), { where, yes, dryRun }));
   });
-  asking(
+  apiCommand(
     program
       .command('rollback')
       .description('Deploy an earlier revision of a project')
@@ -69,7 +69,7 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
   ).action(
     async ({ yes, dryRun, revision, project, ...flags }: DecidingFlags & { revision: string; project?: string }) => {
       const { rollback } = await import('../projects.ts');
-      exit(await rollback(await askingOptions({ terminal, exit }, flags), { revision, project, yes, dryRun }));
+      exit(await rollback(await apiOptions({ terminal, exit }, flags), { revision, project, yes, dryRun }));
     },
   );
 }
@@ -77,39 +77,39 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
 /** Adds `projects …`. */
 export function addProjectsCommands(program: CliCommand, cli: Cli): void {
   const projects = program.command('projects').description('Manage projects');
-  asking(paged(projects.command('list').description('List projects, newest first'))).action(
-    async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
+  apiCommand(withPages(projects.command('list').description('List projects, newest first'))).action(
+    async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
       const { projectsList } = await import('../projects.ts');
-      cli.exit(await projectsList(await askingOptions(cli, flags), { limit, cursor }));
+      cli.exit(await projectsList(await apiOptions(cli, flags), { limit, cursor }));
     },
   );
-  asking(
+  apiCommand(
     projects
       .command('show')
       .argument(...SLUG)
       .description('Show a project with its domains and collections'),
-  ).action(async (slug: string, flags: AskingFlags) => {
+  ).action(async (slug: string, flags: ApiFlags) => {
     const { projectsShow } = await import('../projects.ts');
-    cli.exit(await projectsShow(await askingOptions(cli, flags), slug));
+    cli.exit(await projectsShow(await apiOptions(cli, flags), slug));
   });
-  asking(
+  apiCommand(
     projects
       .command('revisions')
       .argument('[project]', 'Slug of the project (default: the project in this folder)')
       .description('List the revisions of a project, for `postern rollback`'),
-  ).action(async (slug: string | undefined, flags: AskingFlags) => {
+  ).action(async (slug: string | undefined, flags: ApiFlags) => {
     const { projectsRevisions } = await import('../projects.ts');
-    cli.exit(await projectsRevisions(await askingOptions(cli, flags), slug));
+    cli.exit(await projectsRevisions(await apiOptions(cli, flags), slug));
   });
-  asking(
+  apiCommand(
     projects
       .command('delete')
       .argument(...SLUG)
       .description('Delete a project. Its domains and forms stop working')
       .option(...YES),
-  ).action(async (slug: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
+  ).action(async (slug: string, { yes, ...flags }: ApiFlags & { yes: boolean }) => {
     const { projectsDelete } = await import('../projects.ts');
-    cli.exit(await projectsDelete(await askingOptions(cli, flags), slug, { yes }));
+    cli.exit(await projectsDelete(await apiOptions(cli, flags), slug, { yes }));
   });
 }
 
@@ -154,7 +154,7 @@ export function addTemplatesCommands(program: CliCommand, { terminal, exit }: Cl
 /** Adds `test …`. */
 export function addTestCommands(program: CliCommand, cli: Cli): void {
   const test = program.command('test').description('Test the configuration and mail delivery');
-  asking(
+  apiCommand(
     test
       .command('config')
       .argument('[path]', 'Project folder or file (default: the nearest postern.yml, here or in a parent folder)')
@@ -165,13 +165,13 @@ export function addTestCommands(program: CliCommand, cli: Cli): void {
         false,
       )
       .example('test config --check-api', 'Check everything before `postern push`'),
-  ).action(async (where: string | undefined, { checkApi, ...flags }: AskingFlags & { checkApi: boolean }) => {
+  ).action(async (where: string | undefined, { checkApi, ...flags }: ApiFlags & { checkApi: boolean }) => {
     const { testConfig } = await import('../test.ts');
     const isAsked = checkApi || flags.url !== undefined || flags.config !== undefined;
-    const api = isAsked ? await askingOptions(cli, flags) : undefined;
+    const api = isAsked ? await apiOptions(cli, flags) : undefined;
     cli.exit(await testConfig(cli.terminal, { where, json: flags.json, api }));
   });
-  asking(
+  apiCommand(
     test
       .command('send')
       .argument('<address>', 'Recipient', mailAddress)
@@ -182,11 +182,11 @@ export function addTestCommands(program: CliCommand, cli: Cli): void {
       .option('--domain <domain>', 'Domain to send from (default: the first verified domain)', domainName)
       .option('--form <id>', 'Send what this form of the local project would send for a sample submission')
       .option('--no-wait', 'Do not wait for delivery')
-      .addOption(waitingTime().default(60).conflicts('wait'))
+      .addOption(timeoutOption().default(60).conflicts('wait'))
       .example('test send you@example.com', 'Check the delivery to your own inbox'),
-  ).action(async (to: string, flags: AskingFlags & Omit<SendOptions, 'to'>) => {
+  ).action(async (to: string, flags: ApiFlags & Omit<SendOptions, 'to'>) => {
     const { testSend } = await import('../test.ts');
     const { from, domain, form, wait, timeout, ...asked } = flags;
-    cli.exit(await testSend(await askingOptions(cli, asked), { to, from, domain, form, wait, timeout }));
+    cli.exit(await testSend(await apiOptions(cli, asked), { to, from, domain, form, wait, timeout }));
   });
 }

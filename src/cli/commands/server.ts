@@ -1,19 +1,19 @@
-/** `queue …` and `inbound …`: mail that goes out, and mail that came in. */
+/** The commands for operators: queue, inbound, explain, trace, doctor, backup, config, tenants, usage and billing. */
 import { Option, type Command, Argument } from 'commander';
 import type { CliCommand } from '../command.ts';
-import type { InboundFilter, ListFilter, Wanted } from '../queue.ts';
+import type { InboundFilter, ListFilter, QueueSelection } from '../queue.ts';
 import {
-  operating,
-  operatingOptions,
-  paged,
-  spanned,
+  operatorCommand,
+  operatorOptions,
+  withPages,
+  withTimeRange,
   YES,
-  type AskingFlags,
+  type ApiFlags,
   type Cli,
   CONFIG_OPTION,
   JSON_OUT,
   type PageFlags,
-  type SpanFlags,
+  type TimeRangeFlags,
 } from './options.ts';
 import type { DoctorFlags } from '../doctor.ts';
 import { domainName, listOf, mailAddress, month, wholeNumber } from '../values.ts';
@@ -36,16 +36,16 @@ export function addQueueCommands(program: CliCommand, cli: Cli): void {
     .description('List deliveries, newest first')
     .addOption(new Option('--state <state>', 'Only this state').choices(STATES))
     .example('queue list --state deferred', 'Deferred deliveries and the reason');
-  operating(paged(filtered(list))).action(async ({ url, config, json, ...filter }: ListFilter & AskingFlags) => {
+  operatorCommand(withPages(filtered(list))).action(async ({ url, config, json, ...filter }: ListFilter & ApiFlags) => {
     const { queueList } = await import('../queue.ts');
-    cli.exit(await queueList(await operatingOptions(cli, { url, config, json }), filter));
+    cli.exit(await queueList(await operatorOptions(cli, { url, config, json }), filter));
   });
-  operating(queue.command('show'))
+  operatorCommand(queue.command('show'))
     .argument(...MESSAGE)
     .description('Show a message with all recipients and delivery attempts')
-    .action(async (id: string, flags: AskingFlags) => {
+    .action(async (id: string, flags: ApiFlags) => {
       const { queueShow } = await import('../queue.ts');
-      cli.exit(await queueShow(await operatingOptions(cli, flags), id));
+      cli.exit(await queueShow(await operatorOptions(cli, flags), id));
     });
   for (const [verb, argument, means, description] of [
     ['retry', '[id]', MESSAGE[1], 'Retry the undelivered recipients of a message, or all matching deliveries, now'],
@@ -58,13 +58,13 @@ export function addQueueCommands(program: CliCommand, cli: Cli): void {
       .argument(argument, means)
       .description(description)
       .addOption(new Option('--state <state>', 'Only this state').choices(WAITING));
-    operating(filtered(command))
+    operatorCommand(filtered(command))
       .option('--dry-run', 'Only count the matching deliveries', false)
       .option(...YES)
       .example(`queue ${verb} --tenant ten_… --older-than 2h`, EXAMPLES[verb])
-      .action(async (what: string | undefined, { url, config, json, ...wanted }: Wanted & AskingFlags) => {
+      .action(async (what: string | undefined, { url, config, json, ...selection }: QueueSelection & ApiFlags) => {
         const { queueAct } = await import('../queue.ts');
-        cli.exit(await queueAct(await operatingOptions(cli, { url, config, json }), verb, { ...wanted, what }));
+        cli.exit(await queueAct(await operatorOptions(cli, { url, config, json }), verb, { ...selection, what }));
       });
   }
 }
@@ -94,34 +94,36 @@ export function addInboundCommands(program: CliCommand, cli: Cli): void {
     .option('--domain <domain>', 'Only this domain')
     .option('--reason <reason>', 'Only this reason, such as unknown_recipient')
     .example('inbound list --outcome rejected --from 2026-01-31', 'Mail rejected since a date');
-  operating(paged(spanned(list))).action(async ({ url, config, json, ...filter }: InboundFilter & AskingFlags) => {
-    const { inboundList } = await import('../queue.ts');
-    cli.exit(await inboundList(await operatingOptions(cli, { url, config, json }), filter));
-  });
+  operatorCommand(withPages(withTimeRange(list))).action(
+    async ({ url, config, json, ...filter }: InboundFilter & ApiFlags) => {
+      const { inboundList } = await import('../queue.ts');
+      cli.exit(await inboundList(await operatorOptions(cli, { url, config, json }), filter));
+    },
+  );
 }
 
 // `explain` and `trace`: why mail goes where it goes, and how it went.
 
 /** Adds `explain` and `trace`. */
 export function addInsightCommands(program: CliCommand, cli: Cli): void {
-  operating(program.command('explain'))
+  operatorCommand(program.command('explain'))
     .summary('Explain how mail would be handled')
     .argument('<what>', 'An address, or a form: example.com/contact, c/team/join, frm_…')
     .description('Explain step by step how mail would be handled. Exits with 1 if it would not be delivered')
     .example('explain hello+news@example.com', 'Which forwarding rule matches, and where the mail goes')
     .example('explain example.com/contact', 'Recipients, DKIM key and MX hosts of a form')
-    .action(async (what: string, flags: AskingFlags) => {
+    .action(async (what: string, flags: ApiFlags) => {
       const { explain } = await import('../queue.ts');
-      cli.exit(await explain(await operatingOptions(cli, flags), what));
+      cli.exit(await explain(await operatorOptions(cli, flags), what));
     });
-  operating(program.command('trace'))
+  operatorCommand(program.command('trace'))
     .summary('Trace a request or message')
     .argument('<id>', 'ID of a request (X-Request-Id), submission, message, delivery, event or received message')
     .description('Trace a request or message from its arrival to the last SMTP reply')
     .example('trace req_01k9xvcz2m4d7e8f9g0h1j2k3m', 'Trace a request')
-    .action(async (id: string, flags: AskingFlags) => {
+    .action(async (id: string, flags: ApiFlags) => {
       const { trace } = await import('../queue.ts');
-      cli.exit(await trace(await operatingOptions(cli, flags), id));
+      cli.exit(await trace(await operatorOptions(cli, flags), id));
     });
 }
 
@@ -139,9 +141,9 @@ export function addDoctorCommand(program: CliCommand, cli: Cli): void {
     )
     .example('doctor', 'Show problems and how to fix them. Exits with 1 if a check fails')
     .example('doctor --dnsbl zen.spamhaus.org', 'Also check a blocklist');
-  operating(doctor).action(async ({ url, config, json, ...flags }: DoctorFlags & AskingFlags) => {
+  operatorCommand(doctor).action(async ({ url, config, json, ...flags }: DoctorFlags & ApiFlags) => {
     const { doctorRun } = await import('../doctor.ts');
-    cli.exit(await doctorRun(await operatingOptions(cli, { url, config, json }), flags));
+    cli.exit(await doctorRun(await operatorOptions(cli, { url, config, json }), flags));
   });
 }
 
@@ -149,15 +151,15 @@ export function addDoctorCommand(program: CliCommand, cli: Cli): void {
 
 /** Adds `backup`. */
 export function addBackupCommand(program: CliCommand, cli: Cli): void {
-  operating(program.command('backup'))
+  operatorCommand(program.command('backup'))
     .summary('Back up the database')
     .argument('<file>', 'File to write, readable only by its owner')
     .description('Back up and verify the SQLite database while the daemon runs (PostgreSQL: use pg_dump)')
     .option('--force', 'Overwrite an existing file', false)
     .example('backup /var/backups/postern.db --force', 'A nightly backup')
-    .action(async (file: string, { url, config, json, ...flags }: BackupFlags & AskingFlags) => {
+    .action(async (file: string, { url, config, json, ...flags }: BackupFlags & ApiFlags) => {
       const { backup } = await import('../backup.ts');
-      cli.exit(await backup(await operatingOptions(cli, { url, config, json }), file, flags));
+      cli.exit(await backup(await operatorOptions(cli, { url, config, json }), file, flags));
     });
 }
 
@@ -225,29 +227,29 @@ interface PlanFlags {
 /** Adds `tenants …`. */
 export function addTenantsCommands(program: CliCommand, cli: Cli): void {
   const tenants = program.command('tenants').description('Manage the accounts on the server');
-  operating(paged(tenants.command('list')))
+  operatorCommand(withPages(tenants.command('list')))
     .description('List accounts: first the operator’s, then the others, newest first')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
+    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
       const { tenantsList } = await import('../tenants.ts');
-      cli.exit(await tenantsList(await operatingOptions(cli, flags), { limit, cursor }));
+      cli.exit(await tenantsList(await operatorOptions(cli, flags), { limit, cursor }));
     });
-  operating(tenants.command('create'))
+  operatorCommand(tenants.command('create'))
     .description('Create an account without confirmation. Its first API key is shown only once')
     .requiredOption('--name <name>', 'Name of the person or organisation')
     .requiredOption('--email <address>', 'Address for alerts', mailAddress)
     .option('--plan <plan>', 'A plan from server.yml (default: free)')
-    .action(async ({ name, email, plan, ...flags }: NewTenant & AskingFlags) => {
+    .action(async ({ name, email, plan, ...flags }: NewTenant & ApiFlags) => {
       const { tenantsCreate } = await import('../tenants.ts');
-      cli.exit(await tenantsCreate(await operatingOptions(cli, flags), { name, email, plan }));
+      cli.exit(await tenantsCreate(await operatorOptions(cli, flags), { name, email, plan }));
     });
-  operating(tenants.command('set-plan'))
+  operatorCommand(tenants.command('set-plan'))
     .argument(...TENANT)
     .argument('<plan>', 'A plan from server.yml')
     .description('Change the plan of an account')
     .option('--requests-per-hour <count>', 'Override the requests per hour of the plan', wholeNumber(1))
     .option('--messages-per-hour <count>', 'Override the recipients per hour of the plan', wholeNumber(1))
     .option('--messages-per-day <count>', 'Override the recipients per 24 hours of the plan', wholeNumber(1))
-    .action(async (id: string, plan: string, flags: AskingFlags & PlanFlags) => {
+    .action(async (id: string, plan: string, flags: ApiFlags & PlanFlags) => {
       const { requestsPerHour = null, messagesPerHour = null, messagesPerDay = null, ...asker } = flags;
       const { tenantsChange } = await import('../tenants.ts');
       const change = {
@@ -256,7 +258,7 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
         messages_per_hour: messagesPerHour,
         messages_per_day: messagesPerDay,
       };
-      cli.exit(await tenantsChange(await operatingOptions(cli, asker), id, change));
+      cli.exit(await tenantsChange(await operatorOptions(cli, asker), id, change));
     });
   for (const [name, description, change] of [
     ['suspend', 'Suspend an account: its keys, forms and mail', { suspended: true }],
@@ -264,29 +266,29 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
     ['trust', 'Exempt the recipients of an account from confirmation and release its pending mail', { trusted: true }],
     ['distrust', 'Require the recipients of an account to confirm', { trusted: false }],
   ] as const) {
-    operating(tenants.command(name))
+    operatorCommand(tenants.command(name))
       .argument(...TENANT)
       .description(description)
-      .action(async (id: string, flags: AskingFlags) => {
+      .action(async (id: string, flags: ApiFlags) => {
         const { tenantsChange } = await import('../tenants.ts');
-        cli.exit(await tenantsChange(await operatingOptions(cli, flags), id, change));
+        cli.exit(await tenantsChange(await operatorOptions(cli, flags), id, change));
       });
   }
 }
 
 /** Adds `usage` and `billing`. */
 export function addBillingCommands(program: CliCommand, cli: Cli): void {
-  operating(spanned(program.command('usage')))
+  operatorCommand(withTimeRange(program.command('usage')))
     .description('Show usage by account (default: the last 30 days)')
-    .action(async ({ from, to, ...flags }: SpanFlags & AskingFlags) => {
+    .action(async ({ from, to, ...flags }: TimeRangeFlags & ApiFlags) => {
       const { usage } = await import('../tenants.ts');
-      cli.exit(await usage(await operatingOptions(cli, flags), { from, to }));
+      cli.exit(await usage(await operatorOptions(cli, flags), { from, to }));
     });
-  operating(program.command('billing'))
+  operatorCommand(program.command('billing'))
     .description('Show the amount due for each account')
     .option('--month <month>', 'Month, such as 2026-01 (default: the current month)', month)
-    .action(async ({ month, ...flags }: AskingFlags & { month?: string }) => {
+    .action(async ({ month, ...flags }: ApiFlags & { month?: string }) => {
       const { billing } = await import('../tenants.ts');
-      cli.exit(await billing(await operatingOptions(cli, flags), { month }));
+      cli.exit(await billing(await operatorOptions(cli, flags), { month }));
     });
 }

@@ -9,8 +9,6 @@ export function completionFor(shell: keyof typeof SCRIPTS, program: Command): st
   return SCRIPTS[shell](treeOf(program));
 }
 
-// What may be typed where: the part that the completions of all shells share.
-
 /** What a value is completed with. */
 export type Values =
   { readonly kind: 'words'; readonly words: readonly string[] } | { readonly kind: 'files' | 'folders' };
@@ -58,8 +56,6 @@ function valuesOf(name: string, choices: readonly string[]): Values {
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
-
-// Completion for bash 3.2 (that of macOS) and later; needs nothing but bash.
 
 /** The script that `postern completion bash` prints. */
 export function bashCompletion(program: CommandNode): string {
@@ -154,8 +150,6 @@ const WALK = `_postern() {
 complete -o bashdefault -F _postern postern
 `;
 
-// Completion for fish 3.
-
 /** The script that `postern completion fish` prints. */
 export function fishCompletion(program: CommandNode): string {
   const places = everyNode(program).map(placeOf);
@@ -229,8 +223,6 @@ function described(text: string): string {
 function quotedForFish(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
-
-// Completion for zsh 5.
 
 /** The script that `postern completion zsh` prints. */
 export function zshCompletion(program: CommandNode): string {

@@ -7,8 +7,6 @@ export function documentsOf(program: CommandNode): Readonly<Record<string, strin
   return { 'man/postern.1': manPage(program), 'docs/cli.md': markdownPage(program) };
 }
 
-// What all commands have in common, as the man page and the page of documentation tell it.
-
 export type Meaning = readonly [what: string, means: string];
 
 const DESCRIPTION = [
@@ -48,8 +46,6 @@ const FILES: readonly Meaning[] = [
   ],
   ['/run/postern/admin.sock', 'admin socket of the daemon (server.admin_socket)'],
 ];
-
-// The man page, in the man macros of roff (groff_man(7)), which groff and mandoc read alike.
 
 /** `postern.1` */
 export function manPage(program: CommandNode): string {
@@ -143,8 +139,6 @@ function escaped(text: string): string {
     (sign) => SIGNS[sign] ?? `\\[u${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}]`,
   );
 }
-
-// The page of documentation: what every command's `--help` prints, and what they have in common.
 
 /** `docs/cli.md` */
 function markdownPage(program: CommandNode): string {
