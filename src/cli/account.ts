@@ -46,7 +46,7 @@ export interface NewKey {
   readonly expires?: string | undefined;
 }
 
-/** Makes a key and shows its value, once. Answers the exit code, as all of these do. */
+/** Makes a key and shows its value, once. Returns the exit code, as all of these do. */
 export function createKey(options: CommandOptions, request: NewKey): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = request;
@@ -95,7 +95,7 @@ export function listKeys(options: CommandOptions, page: PageFlags): Promise<numb
   });
 }
 
-/** Ends a key, and on request the keys that it created, once a person has agreed. */
+/** Revokes a key, and on request the keys created with it, after confirmation. */
 export function revokeKey(
   options: CommandOptions,
   id: string,
@@ -151,7 +151,7 @@ function restrictionFacts(restrictions: AnswerOf<typeof keys.show>['restrictions
 
 const reference = z.object({ info: z.object({ version: z.string() }) });
 
-/** Shows the key that asks and what its limits leave; with `debug` also how the server is reached. Answers the exit code. */
+/** Shows the current key and its remaining rate limit; with `debug` also the connection. Returns the exit code. */
 export function authStatus(
   options: ApiOptions,
   { debug, version }: { debug: boolean; version: string },
@@ -257,7 +257,7 @@ export interface SignupFlags extends ServerFlags {
   readonly json: boolean;
 }
 
-/** Makes it. Answers the exit code; throws UsageError for what is missing and nobody can be asked. */
+/** Creates the account. Returns the exit code; throws UsageError for a missing value if standard input is not a terminal. */
 export async function signup(terminal: Terminal, { name, email, force, json, ...flags }: SignupFlags): Promise<number> {
   const { env, write } = terminal;
   const file = credentialsFile(env);

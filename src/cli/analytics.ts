@@ -1,4 +1,4 @@
-/** `postern analytics …`: what happened, and what the keys asked for, in numbers. */
+/** `postern analytics …`: submissions, mail and API requests over time. */
 import { analytics as routes, numbers } from '../contract/analytics.ts';
 import { readAnswer, queryOf, run, writeJson, type CommandOptions } from './run.ts';
 import type { TimeRangeFlags } from './commands/options.ts';
@@ -16,7 +16,7 @@ export interface AnalyticsFilter extends TimeRangeFlags {
   readonly domain?: string | undefined;
 }
 
-/** Shows what came in and what became of it, bucket by bucket. Answers the exit code, as all of these do. */
+/** Shows what came in and what became of it, bucket by bucket. Returns the exit code, as all of these do. */
 export function analytics(options: CommandOptions, filter: AnalyticsFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/analytics${queryOf(filter)}`);
@@ -56,7 +56,7 @@ export interface UsageFilter {
   readonly key?: string | undefined;
 }
 
-/** Shows what each key asked for, day by day. */
+/** Shows the API requests by key and day. */
 export function apiUsage(options: CommandOptions, filter: UsageFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/analytics/api-usage${queryOf(filter)}`);
@@ -75,7 +75,7 @@ export function apiUsage(options: CommandOptions, filter: UsageFilter): Promise<
 
 export interface UsageExport extends UsageFilter {
   readonly format: string;
-  /** File to write; standard output unless told. */
+  /** File to write. Default: standard output. */
   readonly output?: string | undefined;
 }
 

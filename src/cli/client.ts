@@ -19,7 +19,7 @@ export type Address = string;
 export interface ClientOptions {
   readonly address: Address;
   readonly key?: string | undefined;
-  /** How long nothing may come, ms; 30 s unless told. */
+  /** Idle time-out, ms. Default: 30 s. */
   readonly idleMs?: number;
 }
 
@@ -78,11 +78,11 @@ interface Refused {
   readonly code: string;
   readonly details: readonly Detail[];
   readonly requestId: string | undefined;
-  /** Seconds after which it may be asked again (RFC 9110 §10.2.3). */
+  /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
   readonly retryAfter: string | undefined;
 }
 
-/** The daemon did not do what was asked. */
+/** The server rejected the request. */
 export class RequestRefused extends UserError {
   override readonly name = 'RequestRefused';
   readonly refused: Refused;
@@ -156,7 +156,7 @@ export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }
   };
 }
 
-/** Each is asked for once the one before has gone out. */
+/** Each chunk is read once the one before was sent. */
 function* chunksOf(bytes: Buffer, onSent: OnSent): Generator<Buffer> {
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
     onSent(at, bytes.length);

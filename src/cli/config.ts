@@ -27,7 +27,7 @@ export interface ConfigOptions {
   readonly terminal: Pick<Terminal, 'write' | 'writeError'>;
 }
 
-/** Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. */
+/** Writes every error and warning of server.yml and all projects, and a summary. Returns the exit code. */
 export async function configCheck({ path, env, reading, json, terminal }: ConfigOptions): Promise<number> {
   const file = await findServerFile(path, env);
   const server = await loadServer(file, reading.secrets);
@@ -52,7 +52,7 @@ export async function configCheck({ path, env, reading, json, terminal }: Config
   return errors.length === 0 ? EXIT.done : EXIT.configuration;
 }
 
-/** Writes the server's configuration with all defaults, or only what differs from them. Answers the exit code. */
+/** Writes the server's configuration with all defaults, or only what differs from them. Returns the exit code. */
 export async function configShow(options: ConfigOptions & { readonly changed: boolean }): Promise<number> {
   const { path, env, reading, terminal, changed, json } = options;
   const file = await findServerFile(path, env);
@@ -80,13 +80,13 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
   return EXIT.done;
 }
 
-/** Writes the JSON Schema of one kind of file. Answers the exit code. */
+/** Writes the JSON Schema of one kind of file. Returns the exit code. */
 export function configSchema(kind: SchemaKind, { write }: Pick<Terminal, 'write'>): number {
   write(jsonSchemaText(kind));
   return EXIT.done;
 }
 
-/** Where the daemon of this configuration is administered. Throws UserError where that cannot be told. */
+/** The admin socket of this configuration. Throws UserError if there is no valid configuration. */
 export async function adminSocket(path: string | undefined, env: ConfigOptions['env']): Promise<string> {
   const file = await findServerFile(path, env);
   const loaded = await loadServer(file, machineSecrets(env));
@@ -104,7 +104,7 @@ function withoutSecrets({ ok, references }: ValidServer): unknown {
   return mapText(hidden, maskPasswords);
 }
 
-/** What is not found (its key was brought into another form) is hidden together with what stands around it. */
+/** A path that is not found, because its key was normalised, hides the value around it. */
 function replace(data: unknown, [key, ...rest]: Path, reference: string): unknown {
   if (key === undefined) return reference;
   if (typeof data !== 'object' || data === null || !Object.hasOwn(data, key)) return '***';

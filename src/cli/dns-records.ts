@@ -111,7 +111,7 @@ export function domainPath(name: string): string {
   return `/domains/${encodeURIComponent(name)}`;
 }
 
-/** Seconds: what consoles propose as well, and short enough to mend a mistake within the hour. */
+/** Seconds: a usual default of DNS consoles, and short enough to correct a mistake within the hour. */
 const TTL = 3600;
 /** Bytes of one string of a TXT record (RFC 1035 §3.3.14). */
 const MAX_STRING_BYTES = 255;
@@ -126,19 +126,19 @@ function entry(record: DnsRecord): string {
   const purpose = printable(record.purpose);
   if (record.status === 'ok') {
     const { found, value } = record;
-    // What stands there may be another one that is right as well, such as a stronger policy.
+    // The record found may differ and be right as well, such as a stronger policy.
     return found.includes(value)
       ? `; ${purpose}: already published\n; ${line}`
       : `; ${purpose}: already published: ${found.map(printable).join(' and ')}\n`;
   }
   if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
-  // Other tenants' tokens may stand beside ours; of everything else there may be one.
+  // Ownership tokens of other accounts may exist beside ours. Of every other purpose there is one record.
   const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';
   const why = isReplacing ? `: replaces ${record.found.map(printable).join(' and ')}` : '';
   return `; ${purpose}${why}\n${line}`;
 }
 
-/** Why nothing is to be published at a name, and what stands there as far as that is known. */
+/** Why there is nothing to add at a name, and what was found there. */
 function withheld({ name, status, found, problem }: DnsRecord): string {
   const next = status === 'unknown' ? ', check again' : '';
   const stands = found.map((text) => `found: ${text}; `).join('');

@@ -1,4 +1,4 @@
-/** `postern doctor`: what the daemon found of everything that mail depends on, in lines, with what to do. */
+/** `postern doctor`: the daemon's checks of everything that mail depends on, with advice. */
 import { doctor } from '../contract/server.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { readAnswer, EXIT, run, writeJson, type CommandOptions } from './run.ts';
@@ -20,7 +20,7 @@ const COLOURS = { ok: 'green', warning: 'yellow', failed: 'red', unknown: 'cyan'
   string
 >;
 
-/** Asks the daemon to look, and shows it. Answers the exit code: 1 where a check failed. */
+/** Has the daemon make its checks and shows them. Returns 1 if a check failed. */
 export function doctorRun(options: CommandOptions, { dnsbl = [], port25 }: DoctorFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const query = new URLSearchParams(dnsbl.map((zone): [string, string] => ['dnsbl', zone]));
@@ -35,7 +35,7 @@ export function doctorRun(options: CommandOptions, { dnsbl = [], port25 }: Docto
   });
 }
 
-/** It is the daemon that looks: from where it stands, with its rights. */
+/** The daemon makes the checks, with its own network and permissions. */
 function explain(error: unknown): never {
   if (!(error instanceof DaemonUnreachable)) throw error;
   throw new DaemonUnreachable(

@@ -1,4 +1,4 @@
-/** `postern domains …`: the DNS records that a domain needs, and whether they stand. */
+/** `postern domains …`: the domains of the account, their DNS records and the rotation of DKIM keys. */
 import { domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
@@ -31,7 +31,7 @@ import { writeTable } from './output.ts';
 /** Between two looks at DNS, ms. */
 const MAX_POLL_INTERVAL_MS = 30_000;
 
-/** Prints the records to add, with what stands there today. Answers the exit code, as all of these do. */
+/** Prints the records to add and the records found. Returns the exit code, as all of these do. */
 export function domainsSetup(options: CommandOptions, name: string, { zone }: { zone: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await currentRecords(client, name);
@@ -66,13 +66,13 @@ async function withNextStep(name: string, work: () => Promise<unknown>): Promise
 }
 
 export interface VerifyOptions {
-  /** Looks again until the records stand. */
+  /** Repeat the check until all required records are found. */
   readonly wait: boolean;
   /** For how long, s. */
   readonly timeout: number;
 }
 
-/** Looks whether the records stand: exit code 1 where they do not. */
+/** Checks the records; exit code 1 if a required one is missing or wrong. */
 export function domainsVerify(
   options: CommandOptions,
   name: string,
@@ -158,7 +158,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
   });
 }
 
-/** Takes a domain out of service, once somebody agrees. */
+/** Removes a domain after confirmation. */
 export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { status } = readAnswer(routes.show, await client.get(domainPath(name)));

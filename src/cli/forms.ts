@@ -1,4 +1,4 @@
-/** `postern forms …`: the forms of an account, and code that posts to them. */
+/** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
 import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
 import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { AnswerOf } from '../contract/route.ts';
@@ -29,7 +29,7 @@ export interface FormsFilter extends PageFlags {
   readonly domain?: string | undefined;
 }
 
-/** Lists them. Answers the exit code, as all of these do. */
+/** Lists them. Returns the exit code, as all of these do. */
 export function formsList(options: CommandOptions, filter: FormsFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/forms${queryOf(filter)}`);
@@ -100,7 +100,7 @@ function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
 
 const STATES = { confirmed: 'confirmed', pending: 'unconfirmed', refused: 'refused' } as const;
 
-/** Lists what was sent to instant forms, newest first. Answers the exit code, as all of these do. */
+/** Lists what was sent to instant forms, newest first. Returns the exit code, as all of these do. */
 export function instantList(options: CommandOptions, conditions: SubmissionConditions): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/instant/submissions${queryOf(conditions)}`);
@@ -149,7 +149,7 @@ export function instantCreate(options: CommandOptions, wanted: { name: string; e
   });
 }
 
-/** Lists those that were asked, or agreed. Answers the exit code, as all of these do. */
+/** Lists recipients with their confirmation status. Returns the exit code, as all of these do. */
 export function recipientsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/recipients${queryOf(page)}`);
@@ -207,7 +207,7 @@ function writeSubmissions(terminal: Terminal, { submissions, ...page }: AnswerOf
   writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching submissions.' });
 }
 
-/** Lists those of a form, newest first. Answers the exit code, as all of these do. */
+/** Lists those of a form, newest first. Returns the exit code, as all of these do. */
 export function submissionsList(options: CommandOptions, form: string, filter: SubmissionConditions): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/forms/${encodeURIComponent(form)}/submissions${queryOf(filter)}`);
@@ -246,7 +246,7 @@ export function submissionsShow(options: CommandOptions, id: string): Promise<nu
 
 export interface Export extends SubmissionFilter {
   readonly format: string;
-  /** File to write; standard output unless told. */
+  /** File to write. Default: standard output. */
   readonly output?: string | undefined;
 }
 

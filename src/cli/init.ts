@@ -20,7 +20,7 @@ export interface InitFlags extends Partial<NewProject> {
   readonly json: boolean;
 }
 
-/** Writes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be prompted for. */
+/** Writes the files. Returns the exit code; throws UsageError for a missing value if standard input is not a terminal. */
 export async function init(terminal: Terminal, folder: string | undefined, flags: InitFlags): Promise<number> {
   const { writeError, write } = terminal;
   const root = resolve(terminal.folder, folder ?? '.');
@@ -53,7 +53,7 @@ export async function init(terminal: Terminal, folder: string | undefined, flags
   return EXIT.done;
 }
 
-/** As the person sees them from where they stand. */
+/** Relative to the working folder. */
 function shownNames({ folder }: Terminal, root: string, names: readonly string[]): string[] {
   return names.map((name) => relative(folder, join(root, name)));
 }

@@ -16,7 +16,7 @@ import { systemClock } from '../lib/clock.ts';
 import type { Variables } from '../templates/template.ts';
 
 export interface LocalProject {
-  /** As reports name it: relative to where the person stands. */
+  /** Its path in reports, relative to the working folder. */
   readonly file: string;
   readonly yaml: string;
   /** Contents of what it names with `html_file`, by the name as written. */
@@ -142,7 +142,7 @@ const BY_TYPE: Readonly<Record<FormConfig['fields'][string]['type'], string>> = 
   file: '',
 };
 
-/** What its templates see; `given` stands over it, its `form` member by member. */
+/** The variables of its templates; `given` overrides them, its `form` member by member. */
 export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Variables {
   const { form: givenFields, ...others } = given;
   const values = { ...fieldsOf(form), ...membersOf(givenFields) };

@@ -1,4 +1,4 @@
-/** `postern webhooks …`: programs that are told of what happens. */
+/** `postern webhooks …`, `suppressions …` and `events …`. */
 import { webhooks as routes } from '../contract/webhooks.ts';
 import { suppressions as suppressionRoutes } from '../contract/email.ts';
 import { analytics } from '../contract/analytics.ts';
@@ -10,7 +10,7 @@ import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
 import { writeFacts, writePage, writeTable, counted } from './output.ts';
 import { printable } from './terminal.ts';
 
-/** Lists them, newest first. Answers the exit code, as all of these do. */
+/** Lists them, newest first. Returns the exit code, as all of these do. */
 export function webhooksList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/webhooks${queryOf(page)}`);
@@ -81,7 +81,7 @@ export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promis
   });
 }
 
-/** Removes one, once a person has agreed. */
+/** Deletes one after confirmation. */
 export function webhooksRemove(options: CommandOptions, id: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { url } = readAnswer(routes.show, await client.get(pathOf(id)));
@@ -147,7 +147,7 @@ function pathOf(id: string): string {
   return `/webhooks/${encodeURIComponent(id)}`;
 }
 
-/** Lists them in their alphabetical order. Answers the exit code, as all of these do. */
+/** Lists them in their alphabetical order. Returns the exit code, as all of these do. */
 export function suppressionsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/suppressions${queryOf(page)}`);
@@ -197,7 +197,7 @@ export interface EventFilter extends PageFlags, TimeRangeFlags {
   readonly domain?: string | undefined;
 }
 
-/** Lists events, newest first. Answers the exit code. */
+/** Lists events, newest first. Returns the exit code. */
 export function eventsList(options: CommandOptions, filter: EventFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const answer = await client.get(`/events${queryOf(filter)}`);

@@ -1,4 +1,4 @@
-/** Lists: aligned under headings on a terminal, else one line of tab-separated cells per row for other programs. */
+/** Output of commands: tables and facts, numbers and sizes in text, and downloads. */
 import { open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Transform, type Readable } from 'node:stream';
@@ -13,7 +13,7 @@ export interface List {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** Where in all that there is a page stands, as every list of the API says. */
+/** The position of a page in a list of the API. */
 export interface Page {
   readonly count: number;
   readonly next_cursor: string | null;

@@ -1,4 +1,4 @@
-/** `postern projects …` and `postern rollback`: what is in force, what was, and the way back. */
+/** `postern push`, `rollback` and `projects …`: shows what a deployment changes, asks, and deploys it. */
 import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
@@ -36,7 +36,7 @@ const SOURCES: ReadonlyMap<string, string> = new Map([
   ['api', 'created by the API'],
 ]);
 
-/** Lists the projects, newest first. Answers the exit code, as all of these do. */
+/** Lists the projects, newest first. Returns the exit code, as all of these do. */
 export function projectsList(options: CommandOptions, filter: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/projects${queryOf(filter)}`);
@@ -74,7 +74,7 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   });
 }
 
-/** Ends a project, once somebody agrees. */
+/** Deletes a project after confirmation. */
 export function projectsDelete(options: CommandOptions, slug: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/projects/${encodeURIComponent(slug)}`;
@@ -87,7 +87,7 @@ export function projectsDelete(options: CommandOptions, slug: string, { yes }: {
   });
 }
 
-/** Lists the revisions of a project, the latest in force first. */
+/** Lists the revisions of a project, newest first. */
 export function projectsRevisions(options: CommandOptions, slug: string | undefined): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(configPath(slug ?? (await localSlug(terminal.folder))));
@@ -107,13 +107,13 @@ export function projectsRevisions(options: CommandOptions, slug: string | undefi
 export interface RollbackOptions {
   /** `--project`; else that of this folder. */
   readonly project?: string | undefined;
-  /** `rev_…`, or how many back; the one before unless told. */
+  /** `rev_…`, or how many revisions to go back. */
   readonly revision: string;
   readonly yes: boolean;
   readonly dryRun: boolean;
 }
 
-/** Puts an earlier revision in force again, after a look at what that changes. */
+/** Deploys an earlier revision after showing what changes. */
 export function rollback(options: CommandOptions, given: RollbackOptions): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { yes, dryRun } = given;
@@ -180,7 +180,7 @@ export interface PushOptions {
   readonly dryRun: boolean;
 }
 
-/** Answers the exit code; a configuration that is not valid is 78. */
+/** Returns the exit code; a configuration that is not valid is 78. */
 export function push(options: CommandOptions, { where, yes, dryRun }: PushOptions): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const { folder, progress, write } = terminal;
@@ -218,7 +218,7 @@ function uploadProgress(doing: string, progress: Terminal['progress']): OnSent {
   return (sent, total) => progress(`${doing} ${sent < total ? barText(sent, total) : '…'}`);
 }
 
-/** Whether text and files are those in force, too: comments and the names of files are no change that a plan tells. */
+/** Whether text and files are the deployed ones. A plan does not show changed comments or file names. */
 async function isDeployed(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
   const deployed = readAnswer(routes.config, await client.get(configPath(slug)));
   const names = Object.keys(files);
@@ -257,7 +257,7 @@ interface Question {
   readonly onSent?: OnSent;
 }
 
-/** What a push of the bundle would do; `revision` is the one that is in force. */
+/** What a push of the bundle would change; `revision` is the deployed one. */
 export async function planOf({ client, slug, bundle, onSent }: Question): Promise<Plan> {
   const { yaml, files } = bundle;
   return readPlan(await client.put(`${configPath(slug)}?dry_run=true`, { config: yaml, files }, onSent));
@@ -290,7 +290,7 @@ export interface PlanReview {
 async function isApproved({ terminal, client, json }: CommandOptions, review: PlanReview): Promise<boolean> {
   const { slug, plan, after, file = PUSHED_FILE, yes, dryRun } = review;
   const { writeError, style } = terminal;
-  // JSON stands alone on standard output; whoever has to agree still reads what to.
+  // With --json standard output holds JSON alone; the plan to confirm goes to standard error.
   const print = json ? writeError : terminal.write;
   if (!json || !(yes || dryRun)) {
     const lines = planLines(plan.changes, after);
@@ -303,7 +303,7 @@ async function isApproved({ terminal, client, json }: CommandOptions, review: Pl
   return !dryRun && isConfirmed(terminal, 'Deploy these changes?', yes);
 }
 
-/** Ends a deployment that was declined, or a dry run. Answers the exit code. */
+/** Ends a deployment that was declined, or a dry run. Returns the exit code. */
 function unchanged({ terminal, json }: CommandOptions, plan: Plan, dryRun: boolean): number {
   if (!dryRun) return EXIT.failed;
   if (json) writeJson(terminal, plan.data);

@@ -37,7 +37,7 @@ export interface QueueSelection extends Filter {
 
 export type Verb = 'retry' | 'cancel' | 'hold' | 'release';
 
-/** Lists deliveries, newest first. Answers the exit code, as all of these do. */
+/** Lists deliveries, newest first. Returns the exit code, as all of these do. */
 export function queueList(options: CommandOptions, { olderThan, ...filter }: ListFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue${queryOf({ ...filter, older_than: olderThan })}`);
@@ -205,7 +205,7 @@ export interface InboundFilter extends PageFlags, TimeRangeFlags {
   readonly reason?: string | undefined;
 }
 
-/** Lists what was said of each recipient, newest first. Answers the exit code. */
+/** Lists what was said of each recipient, newest first. Returns the exit code. */
 export function inboundList(options: CommandOptions, filter: InboundFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/inbound${queryOf(filter)}`);
@@ -247,7 +247,7 @@ export function explain(options: CommandOptions, what: string): Promise<number> 
   });
 }
 
-/** Steps about one recipient stand together, under its address. */
+/** Steps about one recipient are grouped under its address. */
 function writeSteps({ write, style }: Terminal, steps: readonly Step[]): void {
   let about: string | undefined;
   for (const step of steps) {

@@ -1,4 +1,4 @@
-/** What the commands that ask the daemon have in common: where they write, and how they end. */
+/** What commands that use the API share: exit codes, errors, JSON, polling and confirmation. */
 import { z } from 'zod';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
 import { DaemonUnreachable, RequestRefused, type Client, type Detail } from './client.ts';
@@ -59,7 +59,7 @@ export async function run(
   }
 }
 
-/** The daemon's words, each detail with its place, and what to do next where that can be told. */
+/** The message of the server, each detail with its place, and the next step if there is one. */
 function refusalText({ message, refused }: RequestRefused, { key, address }: Client): string {
   const [only, ...more] = refused.details;
   // A single detail without a place is what the message says.
@@ -166,8 +166,8 @@ export async function poll<T>(polling: Polling<T>): Promise<T> {
 }
 
 /**
- * Whether a person agrees; `yes` does so for them, and who does not is told that nothing was changed. Throws UsageError where
- * nobody is there to be asked.
+ * Asks for confirmation; `yes` skips the question. Says so if nothing was changed. Throws UsageError if standard input is
+ * not a terminal.
  */
 export async function isConfirmed({ ask, writeError }: Terminal, question: string, yes: boolean): Promise<boolean> {
   if (yes) return true;

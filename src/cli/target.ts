@@ -65,7 +65,7 @@ interface Lookup {
   readonly operator?: boolean;
 }
 
-/** Where the server is, whoever asks it. Throws UsageError where none is named. */
+/** The server to use. Throws UsageError if none is configured. */
 export async function findServer(
   { url, config }: ServerFlags,
   env: Env,

@@ -1,4 +1,4 @@
-/** `postern templates …`: what the mail of this folder's project looks like, before anybody gets it. */
+/** `postern templates …`: previews of the local project's mail with a sample submission. */
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir, platform } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -36,7 +36,7 @@ export interface PreviewFlags {
   readonly json: boolean;
 }
 
-/** Prints a template's mail, writes or opens its HTML. Answers the exit code, as both of these do. */
+/** Prints a template's mail, writes or opens its HTML. Returns the exit code, as both of these do. */
 export async function templatesPreview(terminal: Terminal, name: string, flags: PreviewFlags): Promise<number> {
   const { folder, writeError, write } = terminal;
   const project = await projectFor(folder, name, flags.path);
@@ -115,7 +115,7 @@ async function readData(path: string): Promise<Variables> {
   throw new UsageError(`${path} must contain a JSON object, such as {"form": {"name": "Ada"}}`);
 }
 
-/** Where the HTML part was written; undefined where nobody asked for that. Throws UsageError where there is no such part. */
+/** Where the HTML part was written; undefined unless requested. Throws UsageError if there is no such part. */
 async function htmlFile({ folder }: Terminal, preview: Preview, flags: PreviewFlags): Promise<string | undefined> {
   if (flags.html === undefined && !flags.open) return undefined;
   if (preview.html === null) throw new UsageError(`The template ${preview.name} has no HTML part`);

@@ -7,7 +7,7 @@ import { writeFacts, writePage, writeTable } from './output.ts';
 
 const USES = ['requests', 'submissions', 'spam', 'delivered', 'bounced', 'forwarded'] as const;
 
-/** Lists the accounts: the operator's, then the others, newest first. Answers the exit code, as all of these do. */
+/** Lists the accounts: the operator's, then the others, newest first. Returns the exit code, as all of these do. */
 export function tenantsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/tenants${queryOf(page)}`);

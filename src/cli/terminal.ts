@@ -1,4 +1,4 @@
-/** Where a command stands: what it reads from the environment, where it writes, and whether a person looks on. */
+/** The terminal of a command: environment, working folder, output, colours, progress and questions. */
 import { createInterface } from 'node:readline';
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';

@@ -1,4 +1,4 @@
-/** `postern test config`: whether the project of this folder can be pushed, and, where a server is asked, whether it works there. */
+/** `postern test …`: checks the local project, optionally against a server, and sends test messages. */
 import { emails } from '../contract/email.ts';
 import { forms } from '../contract/forms.ts';
 import { keys } from '../contract/keys.ts';
@@ -23,18 +23,18 @@ import { findForm, placeOf, previewOf } from './templates.ts';
 export interface TestConfigOptions {
   readonly where: string | undefined;
   readonly json: boolean;
-  /** The server that is asked as well (`--check-api`). */
+  /** The server to check as well (`--check-api`). */
   readonly api: CommandOptions | undefined;
 }
 
-/** How one thing stands: a note is nothing wrong, but something left to do. */
+/** The result of one check; a note is something left to do, not an error. */
 interface Check {
   readonly check: 'key' | 'push' | 'domain' | 'form';
   readonly state: 'ok' | 'note' | 'failed';
   readonly message: string;
 }
 
-/** Writes every error and warning, and what the server says. Answers the exit code. */
+/** Writes every error and warning, and what the server says. Returns the exit code. */
 export async function testConfig(terminal: Terminal, { where, json, api }: TestConfigOptions): Promise<number> {
   const project = await readLocalProject(terminal.folder, where);
   const { result } = project;
@@ -72,7 +72,7 @@ function report(
 
 const COLOURS = { ok: 'green', note: 'yellow', failed: 'red' } as const;
 
-/** Each builds on the one before: without a key nothing else can be asked. */
+/** Each check builds on the one before: without a valid key no other can be made. */
 async function checksOf(client: Client, project: LocalProject, config: ProjectConfig): Promise<Check[]> {
   const refusals = await attempted('key', async () => {
     const { key, tenant } = readAnswer(keys.status, await client.get('/auth/status'));
@@ -270,7 +270,7 @@ function plainMail({ to, from, domain }: SendOptions): Mail {
   };
 }
 
-/** The notification of the form as the project of this folder has it; undefined where that is not valid, which is told. */
+/** The notification of a form of the local project; undefined, with the errors printed, if the project is invalid. */
 async function formMail({ terminal }: CommandOptions, given: SendOptions, id: string): Promise<Mail | undefined> {
   const project = await readLocalProject(terminal.folder, undefined);
   const config = validProject(project, terminal);

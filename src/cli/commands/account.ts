@@ -4,7 +4,7 @@ import { COARSE, PERMISSIONS, type PermissionName } from '../../lib/permission-n
 import type { CliCommand } from '../command.ts';
 import { domainName, listOf, mailAddress, moment, oneOf, serverAddress, wholeNumber } from '../values.ts';
 import type { NewKey, SignupFlags } from '../account.ts';
-import { apiCommand, apiOptions, withPages, YES, type ApiFlags, type Cli, type PageFlags } from './options.ts';
+import { apiCommand, accountCall, withPages, YES, type ApiFlags, type Cli, type PageFlags } from './options.ts';
 
 const NAMES: readonly PermissionName[] = [...COARSE, ...PERMISSIONS];
 
@@ -37,10 +37,9 @@ export function addAuthCommands(program: CliCommand, cli: Cli, version: string):
   apiCommand(auth.command('status'))
     .description('Show the current API key, its permissions and its remaining rate limit')
     .option('--debug', 'Also show the connection: URL, versions, round-trip time, clock difference', false)
-    .action(async ({ debug, ...flags }: ApiFlags & { debug: boolean }) => {
-      const { authStatus } = await import('../account.ts');
-      cli.exit(await authStatus(await apiOptions(cli, flags), { debug, version }));
-    });
+    .action(({ debug, ...flags }: ApiFlags & { debug: boolean }) =>
+      accountCall(cli, flags, async (api) => (await import('../account.ts')).authStatus(api, { debug, version })),
+    );
   apiCommand(auth.command('create-key'))
     .description('Create an API key with at most your own permissions. The key is shown only once')
     .requiredOption('--name <name>', 'Name of the key')
@@ -54,30 +53,26 @@ export function addAuthCommands(program: CliCommand, cli: Cli, version: string):
       new Option('--environment <name>', 'Mail from a test key is captured, never delivered').choices(['live', 'test']),
     )
     .example('auth create-key --name Shop --permissions email.send --rate-limit 500', 'A key for one program')
-    .action(async ({ url, config, json, ...wanted }: NewKey & ApiFlags) => {
-      const { createKey } = await import('../account.ts');
-      cli.exit(await createKey(await apiOptions(cli, { url, config, json }), wanted));
-    });
+    .action(({ url, config, json, ...wanted }: NewKey & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) => (await import('../account.ts')).createKey(api, wanted)),
+    );
   apiCommand(withPages(auth.command('list-keys')))
     .description('List the API keys of the account, newest first')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { listKeys } = await import('../account.ts');
-      cli.exit(await listKeys(await apiOptions(cli, flags), { limit, cursor }));
-    });
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../account.ts')).listKeys(api, { limit, cursor })),
+    );
   apiCommand(auth.command('revoke-key'))
     .argument('<key_id>', 'ID of the key, from `postern auth list-keys`')
     .description('Revoke an API key at once')
     .option('--with-children', 'Also revoke every key created with this key. Use this for a stolen key', false)
     .option(...YES)
-    .action(async (id: string, { yes, withChildren, ...flags }: ApiFlags & { yes: boolean; withChildren: boolean }) => {
-      const { revokeKey } = await import('../account.ts');
-      cli.exit(await revokeKey(await apiOptions(cli, flags), id, { yes, withChildren }));
-    });
+    .action((id: string, { yes, withChildren, ...flags }: ApiFlags & { yes: boolean; withChildren: boolean }) =>
+      accountCall(cli, flags, async (api) => (await import('../account.ts')).revokeKey(api, id, { yes, withChildren })),
+    );
   apiCommand(auth.command('permissions'))
     .description('List the permissions of an API key')
     .requiredOption('--key-id <key_id>', 'ID of the key, from `postern auth list-keys`')
-    .action(async ({ keyId, ...flags }: ApiFlags & { keyId: string }) => {
-      const { keyPermissions } = await import('../account.ts');
-      cli.exit(await keyPermissions(await apiOptions(cli, flags), { keyId }));
-    });
+    .action(({ keyId, ...flags }: ApiFlags & { keyId: string }) =>
+      accountCall(cli, flags, async (api) => (await import('../account.ts')).keyPermissions(api, { keyId })),
+    );
 }

@@ -3,7 +3,7 @@ import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
 import type { RotateOptions } from '../domains.ts';
 import { domainName } from '../values.ts';
-import { apiCommand, apiOptions, timeoutOption, YES, type ApiFlags, type Cli } from './options.ts';
+import { apiCommand, apiOptions, accountCall, timeoutOption, YES, type ApiFlags, type Cli } from './options.ts';
 
 const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;
 
@@ -17,10 +17,9 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
       .description('Show the DNS records to add and the records found')
       .addOption(new Option('--zone', 'Print a BIND zone file').default(false).conflicts('json'))
       .example('domains setup example.com --zone >> example.com.zone', 'Add the records to your own zone file'),
-  ).action(async (domain: string, { zone, ...flags }: ApiFlags & { zone: boolean }) => {
-    const { domainsSetup } = await import('../domains.ts');
-    cli.exit(await domainsSetup(await apiOptions(cli, flags), domain, { zone }));
-  });
+  ).action((domain: string, { zone, ...flags }: ApiFlags & { zone: boolean }) =>
+    accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsSetup(api, domain, { zone })),
+  );
   apiCommand(
     domains
       .command('verify')
@@ -29,10 +28,11 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
       .option('--wait', 'Repeat the check until all required records are found', false)
       .addOption(timeoutOption().default(600).implies({ wait: true }))
       .example('domains verify example.com --wait', 'Wait for new records to appear in DNS'),
-  ).action(async (domain: string, { wait, timeout, ...flags }: ApiFlags & { wait: boolean; timeout: number }) => {
-    const { domainsVerify } = await import('../domains.ts');
-    cli.exit(await domainsVerify(await apiOptions(cli, flags), domain, { wait, timeout }));
-  });
+  ).action((domain: string, { wait, timeout, ...flags }: ApiFlags & { wait: boolean; timeout: number }) =>
+    accountCall(cli, flags, async (api) =>
+      (await import('../domains.ts')).domainsVerify(api, domain, { wait, timeout }),
+    ),
+  );
   apiCommand(
     domains
       .command('rotate-dkim')
@@ -63,18 +63,16 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
       .argument(...DOMAIN)
       .description('Add a domain to a project that was created with the API')
       .requiredOption('--project <project>', 'Slug of the project'),
-  ).action(async (domain: string, { project, ...flags }: ApiFlags & { project: string }) => {
-    const { domainsAdd } = await import('../domains.ts');
-    cli.exit(await domainsAdd(await apiOptions(cli, flags), domain, project));
-  });
+  ).action((domain: string, { project, ...flags }: ApiFlags & { project: string }) =>
+    accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsAdd(api, domain, project)),
+  );
   apiCommand(
     domains
       .command('remove')
       .argument(...DOMAIN)
       .description('Remove a domain that was added with `domains add` or the API')
       .option(...YES),
-  ).action(async (domain: string, { yes, ...flags }: ApiFlags & { yes: boolean }) => {
-    const { domainsRemove } = await import('../domains.ts');
-    cli.exit(await domainsRemove(await apiOptions(cli, flags), domain, { yes }));
-  });
+  ).action((domain: string, { yes, ...flags }: ApiFlags & { yes: boolean }) =>
+    accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsRemove(api, domain, { yes })),
+  );
 }

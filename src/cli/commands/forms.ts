@@ -7,6 +7,7 @@ import { mailAddress } from '../values.ts';
 import {
   apiCommand,
   apiOptions,
+  accountCall,
   withPages,
   withTimeRange,
   type ApiFlags,
@@ -21,25 +22,24 @@ export function addInstantCommands(program: CliCommand, cli: Cli): void {
   const instant = program.command('instant').description('Manage forms that need no domain');
   apiCommand(withPages(filtered(instant.command('list'))))
     .description('List submissions to instant forms, newest first')
-    .action(async ({ url, config, json, ...conditions }: SubmissionConditions & ApiFlags) => {
-      const { instantList } = await import('../forms.ts');
-      cli.exit(await instantList(await apiOptions(cli, { url, config, json }), conditions));
-    });
+    .action(({ url, config, json, ...conditions }: SubmissionConditions & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) =>
+        (await import('../forms.ts')).instantList(api, conditions),
+      ),
+    );
   apiCommand(withPages(instant.command('forms')))
     .description('List instant forms, newest first')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { instantForms } = await import('../forms.ts');
-      cli.exit(await instantForms(await apiOptions(cli, flags), { limit, cursor }));
-    });
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).instantForms(api, { limit, cursor })),
+    );
   apiCommand(instant.command('create'))
     .description('Create an instant form. Its recipient is asked to confirm')
     .requiredOption('--name <name>', 'Display name, also the sender name of notifications')
     .requiredOption('--email <address>', 'Recipient of notifications', mailAddress)
     .example('instant create --name Feedback --email you@example.com', 'Create a form in one step')
-    .action(async ({ name, email, ...flags }: ApiFlags & { name: string; email: string }) => {
-      const { instantCreate } = await import('../forms.ts');
-      cli.exit(await instantCreate(await apiOptions(cli, flags), { name, email }));
-    });
+    .action(({ name, email, ...flags }: ApiFlags & { name: string; email: string }) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).instantCreate(api, { name, email })),
+    );
 }
 
 /** Adds `forms …`. */
@@ -48,10 +48,9 @@ export function addFormsCommands(program: CliCommand, cli: Cli): void {
   apiCommand(withPages(forms.command('list')))
     .description('List the forms of domains and collections, then the forms created by the API')
     .option('--domain <domain>', 'Only this domain')
-    .action(async ({ url, config, json, ...filter }: PageFlags & ApiFlags & { domain?: string }) => {
-      const { formsList } = await import('../forms.ts');
-      cli.exit(await formsList(await apiOptions(cli, { url, config, json }), filter));
-    });
+    .action(({ url, config, json, ...filter }: PageFlags & ApiFlags & { domain?: string }) =>
+      accountCall(cli, { url, config, json }, async (api) => (await import('../forms.ts')).formsList(api, filter)),
+    );
   const snippet = forms
     .command('snippet')
     .argument(...FORM)
@@ -62,10 +61,9 @@ export function addFormsCommands(program: CliCommand, cli: Cli): void {
         .default('html'),
     )
     .example('forms snippet example.com/contact > contact.html', 'Create a ready-to-use form');
-  apiCommand(snippet).action(async (form: string, { style, ...flags }: ApiFlags & { style: Style }) => {
-    const { formsSnippet } = await import('../forms.ts');
-    cli.exit(await formsSnippet(await apiOptions(cli, flags), form, style));
-  });
+  apiCommand(snippet).action((form: string, { style, ...flags }: ApiFlags & { style: Style }) =>
+    accountCall(cli, flags, async (api) => (await import('../forms.ts')).formsSnippet(api, form, style)),
+  );
 }
 
 /** Adds `recipients …`. */
@@ -73,17 +71,15 @@ export function addRecipientsCommands(program: CliCommand, cli: Cli): void {
   const recipients = program.command('recipients').description('Manage the confirmation of recipients');
   apiCommand(withPages(recipients.command('list')))
     .description('List recipients and their confirmation status')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { recipientsList } = await import('../forms.ts');
-      cli.exit(await recipientsList(await apiOptions(cli, flags), { limit, cursor }));
-    });
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).recipientsList(api, { limit, cursor })),
+    );
   apiCommand(recipients.command('ask'))
     .argument('<address>', 'Unconfirmed recipient', mailAddress)
     .description('Send a new confirmation link (at most 3 per day and mailbox)')
-    .action(async (address: string, flags: ApiFlags) => {
-      const { recipientsAsk } = await import('../forms.ts');
-      cli.exit(await recipientsAsk(await apiOptions(cli, flags), address));
-    });
+    .action((address: string, flags: ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).recipientsAsk(api, address)),
+    );
 }
 
 /** Adds `submissions …`. */
@@ -93,17 +89,17 @@ export function addSubmissionsCommands(program: CliCommand, cli: Cli): void {
     .argument(...FORM)
     .description('List the submissions of a form, newest first')
     .example('submissions list example.com/contact --status spam', 'Submissions classified as spam')
-    .action(async (form: string, { url, config, json, ...conditions }: SubmissionConditions & ApiFlags) => {
-      const { submissionsList } = await import('../forms.ts');
-      cli.exit(await submissionsList(await apiOptions(cli, { url, config, json }), form, conditions));
-    });
+    .action((form: string, { url, config, json, ...conditions }: SubmissionConditions & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) =>
+        (await import('../forms.ts')).submissionsList(api, form, conditions),
+      ),
+    );
   apiCommand(submissions.command('show'))
     .argument('<id>', 'ID of the submission (sub_…)')
     .description('Show a submission with its fields, files and spam score')
-    .action(async (id: string, flags: ApiFlags) => {
-      const { submissionsShow } = await import('../forms.ts');
-      cli.exit(await submissionsShow(await apiOptions(cli, flags), id));
-    });
+    .action((id: string, flags: ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).submissionsShow(api, id)),
+    );
   const exported = submissions
     .command('export')
     .argument(...FORM)

@@ -7,6 +7,7 @@ import type { EventFilter, NewWebhook } from '../mail.ts';
 import {
   apiCommand,
   apiOptions,
+  accountCall,
   withPages,
   withTimeRange,
   YES,
@@ -24,25 +25,22 @@ export function addSuppressionsCommands(program: CliCommand, cli: Cli): void {
   const suppressions = program.command('suppressions').description('Manage the suppression list');
   apiCommand(withPages(suppressions.command('list')))
     .description('List suppressed addresses in alphabetical order')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { suppressionsList } = await import('../mail.ts');
-      cli.exit(await suppressionsList(await apiOptions(cli, flags), { limit, cursor }));
-    });
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../mail.ts')).suppressionsList(api, { limit, cursor })),
+    );
   apiCommand(suppressions.command('add'))
     .argument('<address>', 'Address to suppress', mailAddress)
     .description('Add an address to the suppression list')
     .addOption(new Option('--reason <reason>', 'Reason').choices(REASONS).default('manual'))
-    .action(async (address: string, { reason, ...flags }: ApiFlags & { reason: string }) => {
-      const { suppressionsAdd } = await import('../mail.ts');
-      cli.exit(await suppressionsAdd(await apiOptions(cli, flags), address, reason));
-    });
+    .action((address: string, { reason, ...flags }: ApiFlags & { reason: string }) =>
+      accountCall(cli, flags, async (api) => (await import('../mail.ts')).suppressionsAdd(api, address, reason)),
+    );
   apiCommand(suppressions.command('remove'))
     .argument('<address>', 'Suppressed address', mailAddress)
     .description('Remove an address from the suppression list')
-    .action(async (address: string, flags: ApiFlags) => {
-      const { suppressionsRemove } = await import('../mail.ts');
-      cli.exit(await suppressionsRemove(await apiOptions(cli, flags), address));
-    });
+    .action((address: string, flags: ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../mail.ts')).suppressionsRemove(api, address)),
+    );
 }
 
 /** Adds `events …`. */
@@ -54,11 +52,8 @@ export function addEventsCommands(program: CliCommand, cli: Cli): void {
     .option('--type <type>', 'Only this type, such as email.bounced')
     .option('--domain <domain>', 'Only this domain')
     .example('events list --type email.bounced', 'Bounced mail, including forwarded mail');
-  apiCommand(withPages(withTimeRange(list))).action(
-    async ({ url, config, json, ...filter }: EventFilter & ApiFlags) => {
-      const { eventsList } = await import('../mail.ts');
-      cli.exit(await eventsList(await apiOptions(cli, { url, config, json }), filter));
-    },
+  apiCommand(withPages(withTimeRange(list))).action(({ url, config, json, ...filter }: EventFilter & ApiFlags) =>
+    accountCall(cli, { url, config, json }, async (api) => (await import('../mail.ts')).eventsList(api, filter)),
   );
 }
 
@@ -67,10 +62,9 @@ export function addWebhooksCommands(program: CliCommand, cli: Cli): void {
   const webhooks = program.command('webhooks').description('Manage webhooks');
   apiCommand(withPages(webhooks.command('list')))
     .description('List webhooks, newest first, including those defined in projects')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { webhooksList } = await import('../mail.ts');
-      cli.exit(await webhooksList(await apiOptions(cli, flags), { limit, cursor }));
-    });
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../mail.ts')).webhooksList(api, { limit, cursor })),
+    );
   apiCommand(webhooks.command('add'))
     .argument('<address>', 'URL that receives the events: https://…', webAddress)
     .description('Create a webhook. Its secret is shown only once')
@@ -81,18 +75,18 @@ export function addWebhooksCommands(program: CliCommand, cli: Cli): void {
     )
     .option('--description <text>', 'Description')
     .example('webhooks add https://example.com/hook --events email.bounced', 'Receive bounces')
-    .action(async (address: string, { events, description, ...flags }: ApiFlags & Omit<NewWebhook, 'url'>) => {
-      const { webhooksAdd } = await import('../mail.ts');
-      cli.exit(await webhooksAdd(await apiOptions(cli, flags), { url: address, events, description }));
-    });
+    .action((address: string, { events, description, ...flags }: ApiFlags & Omit<NewWebhook, 'url'>) =>
+      accountCall(cli, flags, async (api) =>
+        (await import('../mail.ts')).webhooksAdd(api, { url: address, events, description }),
+      ),
+    );
   apiCommand(webhooks.command('remove'))
     .argument(...WEBHOOK)
     .description('Delete a webhook and its pending deliveries')
     .option(...YES)
-    .action(async (id: string, { yes, ...flags }: ApiFlags & { yes: boolean }) => {
-      const { webhooksRemove } = await import('../mail.ts');
-      cli.exit(await webhooksRemove(await apiOptions(cli, flags), id, { yes }));
-    });
+    .action((id: string, { yes, ...flags }: ApiFlags & { yes: boolean }) =>
+      accountCall(cli, flags, async (api) => (await import('../mail.ts')).webhooksRemove(api, id, { yes })),
+    );
   apiCommand(webhooks.command('replay'))
     .argument(...WEBHOOK)
     .description('Redeliver one event, or all events since a time')
@@ -124,14 +118,11 @@ export function addWebhooksCommands(program: CliCommand, cli: Cli): void {
     apiCommand(webhooks.command(name))
       .argument(...WEBHOOK)
       .description(description)
-      .action(async (id: string, flags: ApiFlags) => {
-        const { webhooksSwitch } = await import('../mail.ts');
-        cli.exit(await webhooksSwitch(await apiOptions(cli, flags), id, status));
-      });
+      .action((id: string, flags: ApiFlags) =>
+        accountCall(cli, flags, async (api) => (await import('../mail.ts')).webhooksSwitch(api, id, status)),
+      );
   }
 }
-
-// `analytics …`
 
 interface LastFlags {
   readonly last30d?: boolean | undefined;
@@ -150,20 +141,20 @@ export function addAnalyticsCommands(program: CliCommand, cli: Cli): void {
     .option('--form <form>', 'Only this form')
     .option('--domain <domain>', 'Only this domain')
     .example('analytics --interval month --from 2026-01-01', 'The year so far, by month')
-    .action(async ({ url, config, json, ...filter }: AnalyticsFilter & ApiFlags) => {
-      const { analytics } = await import('../analytics.ts');
-      cli.exit(await analytics(await apiOptions(cli, { url, config, json }), filter));
-    });
+    .action(({ url, config, json, ...filter }: AnalyticsFilter & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) => (await import('../analytics.ts')).analytics(api, filter)),
+    );
   apiCommand(withTimeRange(analytics)).hook('preSubcommand', (command) => {
     const given = command.options.find((option) => command.getOptionValueSource(option.attributeName()) === 'cli');
     if (given !== undefined) command.error(`error: put ${given.long} after the subcommand`);
   });
   apiCommand(lasting(analytics.command('api-usage')))
     .description('Show API requests by key and day (UTC)')
-    .action(async ({ url, config, json, ...flags }: LastFlags & ApiFlags) => {
-      const { apiUsage } = await import('../analytics.ts');
-      cli.exit(await apiUsage(await apiOptions(cli, { url, config, json }), filterOf(flags)));
-    });
+    .action(({ url, config, json, ...flags }: LastFlags & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) =>
+        (await import('../analytics.ts')).apiUsage(api, filterOf(flags)),
+      ),
+    );
   const exported = analytics
     .command('export')
     .description('Export a report to a file')

@@ -1,10 +1,11 @@
-/** `init`, `push`, `rollback` and `projects …`: from a folder to a configuration in force, and back. */
+/** `init`, `push`, `rollback`, `projects …`, `templates …` and `test …`. */
 import type { CliCommand } from '../command.ts';
 import type { InitFlags } from '../init.ts';
 import { domainName, mailAddress } from '../values.ts';
 import {
   apiCommand,
   apiOptions,
+  accountCall,
   withPages,
   YES,
   type ApiFlags,
@@ -53,10 +54,11 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
       .option(...DRY_RUN)
       .example('push', 'Show the changes and ask for confirmation')
       .example('push --yes', 'Deploy without confirmation, for scripts'),
-  ).action(async (where: string | undefined, { yes, dryRun, ...flags }: DecidingFlags) => {
-    const { push } = await import('../projects.ts');
-    exit(await push(await apiOptions({ terminal, exit }, flags), { where, yes, dryRun }));
-  });
+  ).action((where: string | undefined, { yes, dryRun, ...flags }: DecidingFlags) =>
+    accountCall({ terminal, exit }, flags, async (api) =>
+      (await import('../projects.ts')).push(api, { where, yes, dryRun }),
+    ),
+  );
   apiCommand(
     program
       .command('rollback')
@@ -66,11 +68,10 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
       .option(...YES)
       .option(...DRY_RUN)
       .example('rollback', 'Return to the previous revision'),
-  ).action(
-    async ({ yes, dryRun, revision, project, ...flags }: DecidingFlags & { revision: string; project?: string }) => {
-      const { rollback } = await import('../projects.ts');
-      exit(await rollback(await apiOptions({ terminal, exit }, flags), { revision, project, yes, dryRun }));
-    },
+  ).action(({ yes, dryRun, revision, project, ...flags }: DecidingFlags & { revision: string; project?: string }) =>
+    accountCall({ terminal, exit }, flags, async (api) =>
+      (await import('../projects.ts')).rollback(api, { revision, project, yes, dryRun }),
+    ),
   );
 }
 
@@ -78,42 +79,35 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
 export function addProjectsCommands(program: CliCommand, cli: Cli): void {
   const projects = program.command('projects').description('Manage projects');
   apiCommand(withPages(projects.command('list').description('List projects, newest first'))).action(
-    async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { projectsList } = await import('../projects.ts');
-      cli.exit(await projectsList(await apiOptions(cli, flags), { limit, cursor }));
-    },
+    ({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../projects.ts')).projectsList(api, { limit, cursor })),
   );
   apiCommand(
     projects
       .command('show')
       .argument(...SLUG)
       .description('Show a project with its domains and collections'),
-  ).action(async (slug: string, flags: ApiFlags) => {
-    const { projectsShow } = await import('../projects.ts');
-    cli.exit(await projectsShow(await apiOptions(cli, flags), slug));
-  });
+  ).action((slug: string, flags: ApiFlags) =>
+    accountCall(cli, flags, async (api) => (await import('../projects.ts')).projectsShow(api, slug)),
+  );
   apiCommand(
     projects
       .command('revisions')
       .argument('[project]', 'Slug of the project (default: the project in this folder)')
       .description('List the revisions of a project, for `postern rollback`'),
-  ).action(async (slug: string | undefined, flags: ApiFlags) => {
-    const { projectsRevisions } = await import('../projects.ts');
-    cli.exit(await projectsRevisions(await apiOptions(cli, flags), slug));
-  });
+  ).action((slug: string | undefined, flags: ApiFlags) =>
+    accountCall(cli, flags, async (api) => (await import('../projects.ts')).projectsRevisions(api, slug)),
+  );
   apiCommand(
     projects
       .command('delete')
       .argument(...SLUG)
       .description('Delete a project. Its domains and forms stop working')
       .option(...YES),
-  ).action(async (slug: string, { yes, ...flags }: ApiFlags & { yes: boolean }) => {
-    const { projectsDelete } = await import('../projects.ts');
-    cli.exit(await projectsDelete(await apiOptions(cli, flags), slug, { yes }));
-  });
+  ).action((slug: string, { yes, ...flags }: ApiFlags & { yes: boolean }) =>
+    accountCall(cli, flags, async (api) => (await import('../projects.ts')).projectsDelete(api, slug, { yes })),
+  );
 }
-
-// `templates …`: what mail looks like.
 
 const PATH = [
   '--path <path>',
@@ -148,8 +142,6 @@ export function addTemplatesCommands(program: CliCommand, { terminal, exit }: Cl
       exit(await templatesList(terminal, flags));
     });
 }
-
-// `test …`: whether all is ready, before a visitor finds out.
 
 /** Adds `test …`. */
 export function addTestCommands(program: CliCommand, cli: Cli): void {

@@ -5,6 +5,7 @@ import type { InboundFilter, ListFilter, QueueSelection } from '../queue.ts';
 import {
   operatorCommand,
   operatorOptions,
+  operatorCall,
   withPages,
   withTimeRange,
   YES,
@@ -36,17 +37,15 @@ export function addQueueCommands(program: CliCommand, cli: Cli): void {
     .description('List deliveries, newest first')
     .addOption(new Option('--state <state>', 'Only this state').choices(STATES))
     .example('queue list --state deferred', 'Deferred deliveries and the reason');
-  operatorCommand(withPages(filtered(list))).action(async ({ url, config, json, ...filter }: ListFilter & ApiFlags) => {
-    const { queueList } = await import('../queue.ts');
-    cli.exit(await queueList(await operatorOptions(cli, { url, config, json }), filter));
-  });
+  operatorCommand(withPages(filtered(list))).action(({ url, config, json, ...filter }: ListFilter & ApiFlags) =>
+    operatorCall(cli, { url, config, json }, async (api) => (await import('../queue.ts')).queueList(api, filter)),
+  );
   operatorCommand(queue.command('show'))
     .argument(...MESSAGE)
     .description('Show a message with all recipients and delivery attempts')
-    .action(async (id: string, flags: ApiFlags) => {
-      const { queueShow } = await import('../queue.ts');
-      cli.exit(await queueShow(await operatorOptions(cli, flags), id));
-    });
+    .action((id: string, flags: ApiFlags) =>
+      operatorCall(cli, flags, async (api) => (await import('../queue.ts')).queueShow(api, id)),
+    );
   for (const [verb, argument, means, description] of [
     ['retry', '[id]', MESSAGE[1], 'Retry the undelivered recipients of a message, or all matching deliveries, now'],
     ['cancel', '[id]', MESSAGE[1], 'Cancel the undelivered recipients of a message, or all matching deliveries'],
@@ -62,10 +61,11 @@ export function addQueueCommands(program: CliCommand, cli: Cli): void {
       .option('--dry-run', 'Only count the matching deliveries', false)
       .option(...YES)
       .example(`queue ${verb} --tenant ten_… --older-than 2h`, EXAMPLES[verb])
-      .action(async (what: string | undefined, { url, config, json, ...selection }: QueueSelection & ApiFlags) => {
-        const { queueAct } = await import('../queue.ts');
-        cli.exit(await queueAct(await operatorOptions(cli, { url, config, json }), verb, { ...selection, what }));
-      });
+      .action((what: string | undefined, { url, config, json, ...selection }: QueueSelection & ApiFlags) =>
+        operatorCall(cli, { url, config, json }, async (api) =>
+          (await import('../queue.ts')).queueAct(api, verb, { ...selection, what }),
+        ),
+      );
   }
 }
 
@@ -94,15 +94,10 @@ export function addInboundCommands(program: CliCommand, cli: Cli): void {
     .option('--domain <domain>', 'Only this domain')
     .option('--reason <reason>', 'Only this reason, such as unknown_recipient')
     .example('inbound list --outcome rejected --from 2026-01-31', 'Mail rejected since a date');
-  operatorCommand(withPages(withTimeRange(list))).action(
-    async ({ url, config, json, ...filter }: InboundFilter & ApiFlags) => {
-      const { inboundList } = await import('../queue.ts');
-      cli.exit(await inboundList(await operatorOptions(cli, { url, config, json }), filter));
-    },
+  operatorCommand(withPages(withTimeRange(list))).action(({ url, config, json, ...filter }: InboundFilter & ApiFlags) =>
+    operatorCall(cli, { url, config, json }, async (api) => (await import('../queue.ts')).inboundList(api, filter)),
   );
 }
-
-// `explain` and `trace`: why mail goes where it goes, and how it went.
 
 /** Adds `explain` and `trace`. */
 export function addInsightCommands(program: CliCommand, cli: Cli): void {
@@ -112,22 +107,18 @@ export function addInsightCommands(program: CliCommand, cli: Cli): void {
     .description('Explain step by step how mail would be handled. Exits with 1 if it would not be delivered')
     .example('explain hello+news@example.com', 'Which forwarding rule matches, and where the mail goes')
     .example('explain example.com/contact', 'Recipients, DKIM key and MX hosts of a form')
-    .action(async (what: string, flags: ApiFlags) => {
-      const { explain } = await import('../queue.ts');
-      cli.exit(await explain(await operatorOptions(cli, flags), what));
-    });
+    .action((what: string, flags: ApiFlags) =>
+      operatorCall(cli, flags, async (api) => (await import('../queue.ts')).explain(api, what)),
+    );
   operatorCommand(program.command('trace'))
     .summary('Trace a request or message')
     .argument('<id>', 'ID of a request (X-Request-Id), submission, message, delivery, event or received message')
     .description('Trace a request or message from its arrival to the last SMTP reply')
     .example('trace req_01k9xvcz2m4d7e8f9g0h1j2k3m', 'Trace a request')
-    .action(async (id: string, flags: ApiFlags) => {
-      const { trace } = await import('../queue.ts');
-      cli.exit(await trace(await operatorOptions(cli, flags), id));
-    });
+    .action((id: string, flags: ApiFlags) =>
+      operatorCall(cli, flags, async (api) => (await import('../queue.ts')).trace(api, id)),
+    );
 }
-
-// `doctor`: whether everything is as mail needs it.
 
 /** Adds `doctor`. */
 export function addDoctorCommand(program: CliCommand, cli: Cli): void {
@@ -141,13 +132,10 @@ export function addDoctorCommand(program: CliCommand, cli: Cli): void {
     )
     .example('doctor', 'Show problems and how to fix them. Exits with 1 if a check fails')
     .example('doctor --dnsbl zen.spamhaus.org', 'Also check a blocklist');
-  operatorCommand(doctor).action(async ({ url, config, json, ...flags }: DoctorFlags & ApiFlags) => {
-    const { doctorRun } = await import('../doctor.ts');
-    cli.exit(await doctorRun(await operatorOptions(cli, { url, config, json }), flags));
-  });
+  operatorCommand(doctor).action(({ url, config, json, ...flags }: DoctorFlags & ApiFlags) =>
+    operatorCall(cli, { url, config, json }, async (api) => (await import('../doctor.ts')).doctorRun(api, flags)),
+  );
 }
-
-// `backup`: a copy of the database while the daemon runs.
 
 /** Adds `backup`. */
 export function addBackupCommand(program: CliCommand, cli: Cli): void {
@@ -157,13 +145,10 @@ export function addBackupCommand(program: CliCommand, cli: Cli): void {
     .description('Back up and verify the SQLite database while the daemon runs (PostgreSQL: use pg_dump)')
     .option('--force', 'Overwrite an existing file', false)
     .example('backup /var/backups/postern.db --force', 'A nightly backup')
-    .action(async (file: string, { url, config, json, ...flags }: BackupFlags & ApiFlags) => {
-      const { backup } = await import('../backup.ts');
-      cli.exit(await backup(await operatorOptions(cli, { url, config, json }), file, flags));
-    });
+    .action((file: string, { url, config, json, ...flags }: BackupFlags & ApiFlags) =>
+      operatorCall(cli, { url, config, json }, async (api) => (await import('../backup.ts')).backup(api, file, flags)),
+    );
 }
-
-// `config …`
 
 /** Adds `config …`. */
 export function addConfigCommands(program: CliCommand, cli: Cli): void {
@@ -214,8 +199,6 @@ async function configOptions({ terminal }: Cli, { config, json }: ConfigFlags): 
   return { path: config, env, reading: { secrets: machineSecrets(env), checkTemplates }, json, terminal };
 }
 
-// `tenants …`, `usage` and `billing`
-
 const TENANT = ['<id>', 'ID of the account (ten_…), from `postern tenants list`'] as const;
 
 interface PlanFlags {
@@ -229,19 +212,19 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
   const tenants = program.command('tenants').description('Manage the accounts on the server');
   operatorCommand(withPages(tenants.command('list')))
     .description('List accounts: first the operator’s, then the others, newest first')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & ApiFlags) => {
-      const { tenantsList } = await import('../tenants.ts');
-      cli.exit(await tenantsList(await operatorOptions(cli, flags), { limit, cursor }));
-    });
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      operatorCall(cli, flags, async (api) => (await import('../tenants.ts')).tenantsList(api, { limit, cursor })),
+    );
   operatorCommand(tenants.command('create'))
     .description('Create an account without confirmation. Its first API key is shown only once')
     .requiredOption('--name <name>', 'Name of the person or organisation')
     .requiredOption('--email <address>', 'Address for alerts', mailAddress)
     .option('--plan <plan>', 'A plan from server.yml (default: free)')
-    .action(async ({ name, email, plan, ...flags }: NewTenant & ApiFlags) => {
-      const { tenantsCreate } = await import('../tenants.ts');
-      cli.exit(await tenantsCreate(await operatorOptions(cli, flags), { name, email, plan }));
-    });
+    .action(({ name, email, plan, ...flags }: NewTenant & ApiFlags) =>
+      operatorCall(cli, flags, async (api) =>
+        (await import('../tenants.ts')).tenantsCreate(api, { name, email, plan }),
+      ),
+    );
   operatorCommand(tenants.command('set-plan'))
     .argument(...TENANT)
     .argument('<plan>', 'A plan from server.yml')
@@ -269,10 +252,9 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
     operatorCommand(tenants.command(name))
       .argument(...TENANT)
       .description(description)
-      .action(async (id: string, flags: ApiFlags) => {
-        const { tenantsChange } = await import('../tenants.ts');
-        cli.exit(await tenantsChange(await operatorOptions(cli, flags), id, change));
-      });
+      .action((id: string, flags: ApiFlags) =>
+        operatorCall(cli, flags, async (api) => (await import('../tenants.ts')).tenantsChange(api, id, change)),
+      );
   }
 }
 
@@ -280,15 +262,13 @@ export function addTenantsCommands(program: CliCommand, cli: Cli): void {
 export function addBillingCommands(program: CliCommand, cli: Cli): void {
   operatorCommand(withTimeRange(program.command('usage')))
     .description('Show usage by account (default: the last 30 days)')
-    .action(async ({ from, to, ...flags }: TimeRangeFlags & ApiFlags) => {
-      const { usage } = await import('../tenants.ts');
-      cli.exit(await usage(await operatorOptions(cli, flags), { from, to }));
-    });
+    .action(({ from, to, ...flags }: TimeRangeFlags & ApiFlags) =>
+      operatorCall(cli, flags, async (api) => (await import('../tenants.ts')).usage(api, { from, to })),
+    );
   operatorCommand(program.command('billing'))
     .description('Show the amount due for each account')
     .option('--month <month>', 'Month, such as 2026-01 (default: the current month)', month)
-    .action(async ({ month, ...flags }: ApiFlags & { month?: string }) => {
-      const { billing } = await import('../tenants.ts');
-      cli.exit(await billing(await operatorOptions(cli, flags), { month }));
-    });
+    .action(({ month, ...flags }: ApiFlags & { month?: string }) =>
+      operatorCall(cli, flags, async (api) => (await import('../tenants.ts')).billing(api, { month })),
+    );
 }

@@ -79,7 +79,7 @@ ${cases(places.map(({ path, options }) => [path, words(options.flatMap(({ names 
 # What an option of a command takes; fails where it takes nothing.
 __postern_values() {
   case "$1 $2" in
-${cases(places.flatMap(optionCases))}
+${cases(places.flatMap((place) => optionCases(place, bashValues)))}
     *) return 1 ;;
   esac
 }
@@ -87,16 +87,16 @@ ${cases(places.flatMap(optionCases))}
 # What stands at a position behind a command.
 __postern_arguments() {
   case "$1 $2" in
-${cases(places.flatMap(({ path, arguments: taken }) => taken.map(({ position, values }) => [`${path} ${position}`, valueWords(values)])))}
+${cases(places.flatMap(({ path, arguments: taken }) => taken.map(({ position, values }) => [`${path} ${position}`, bashValues(values)])))}
   esac
 }
 
-${WALK}`;
+${BASH_WALK}`;
 }
 
-function optionCases({ path, options }: Place): [string, string][] {
+function optionCases({ path, options }: Place, render: (values: Values) => string): [string, string][] {
   return options.flatMap(({ names, values }) =>
-    values === undefined ? [] : names.map((name): [string, string] => [`${path} ${name}`, valueWords(values)]),
+    values === undefined ? [] : names.map((name): [string, string] => [`${path} ${name}`, render(values)]),
   );
 }
 
@@ -109,11 +109,11 @@ function words(list: readonly string[]): string {
 }
 
 /** Slashes are in no word: they tell files and folders from a list. */
-function valueWords(values: Values): string {
+function bashValues(values: Values): string {
   return values.kind === 'words' ? words(values.words) : `echo /${values.kind}`;
 }
 
-const WALK = `_postern() {
+const BASH_WALK = `_postern() {
   local cur="\${COMP_WORDS[COMP_CWORD]}" at='' position=0 option='' word values i
   for ((i = 1; i < COMP_CWORD; i++)); do
     word="\${COMP_WORDS[i]}"
@@ -234,7 +234,7 @@ export function zshCompletion(program: CommandNode): string {
 __postern_commands() {
   reply=()
   case "$1" in
-${casesZsh(places.filter(({ commands }) => commands.length > 0).map(({ path, commands }) => [path, describedZsh(commands.map(({ name, description }) => [name, description]))]))}
+${cases(places.filter(({ commands }) => commands.length > 0).map(({ path, commands }) => [path, zshDescribed(commands.map(({ name, description }) => [name, description]))]))}
   esac
 }
 
@@ -242,7 +242,7 @@ ${casesZsh(places.filter(({ commands }) => commands.length > 0).map(({ path, com
 __postern_options() {
   reply=()
   case "$1" in
-${casesZsh(places.map(({ path, options }) => [path, describedZsh(options.flatMap(({ names, description }) => names.map((name) => [name, description] as const)))]))}
+${cases(places.map(({ path, options }) => [path, zshDescribed(options.flatMap(({ names, description }) => names.map((name) => [name, description] as const)))]))}
   esac
 }
 
@@ -250,7 +250,7 @@ ${casesZsh(places.map(({ path, options }) => [path, describedZsh(options.flatMap
 __postern_values() {
   reply=()
   case "$1 $2" in
-${casesZsh(places.flatMap(optionCasesZsh))}
+${cases(places.flatMap((place) => optionCases(place, zshValues)))}
     *) return 1 ;;
   esac
 }
@@ -259,33 +259,23 @@ ${casesZsh(places.flatMap(optionCasesZsh))}
 __postern_arguments() {
   reply=()
   case "$1 $2" in
-${casesZsh(places.flatMap(({ path, arguments: taken }) => taken.map(({ position, values }): [string, string] => [`${path} ${position}`, valueWordsZsh(values)])))}
+${cases(places.flatMap(({ path, arguments: taken }) => taken.map(({ position, values }): [string, string] => [`${path} ${position}`, zshValues(values)])))}
   esac
 }
 
-${WALK_ZSH}`;
+${ZSH_WALK}`;
 }
 
-function optionCasesZsh({ path, options }: Place): [string, string][] {
-  return options.flatMap(({ names, values }) =>
-    values === undefined ? [] : names.map((name): [string, string] => [`${path} ${name}`, valueWordsZsh(values)]),
-  );
-}
-
-function casesZsh(entries: readonly (readonly [string, string])[]): string {
-  return entries.map(([pattern, action]) => `    ${quoted(pattern)}) ${action} ;;`).join('\n');
-}
-
-function describedZsh(list: readonly (readonly [string, string])[]): string {
+function zshDescribed(list: readonly (readonly [string, string])[]): string {
   return `reply=(${list.map(([name, does]) => quoted(`${name}:${does}`)).join(' ')})`;
 }
 
 /** Slashes are in no word: they tell files and folders from a list. */
-function valueWordsZsh(values: Values): string {
+function zshValues(values: Values): string {
   return `reply=(${(values.kind === 'words' ? values.words : [`/${values.kind}`]).map(quoted).join(' ')})`;
 }
 
-const WALK_ZSH = `_postern() {
+const ZSH_WALK = `_postern() {
   local at='' option='' word cur="\${words[CURRENT]}"
   local -i i position=0
   local -a reply
