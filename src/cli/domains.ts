@@ -1,4 +1,5 @@
 /** `postern domains …`: the domains of the account, their DNS records and the rotation of DKIM keys. */
+import { z } from 'zod';
 import { domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
@@ -16,6 +17,7 @@ import { RequestRefused, type Client } from './client.ts';
 import { type Terminal, printable } from './terminal.ts';
 
 import {
+  domainAnswer,
   domainPath,
   everyDomain,
   type Domain,
@@ -36,7 +38,7 @@ export function domainsSetup(options: CommandOptions, name: string, { zone }: { 
   return run(options, async ({ client, terminal, json }) => {
     const data = await currentRecords(client, name);
     if (json) return writeJson(terminal, data);
-    const domain = readAnswer(routes.show, data);
+    const domain = readAnswer(domainAnswer, data);
     if (zone) return terminal.write(zoneText(domain));
     writeDomain(terminal, domain);
     if (domain.records.every(isCorrect)) return;
@@ -81,13 +83,13 @@ export function domainsVerify(
   return run(options, async ({ client, terminal, json }) => {
     const data = await poll({
       ask: () => withNextStep(name, () => client.post(`${domainPath(name)}/verify`)),
-      isDone: (answer) => !wait || isVerified(readAnswer(routes.show, answer)),
-      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(routes.show, answer))} (${left} s left)`),
+      isDone: (answer) => !wait || isVerified(readAnswer(domainAnswer, answer)),
+      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(domainAnswer, answer))} (${left} s left)`),
       timeoutMs: wait ? timeout * 1000 : 0,
       maxIntervalMs: MAX_POLL_INTERVAL_MS,
     });
     terminal.progress('');
-    const domain = readAnswer(routes.show, data);
+    const domain = readAnswer(domainAnswer, data);
     if (json) writeJson(terminal, data);
     else writeResult(terminal, domain);
     return isVerified(domain) ? EXIT.done : EXIT.failed;
@@ -110,7 +112,7 @@ function writeResult({ write, style }: Terminal, domain: Domain): void {
   const missing = domain.records.filter((record) => !isCorrect(record));
   for (const record of missing) write(`  ${record.required ? '' : 'recommended: '}${recordSentence(record)}\n`);
   if (missing.length > 0) write(`To see the records to add, run: postern domains setup ${domain.domain}\n`);
-  else if (!verified) write('All required records were found, but the domain is owned by another account.\n');
+  if (domain.reason) write(`${domain.domain} stays pending: it is ${domain.reason}.\n`);
 }
 
 /** A line for each domain, as the last check found it. */
@@ -137,7 +139,7 @@ export function domainStatus(options: CommandOptions, name: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await withNextStep(name, () => client.get(domainPath(name)));
     if (json) return writeJson(terminal, data);
-    writeDomain(terminal, readAnswer(routes.show, data));
+    writeDomain(terminal, readAnswer(domainAnswer, data));
   });
 }
 
@@ -146,12 +148,28 @@ function writeDomain({ write, style }: Terminal, domain: Domain): void {
   for (const record of domain.records) write(`\n${recordText(record, domain.domain, style)}`);
 }
 
-/** Adds a domain to a project that the API made. */
+const moved = z.object({ project: z.string(), status: z.string() });
+
+/** Makes an account the owner of a domain. */
+export function domainsMove(options: CommandOptions, name: string, tenant: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.post(`/admin/domains/${encodeURIComponent(name)}/move`, { tenant });
+    if (json) return writeJson(terminal, data);
+    const { project, status } = moved.parse(data);
+    const next =
+      status === 'verified'
+        ? 'Its DNS records are correct.'
+        : 'Its mail is held until the DNS records of this account are found.';
+    terminal.write(`${name} is now owned by ${tenant} (project ${project}). ${next}\n`);
+  });
+}
+
+/** Adds a domain to a project. */
 export function domainsAdd(options: CommandOptions, name: string, project: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/domains', { domain: name, project });
     if (json) return writeJson(terminal, data);
-    const { domain, status } = readAnswer(routes.show, data);
+    const { domain, status } = readAnswer(domainAnswer, data);
     terminal.write(
       `Added ${domain} to ${project} (${status}). To see the DNS records to add, run: postern domains setup ${domain}\n`,
     );
@@ -161,7 +179,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
 /** Removes a domain after confirmation. */
 export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { status } = readAnswer(routes.show, await client.get(domainPath(name)));
+    const { status } = readAnswer(domainAnswer, await client.get(domainPath(name)));
     // Nothing that is pending has ever sent, or it is another account's now.
     const sends = status !== 'pending';
     const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;

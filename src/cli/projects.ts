@@ -1,4 +1,5 @@
 /** `postern push`, `rollback` and `projects …`: shows what a deployment changes, asks, and deploys it. */
+import { z } from 'zod';
 import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
@@ -30,10 +31,17 @@ import { everyDomain } from './dns-records.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { type PlanLine, planLines } from './plan-text.ts';
 
+const projectAnswer = {
+  answer: routes.show.answer.extend({
+    managed_by: z.object({ machine: z.string(), file: z.string() }).nullish(),
+    file_missing: z.boolean().nullish(),
+  }),
+};
+
 const SOURCES: ReadonlyMap<string, string> = new Map([
-  ['file', 'server file'],
+  ['file', 'file'],
   ['push', 'pushed'],
-  ['api', 'created by the API'],
+  ['api', 'API'],
 ]);
 
 /** Lists the projects, newest first. Returns the exit code, as all of these do. */
@@ -59,7 +67,8 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/projects/${encodeURIComponent(slug)}`);
     if (json) return writeJson(terminal, data);
-    const { name, source, revision, created_at: since } = readAnswer(routes.show, data);
+    const project = readAnswer(projectAnswer, data);
+    const { name, source, managed_by: managed, file_missing: missing, revision, created_at: since } = project;
     const { config, revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
     const { domains, collections } = glanceAtProject(config ?? '{}');
     writeFacts(terminal, [
@@ -67,6 +76,9 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
       ['name', name],
       ['created', shortTime(since)],
       ['source', SOURCES.get(source) ?? source],
+      ...(managed
+        ? [['file', `${managed.file} on ${managed.machine}${missing === true ? ' (missing)' : ''}`] as const]
+        : []),
       ['revision', revision === null ? '-' : `${revision}, one of ${revisions.length}`],
       ['domains', domains.join(', ') || '-'],
       ['collections', collections.join(', ') || '-'],
@@ -74,16 +86,20 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   });
 }
 
-/** Deletes a project after confirmation. */
-export function projectsDelete(options: CommandOptions, slug: string, { yes }: { yes: boolean }): Promise<number> {
+/** Removes a project after confirmation. */
+export function projectsRemove(
+  options: CommandOptions,
+  slug: string,
+  { yes, force }: { readonly yes: boolean; readonly force: boolean },
+): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/projects/${encodeURIComponent(slug)}`;
     readAnswer(routes.show, await client.get(path));
-    const question = `Delete ${slug}? Its domains and forms stop working. Submissions are kept, and queued mail is still sent.`;
+    const question = `Remove ${slug}? Its domains and forms stop working. Submissions are kept, and queued mail is still sent.`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
-    const data = await client.delete(path);
+    const data = await client.delete(force ? `${path}?force=true` : path);
     if (json) return writeJson(terminal, data);
-    terminal.write(`Deleted ${slug}\n`);
+    terminal.write(`Removed ${slug}\n`);
   });
 }
 

@@ -196,12 +196,15 @@ shop.test is pending. To see the DNS records to add, run: postern domains setup 
     });
   });
 
-  test('of a project on disk is refused with the reason', async () => {
+  test('of a project that a file manages is refused with the reason', async () => {
     const world = await cliWorld({ tenant: OPERATOR });
     await world.write('postern.yml', YAML.replaceAll('shop', 'site'));
     await world.write('templates/mine.html', HTML);
     const { code, err } = await world.say(['push', '--yes']);
-    expect([code, err]).toEqual([1, 'This project lies on the server’s disk: it is changed there, in its file.\n']);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/^The file \/.*site\.yml on .+ manages this project: change/),
+    ]);
   });
 
   test('with a key that may not is refused with what to do', async () => {
@@ -329,7 +332,7 @@ describe('projects', () => {
     expect(out).toContain('domains      shop.test\n');
     expect(await world.say(['projects', 'delete', 'shop'])).toMatchObject({ code: 2 });
     expect((await world.say(['projects', 'delete', 'shop'], { answers: ['no'] })).code).toBe(1);
-    expect((await world.say(['projects', 'delete', 'shop', '--yes'])).out).toBe('Deleted shop\n');
+    expect((await world.say(['projects', 'delete', 'shop', '--yes'])).out).toBe('Removed shop\n');
     expect(await world.say(['projects', 'delete', 'shop', '--yes'])).toMatchObject({
       code: 1,
       err: 'There is no project shop.\n',

@@ -3,7 +3,17 @@ import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
 import type { RotateOptions } from '../domains.ts';
 import { domainName } from '../values.ts';
-import { apiCommand, apiOptions, accountCall, timeoutOption, YES, type ApiFlags, type Cli } from './options.ts';
+import {
+  accountCall,
+  apiCommand,
+  apiOptions,
+  operatorCall,
+  operatorCommand,
+  timeoutOption,
+  YES,
+  type ApiFlags,
+  type Cli,
+} from './options.ts';
 
 const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;
 
@@ -61,7 +71,7 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('add')
       .argument(...DOMAIN)
-      .description('Add a domain to a project that was created with the API')
+      .description('Add a domain to the configuration of a project')
       .requiredOption('--project <project>', 'Slug of the project'),
   ).action((domain: string, { project, ...flags }: ApiFlags & { project: string }) =>
     accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsAdd(api, domain, project)),
@@ -70,9 +80,22 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('remove')
       .argument(...DOMAIN)
-      .description('Remove a domain that was added with `domains add` or the API')
+      .description('Remove a domain from the configuration of its project')
       .option(...YES),
   ).action((domain: string, { yes, ...flags }: ApiFlags & { yes: boolean }) =>
     accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsRemove(api, domain, { yes })),
+  );
+  operatorCommand(
+    domains
+      .command('move')
+      .argument(...DOMAIN)
+      .argument('<tenant>', 'ID of the new owner (ten_…)')
+      .description('Make another account the owner of a domain (operator only)')
+      .example(
+        'domains move example.com ten_01jb2x7k3m9q4v8w5t6r0y1z2a',
+        'The account must have the domain in a project',
+      ),
+  ).action((domain: string, tenant: string, flags: ApiFlags) =>
+    operatorCall(cli, flags, async (api) => (await import('../domains.ts')).domainsMove(api, domain, tenant)),
   );
 }

@@ -100,12 +100,14 @@ export function addProjectsCommands(program: CliCommand, cli: Cli): void {
   );
   apiCommand(
     projects
-      .command('delete')
+      .command('remove')
+      .alias('delete')
       .argument(...SLUG)
-      .description('Delete a project. Its domains and forms stop working')
+      .description('Remove a project. Its domains and forms stop working')
+      .option('--force', 'Remove the project even if its project file may still exist', false)
       .option(...YES),
-  ).action((slug: string, { yes, ...flags }: ApiFlags & { yes: boolean }) =>
-    accountCall(cli, flags, async (api) => (await import('../projects.ts')).projectsDelete(api, slug, { yes })),
+  ).action((slug: string, { yes, force, ...flags }: ApiFlags & { yes: boolean; force: boolean }) =>
+    accountCall(cli, flags, async (api) => (await import('../projects.ts')).projectsRemove(api, slug, { yes, force })),
   );
 }
 

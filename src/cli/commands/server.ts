@@ -26,8 +26,8 @@ const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expire
 const WAITING = ['queued', 'deferred'];
 const OUTCOMES = ['accepted', 'rejected', 'deferred'];
 
-const MESSAGE = ['<id>', 'ID of a message (msg_…) or delivery (dlv_…)'] as const;
-const DESTINATION = 'Destination domain';
+const MESSAGE = ['<id>', 'ID of a message (msg_…) or delivery (dlv_…, whd_…)'] as const;
+const DESTINATION = 'Destination domain, or a webhook (whk_…)';
 
 /** Adds `queue …`. */
 export function addQueueCommands(program: CliCommand, cli: Cli): void {
@@ -79,7 +79,7 @@ const EXAMPLES = {
 function filtered<Filtering extends Command>(command: Filtering): Filtering {
   return command
     .option('--tenant <id>', 'Only this tenant')
-    .option('--domain <domain>', 'Only this destination domain')
+    .option('--domain <domain>', 'Only this destination domain or webhook')
     .option('--sender <domain>', 'Only mail sent from this domain')
     .option('--older-than <duration>', 'Only mail queued for longer than this, such as 2h or 3d');
 }
