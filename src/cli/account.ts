@@ -128,8 +128,8 @@ export function revokeKey(
 export function keyPermissions(options: CommandOptions, { keyId }: { keyId: string }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/api-keys/${encodeURIComponent(keyId)}`);
-    const { permissions, restrictions: restrictions } = readAnswer(keys.show, data);
-    if (json) return writeJson(terminal, { id: keyId, permissions, restrictions: restrictions });
+    const { permissions, restrictions } = readAnswer(keys.show, data);
+    if (json) return writeJson(terminal, { id: keyId, permissions, restrictions });
     for (const permission of permissions) terminal.write(`${permission}\n`);
     const facts = restrictionFacts(restrictions);
     if (terminal.width !== undefined && facts.length > 0) writeFacts(terminal, facts);

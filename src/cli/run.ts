@@ -121,8 +121,17 @@ export function writeJson(terminal: Pick<Terminal, 'write'>, data: unknown): voi
 export function readAnswer<Answer>({ answer }: { readonly answer: z.ZodType<Answer> }, data: unknown): Answer {
   const read = answer.safeParse(data);
   if (read.success) return read.data;
-  if (read.error.issues.every(({ code }) => code === 'invalid_value')) return data as Answer;
+  if (isKnownShape(data, answer)) return data;
   throw read.error;
+}
+
+/** Whether an answer differs from the contract by unknown values of enums alone. */
+function isKnownShape<Answer>(data: unknown, schema: z.ZodType<Answer>): data is Answer {
+  const { error } = schema.safeParse(data);
+  return (error?.issues ?? []).every(({ code, path }) => {
+    const value = path.reduce((parent: unknown, key): unknown => Reflect.get(Object(parent), key), data);
+    return code === 'invalid_value' && typeof value === 'string';
+  });
 }
 
 /** `?…` of what is given. */
