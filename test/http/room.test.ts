@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Room } from '../../src/http/api/memory-limit.ts';
+import { Room } from '../../src/http/api/serve.ts';
 
 const MIB = 1024 * 1024;
 
@@ -15,3 +15,4 @@ test('large bodies share what room there is, and no tenant takes all of it; smal
   expect(room.enter('ten_c', 20 * MIB)).toBeDefined();
   expect(room.enter('ten_c', 20 * MIB)).toBeUndefined();
 });
+
