@@ -15,4 +15,3 @@ test('large bodies share what room there is, and no tenant takes all of it; smal
   expect(room.enter('ten_c', 20 * MIB)).toBeDefined();
   expect(room.enter('ten_c', 20 * MIB)).toBeUndefined();
 });
-

@@ -9,6 +9,7 @@ import type { Authenticator } from '../../accounts/authenticate.ts';
 import type { Claim, Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/sliding-window.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { UnmetError } from '../../store/store.ts';
 import { type Answer, formatAnswer, json, parseAnswer, refusedA } from '../answer.ts';
@@ -17,16 +18,7 @@ import { isJson } from '../body.ts';
 import { decoderOf, parameterOf, utf8Text } from '../charset.ts';
 import { bodyTooLarge, collect, discardRest } from '../collect.ts';
 import { type Exchange, header, tighter } from '../context.ts';
-import {
-  shapeA,
-  type ErrorCode,
-  lacksPermission,
-  type Refusal,
-  refuse,
-  statusOf,
-  unavailable,
-  wordsOf,
-} from '../errors.ts';
+import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { malformed, unknownCharset } from '../parsed.ts';
 import { rateLimited } from '../rate.ts';
