@@ -59,6 +59,21 @@ export const backups = {
   }),
 };
 
+export const configCheck = {
+  check: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/config/check',
+    summary: 'Checks server.yml and the project files as the daemon reads them, and changes nothing.',
+    answer: z.object({
+      file: z.string().describe('The server.yml of the daemon.'),
+      projects: z.int(),
+      errors: z.array(z.string()),
+      warnings: z.array(z.string()),
+    }),
+  }),
+};
+
 export const doctor = {
   check: route({
     ...ADMIN,

@@ -1,9 +1,7 @@
-/** Domains of a tenant: what each has to publish, what of it DNS says, and the claims that were made without a YAML. */
-import { randomBytes } from 'node:crypto';
+/** Domains of a tenant: what each has to publish, and what DNS says of it. */
 import { z } from 'zod';
-import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
-import { MOST_DOMAINS } from '../../accounts/projects.ts';
+import { editDomains, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
@@ -11,34 +9,27 @@ import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim
 import type { DomainReport, Domains } from '../../domains/domains.ts';
 import type { HostKeys } from '../../domains/host-key.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { type Clock, isoTime } from '../../lib/clock.ts';
+import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
-import { insertDomain, releaseDomain } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
-import { OPERATOR } from '../../store/revisions.ts';
 import type { Store } from '../../store/store.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit, rateLimited } from '../rate.ts';
 import { invalidAt } from './issues.ts';
-import { domainsIn, unknownProject } from './projects.ts';
+import { refusalOfPush, unknownProject } from './projects.ts';
 import { type BodyOf, implement, type Outcome, type Route, timeOf } from './route.ts';
 
-export interface DomainsParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly objects: ObjectLimits;
-  readonly snapshot: () => Snapshot;
-  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys'>;
-  /** Puts in force what the database says of projects and domains now, here and elsewhere. */
-  readonly takeOver: () => Promise<void>;
+export interface DomainsParts extends PushParts {
+  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
 }
 
 type Shown = Outcome<z.output<typeof contract.domain>>;
 
 /** `/domains…` */
-export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objects }: DomainsParts): Route[] {
+export function domainsRoutes(parts: DomainsParts): Route[] {
+  const { store, clock, snapshot, domains } = parts;
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
   function find(principal: Principal, text: string): Domain | Refusal {
     const name = parseDomain(text);
@@ -66,45 +57,33 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
     const tenant = principal.tenant.id;
     if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
     if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-    const { claims, projects, server } = snapshot();
-    const known = claims.get(claimKey(tenant, name));
+    const known = snapshot().claims.get(claimKey(tenant, name));
     if (known?.project.slug === slug) return show(known);
-    const inYaml = projects.some(
-      (project) => project.tenant === tenant && project.slug === slug && project.source !== 'api',
-    );
-    if (inYaml) return conflict(`${slug} has a configuration: declare ${name} under its domains, and push it.`);
-    if ((await findProject(store, tenant, slug))?.source !== 'api') {
+    const outcome = await editDomains({ tenant, slug }, { op: 'add', domain: name }, parts);
+    if (outcome === undefined) {
       const isLive = (await findProject(store, accountIdOf(principal), slug)) !== undefined;
       return principal.environment === 'test' && isLive ? refuse('AUTH_TEST_KEY') : unknownProject(slug);
     }
-    if (known !== undefined) return conflict(`${name} belongs to the project ${known.project.slug}.`);
-    if (name === server.server.hostname && tenant !== OPERATOR) {
-      return conflict(`${name} is the name of the server itself.`);
-    }
-    if (domainsIn(snapshot(), tenant, slug).length >= MOST_DOMAINS) {
-      return conflict(`${slug} has ${MOST_DOMAINS} domains, which is the most that a project may have.`);
-    }
-    const now = clock.now();
-    const token = randomBytes(16).toString('hex');
-    const row = { tenant, name, project: slug, token, status: 'pending', next_check_at: now, created_at: now } as const;
-    const made = await objects.within(tenant, { more: { domains: 1 } }, async () => {
-      await store.write([insertDomain(row)]);
-      await takeOver();
-    });
-    if (made !== undefined) return overLimit(made, server);
+    const refused = refusalOf(outcome);
+    if (refused !== undefined) return refused;
     const claim = find(principal, name);
     return 'config' in claim ? show(claim) : claim;
   }
 
   async function end(claim: Domain): Promise<Shown> {
     const { name, project } = claim;
-    if (project.source !== 'api') {
-      return conflict(`${name} stands in the configuration of ${project.slug}: take it out there.`);
-    }
     const report = await domains.report(name, project.tenant);
-    await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
-    await takeOver();
-    return answerFor(claim, report);
+    const outcome = await editDomains(project, { op: 'remove', domain: name }, parts);
+    return (outcome && refusalOf(outcome)) ?? answerFor(claim, report);
+  }
+
+  /** What kept the project's document from being changed. */
+  function refusalOf(outcome: PushOutcome): Refusal | undefined {
+    if (outcome.kind === 'done') return undefined;
+    if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
+    if (outcome.kind === 'too-often') return rateLimited(outcome.verdict, clock.now());
+    const [problem] = outcome.kind === 'conflict' || outcome.kind === 'invalid' ? outcome.problems : [];
+    return problem === undefined ? refusalOfPush(outcome) : refuse('CONFLICT', { message: sentence(problem.message) });
   }
 
   return implement(contract.domains, {
@@ -149,8 +128,8 @@ function placeOf({ name, project }: Domain): string {
   return environmentOf(project.tenant) === 'test' ? `${name}:test` : name;
 }
 
-function conflict(message: string): Refusal {
-  return refuse('CONFLICT', { message });
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 /** Without a report it was taken out of service in this very moment. */
@@ -166,6 +145,7 @@ function shownDomain(
     environment: environmentOf(project.tenant),
     verified: status === 'verified' || status === 'degraded',
     status,
+    reason: report?.reason ?? null,
     checked_at: timeOf(report?.checkedAt),
     verified_at: timeOf(report?.verifiedAt),
     records: (report?.records ?? []).map(({ purpose, type, name: at, value, required, status: found, ...rest }) => ({
@@ -229,5 +209,24 @@ export function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract
       record: { type, name, value },
       advice: adviceOn(key),
     };
+  });
+}
+
+export interface AdminDomainsParts {
+  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
+}
+
+/** `/admin/domains/{domain}/move` */
+export function adminDomainsRoutes({ domains }: AdminDomainsParts): Route[] {
+  return implement(contract.adminDomains, {
+    async move({ params: { domain: text }, body: { tenant } }) {
+      const domain = parseDomain(text);
+      const report = domain === undefined ? undefined : await domains.move(domain, tenant);
+      if (domain !== undefined && report !== undefined) {
+        return json({ domain, tenant, project: report.project, status: report.status });
+      }
+      const message = `The account ${tenant.slice(0, 60)} has no domain ${text.slice(0, 253)}. It must add the domain to a project first.`;
+      return refuse('DOMAIN_NOT_FOUND', { message });
+    },
   });
 }

@@ -7,7 +7,7 @@ import { formatMailbox } from '../../lib/addresses.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
-import { recomputeDue } from '../../store/destinations.ts';
+import { recomputeDueAmong } from '../../store/destinations.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
 import { countTransactional, findMessage, selectTransactional, updateSource } from '../../store/messages.ts';
 import { type Store, UnmetError, writeNamed } from '../../store/store.ts';
@@ -222,7 +222,7 @@ export async function moveMail(
     await store.write([
       reschedule({ message: message.id, due, expires_at }, rows.length),
       updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
-      ...names.map((name) => recomputeDue({ name })),
+      recomputeDueAmong(names),
     ]);
   } catch (error) {
     if (error instanceof UnmetError) return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });

@@ -1,10 +1,10 @@
-/** Projects of a tenant: those on disk as well, which nobody changes from here. */
+/** Projects of a tenant; those that a file manages are changed in their file. */
 import { z } from 'zod';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import {
-  livesOnDisk,
-  onDisk,
+  emptyProject,
+  managedByFile,
   placesIn,
   push,
   type Push,
@@ -19,7 +19,14 @@ import * as contract from '../../contract/projects.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
-import { countProjects, deleteProject, findProject, insertApiProject, listProjects } from '../../store/projects.ts';
+import {
+  countProjects,
+  deleteProject,
+  findProject,
+  forgetProjectFiles,
+  listProjects,
+  putInForce,
+} from '../../store/projects.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { type Store, UnmetError } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
@@ -53,30 +60,46 @@ function projectHandlers(
   async function make(principal: Principal, name: string, slug: string): Promise<ProjectRow | undefined> {
     const tenant = principal.tenant.id;
     const now = clock.now();
-    if (livesOnDisk(snapshot(), tenant, slug)) return undefined;
-    const row = { id: newId('prj', now), tenant, slug, name, created_at: now };
+    const made = {
+      tenant,
+      slug,
+      name,
+      source: 'api',
+      machine: null,
+      file: null,
+      ...emptyProject({ name, slug }),
+    } as const;
     try {
       // It begins without domains, whatever claims of another of this name are left.
-      await store.write([insertApiProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
+      const replacing = { was: undefined, id: newId('rev', now) };
+      await store.write([...putInForce(made, replacing, now), releaseDomainsOf({ tenant, project: slug })]);
     } catch (error) {
       if (error instanceof UnmetError) return undefined;
       throw error;
     }
     await takeOver();
-    return { ...row, source: 'api', revision: '' };
+    return findProject(store, tenant, slug);
   }
 
-  async function end(principal: Principal, slug: string): Promise<Outcome<z.output<typeof contract.project>>> {
+  async function end(
+    principal: Principal,
+    slug: string,
+    force: boolean,
+  ): Promise<Outcome<z.output<typeof contract.project>>> {
     const tenant = principal.tenant.id;
-    if (livesOnDisk(snapshot(), tenant, slug)) return refuse('CONFLICT', onDisk());
     const row = await findProject(store, tenant, slug);
-    if (row === undefined || row.source === 'file') return unknownProject(slug);
+    if (row === undefined) return unknownProject(slug);
+    const managed = managedByFile(row);
+    if (managed !== undefined && row.file_missing === 0 && !force) {
+      return refuse('CONFLICT', { message: `${managed.message} Remove the file first, then delete the project.` });
+    }
     if (!mayTouchProject(principal, snapshot(), row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     try {
-      await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
+      const forgotten = managed === undefined ? [] : [forgetProjectFiles({ slug })];
+      await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug }), ...forgotten]);
     } catch (error) {
       // It was changed, or ended, meanwhile.
-      if (error instanceof UnmetError) return end(principal, slug);
+      if (error instanceof UnmetError) return end(principal, slug, force);
       throw error;
     }
     await takeOver();
@@ -89,7 +112,6 @@ function projectHandlers(
       const all = snapshot().projects.filter((one) => tenants.includes(one.tenant));
       const filter = {
         tenants,
-        onDisk: all.filter(({ source }) => source === 'file').map(({ slug }) => slug),
         slugs: isNarrowed(principal) ? all.filter((one) => touches(principal, one)).map(({ slug }) => slug) : undefined,
       };
       const rows = await listProjects(store, filter, { before: cursor, limit: limit + 1 });
@@ -112,7 +134,7 @@ function projectHandlers(
       const row = await findVisible(parts, principal, slug);
       return row === undefined ? unknownProject(slug) : json(shownProject(row));
     },
-    remove: ({ principal, params: { slug } }) => end(principal, slug),
+    remove: ({ principal, params: { slug }, query: { force } }) => end(principal, slug, force === 'true'),
   };
 }
 
@@ -124,7 +146,7 @@ export async function findVisible(
 ): Promise<ProjectRow | undefined> {
   const tenant = principal.tenant.id;
   const row = await findProject(store, tenant, slug);
-  if (row === undefined || (row.source === 'file' && !livesOnDisk(snapshot(), tenant, slug))) return undefined;
+  if (row === undefined) return undefined;
   const domains = domainsIn(snapshot(), tenant, slug);
   return !isNarrowed(principal) || domains.some((domain) => mayTouch(principal, domain)) ? row : undefined;
 }
@@ -158,10 +180,19 @@ function touches(principal: Principal, { config }: Project): boolean {
   return Object.keys(config.domains).some((domain) => mayTouch(principal, domain));
 }
 
-function shownProject({ id, tenant, name, slug, source, revision, created_at }: ProjectRow) {
-  const inForce = revision === '' ? null : revision;
-  const where = environmentOf(tenant);
-  return { id, name, slug, environment: where, source, revision: inForce, created_at: isoTime(created_at) };
+function shownProject(row: ProjectRow) {
+  const { id, tenant, name, slug, source, revision, machine, file, file_missing: missing, created_at } = row;
+  return {
+    id,
+    name,
+    slug,
+    environment: environmentOf(tenant),
+    source,
+    managed_by: machine === null || file === null ? null : { machine, file },
+    file_missing: missing === 1,
+    revision,
+    created_at: isoTime(created_at),
+  };
 }
 
 // The configuration of a project as it is pushed: shown, replaced, rolled back.
@@ -197,7 +228,7 @@ function configHandlers(
 
   function revisionToShow({ tenant, slug, inForce }: InForce, asked: string | undefined) {
     if (asked !== undefined) return findRevisionOf(store, { tenant, slug }, asked);
-    return inForce === '' ? undefined : findRevision(store, inForce);
+    return findRevision(store, inForce);
   }
 
   return {
@@ -231,8 +262,10 @@ function configHandlers(
     },
     async rollback({ principal, params: { slug }, body: { revision: id, base_revision: base } }) {
       const tenant = principal.tenant.id;
-      if (livesOnDisk(snapshot(), tenant, slug)) return answerOf(onDisk());
-      if ((await findVisible(parts, principal, slug)) === undefined) return unknownProject(slug);
+      const row = await findVisible(parts, principal, slug);
+      if (row === undefined) return unknownProject(slug);
+      const managed = managedByFile(row);
+      if (managed !== undefined) return answerOf(managed);
       const revision = await findRevisionOf(store, { tenant, slug }, id);
       if (revision === undefined) return unknownRevision(id);
       return take(principal, { slug, bundle: revision, base, dryRun: false });
@@ -243,7 +276,6 @@ function configHandlers(
 interface InForce {
   readonly tenant: string;
   readonly slug: string;
-  /** Empty where there is none. */
   readonly inForce: string;
 }
 
@@ -251,17 +283,20 @@ function unknownRevision(id: string): Refusal {
   return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
-function answerOf(
-  outcome: Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>,
-): Outcome<BodyOf<typeof contract.projects.push>> {
+type Ended = Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>;
+
+function answerOf(outcome: Ended): Outcome<BodyOf<typeof contract.projects.push>> {
+  if (outcome.kind !== 'done') return refusalOfPush(outcome);
+  const { changes, warnings, revision } = outcome;
+  const shownChanges = changes.map(({ op, path, keys, from, to }) => {
+    return { op, path, keys: [...keys], from: from ?? null, to: to ?? null };
+  });
+  return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
+}
+
+/** Why a push changed nothing. */
+export function refusalOfPush(outcome: Exclude<Ended, { kind: 'done' }>): Refusal {
   switch (outcome.kind) {
-    case 'done': {
-      const { changes, warnings, revision } = outcome;
-      const shownChanges = changes.map(({ op, path, keys, from, to }) => {
-        return { op, path, keys: [...keys], from: from ?? null, to: to ?? null };
-      });
-      return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
-    }
     case 'invalid':
       return refuse('VALIDATION_FAILED', {
         message: sentenceFor(outcome.problems),

@@ -5,6 +5,7 @@ import type { Clock } from '../../lib/clock.ts';
 import {
   actOnMany,
   cancel,
+  countDeliveries,
   heldAmong,
   hold,
   listDeliveries,
@@ -13,7 +14,7 @@ import {
   retryNow,
   showMessage,
 } from '../../queue/operate.ts';
-import { countDeliveries, type DeliveryFilter, HELD } from '../../store/deliveries.ts';
+import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
 import type { Store } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';

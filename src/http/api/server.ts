@@ -2,6 +2,7 @@
  * Backups of the database while the daemon runs. They hold every secret of the server (DKIM keys, and what API keys are
  * checked against), so that they are given over the Unix socket alone.
  */
+import type { ConfigSource } from '../../config/source.ts';
 import * as contract from '../../contract/server.ts';
 import type { Backups, BackupState, NoBackup } from '../../store/backup.ts';
 import { json } from '../answer.ts';
@@ -87,4 +88,14 @@ export function doctorRoutes({ doctor }: DoctorParts): Route[] {
       return json(await doctor({ dnsbl: dnsbl.filter((name) => name !== undefined), port25 }));
     },
   });
+}
+
+export interface ConfigCheckParts {
+  /** Checks the configuration files as they are on disk. */
+  readonly checkConfig: ConfigSource['check'];
+}
+
+/** `/admin/config/check` */
+export function configCheckRoutes({ checkConfig }: ConfigCheckParts): Route[] {
+  return implement(contract.configCheck, { check: async () => json(await checkConfig()) });
 }

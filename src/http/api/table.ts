@@ -2,7 +2,14 @@
 import { accountsRoutes, type AccountsParts } from './accounts.ts';
 import { analyticsRoutes, type AnalyticsParts } from './analytics.ts';
 import { collectionsRoutes, type CollectionsParts } from './collections.ts';
-import { domainsRoutes, hostKeysRoutes, type DomainsParts, type HostKeysParts } from './domains.ts';
+import {
+  adminDomainsRoutes,
+  domainsRoutes,
+  hostKeysRoutes,
+  type AdminDomainsParts,
+  type DomainsParts,
+  type HostKeysParts,
+} from './domains.ts';
 import { emailRoutes, type EmailParts } from './email.ts';
 import { formsRoutes, type FormsParts } from './forms.ts';
 import { instantRoutes, type InstantParts } from './instant.ts';
@@ -13,7 +20,14 @@ import { queueRoutes, type QueueParts } from './queue.ts';
 import { recipientsRoutes, type RecipientsParts } from './recipients.ts';
 import { resendRoutes } from './resend.ts';
 import type { Route } from './route.ts';
-import { backupsRoutes, doctorRoutes, type BackupsParts, type DoctorParts } from './server.ts';
+import {
+  backupsRoutes,
+  configCheckRoutes,
+  doctorRoutes,
+  type BackupsParts,
+  type ConfigCheckParts,
+  type DoctorParts,
+} from './server.ts';
 import { submissionsRoutes, type SubmissionsParts } from './submissions.ts';
 import { suppressionsRoutes, type SuppressionsParts } from './suppressions.ts';
 import { tenantsRoutes, type TenantsParts } from './tenants.ts';
@@ -22,9 +36,11 @@ import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 export interface ApiParts
   extends
     AccountsParts,
+    AdminDomainsParts,
     AnalyticsParts,
     BackupsParts,
     CollectionsParts,
+    ConfigCheckParts,
     DoctorParts,
     DomainsParts,
     EmailParts,
@@ -63,6 +79,8 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...queueRoutes(parts),
     ...mailLogRoutes(parts),
     ...doctorRoutes(parts),
+    ...configCheckRoutes(parts),
+    ...adminDomainsRoutes(parts),
     ...hostKeysRoutes(parts),
     ...backupsRoutes(parts),
   ];

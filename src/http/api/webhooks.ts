@@ -2,20 +2,18 @@
 import { z } from 'zod';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import * as contract from '../../contract/webhooks.ts';
-import { replayEvent, replaySince } from '../../events/replay.ts';
-import { newSecret } from '../../events/signature.ts';
+import { newSecret } from '../../events/post.ts';
 import { CHANGEOVER, configuredSecret, eventsOf } from '../../events/targets.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import type { Store } from '../../store/store.ts';
-import type { WebhookDeliveryRow, WebhookRow } from '../../store/tables-accounts.ts';
-import { recentDeliveries } from '../../store/webhook-deliveries.ts';
+import type { WebhookRow } from '../../store/tables-accounts.ts';
+import { recentDeliveries, type WebhookDelivery } from '../../store/webhook-deliveries.ts';
 import {
   countWebhooks,
   deleteWebhook,
   disableWebhook,
-  enableWebhook,
   findWebhook,
   insertWebhook,
   listWebhooks,
@@ -32,7 +30,7 @@ export interface WebhooksParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly objects: ObjectLimits;
-  readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'wake'>;
+  readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
 }
 
 const SHOWN = 20;
@@ -63,10 +61,9 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     if (problem !== undefined) return invalidAt('url', problem);
     await store.write([
       ...(isSame ? [] : [updateWebhook({ id, tenant, ...settings })]),
-      ...(status === 'active' ? [enableWebhook({ id, tenant, now: clock.now() })] : []),
       ...(status === 'disabled' ? [disableWebhook({ id, tenant, reason: 'It was disabled through the API.' })] : []),
     ]);
-    webhooks.wake();
+    if (status === 'active') await webhooks.enable(webhook);
     return show(tenant, id);
   }
 
@@ -85,15 +82,10 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     if (webhook.status === 'disabled')
       return refuse('CONFLICT', { message: 'The webhook is disabled; enable it first.' });
     if (event !== undefined) {
-      const found = await replayEvent({ store, clock }, webhook, event);
-      if (!found) return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
-      webhooks.wake();
-      return json({ replayed: 1, more: false });
+      if (await webhooks.replayEvent(webhook, event)) return json({ replayed: 1, more: false });
+      return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
     }
-    const { snapshot } = call.exchange;
-    const done = await replaySince({ store, clock }, webhook, { since: Date.parse(since ?? ''), snapshot });
-    webhooks.wake();
-    return json(done);
+    return json({ ...(await webhooks.replaySince(webhook, Date.parse(since ?? ''))) });
   }
 
   return implement(contract.webhooks, {
@@ -159,7 +151,7 @@ export function shown(webhook: WebhookRow) {
   };
 }
 
-export function shownDelivery(delivery: WebhookDeliveryRow & { readonly type: string | null }) {
+export function shownDelivery(delivery: WebhookDelivery & { readonly type: string | null }) {
   const { id, event, type, state, attempts, last_attempt_at, next_attempt_at, last_status, last_result } = delivery;
   return {
     id,
