@@ -216,7 +216,7 @@ test('metrics that are named exist', () => {
 test('log events and API events that are named exist', () => {
   // Those of deliveries are made of their outcome; `dkim.selector` and `dkim.algorithms` are settings of a domain.
   const named =
-    /^(?:auth|bounce|clock|config|dkim(?!\.(?:selector|algorithms))|domain|email|inbound|peers|submission|webhook)\.[a-z_]+$/;
+    /^(?:auth|bounce|clock|cluster|config|dkim(?!\.(?:selector|algorithms))|domain|email|inbound|submission|webhook)\.[a-z_]+$/;
   const code = readSources('src')
     .map((file) => file.code)
     .join('');
