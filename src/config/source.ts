@@ -430,7 +430,7 @@ function tenantOf({ snapshot }: State, domain: string): string | undefined {
  * The new configuration with the running values of what needs a restart, and the paths that wait for one. Where the two do
  * not go together, such as `tls.mode: files` without `tls.files`, all of the new waits.
  */
-export function applicable(running: ServerConfig, wanted: ServerConfig): { server: ServerConfig; waiting: string[] } {
+function applicable(running: ServerConfig, wanted: ServerConfig): { server: ServerConfig; waiting: string[] } {
   const now = writtenServer(running);
   const waiting = restartKeys(serverSchema).filter(
     (path) => diffConfig(valueAt(now, path), valueAt(writtenServer(wanted), path)).length > 0,
