@@ -3,13 +3,13 @@
  * are together, in the order of the reference.
  */
 import { analytics } from './analytics.ts';
-import { domains, hostKeys } from './domains.ts';
+import { adminDomains, domains, hostKeys } from './domains.ts';
 import { emails, resendEmails, suppressions } from './email.ts';
 import { collections, forms, instantForms, recipients } from './forms.ts';
 import { keys } from './keys.ts';
 import { projects } from './projects.ts';
 import { mailLog, queue } from './queue.ts';
-import { backups, doctor } from './server.ts';
+import { backups, configCheck, doctor } from './server.ts';
 import { submissions } from './submissions.ts';
 import { accounts, tenants } from './tenants.ts';
 import { webhooks } from './webhooks.ts';
@@ -33,6 +33,8 @@ export const API = {
   queue,
   mailLog,
   doctor,
+  configCheck,
+  adminDomains,
   hostKeys,
   backups,
 };

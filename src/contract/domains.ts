@@ -37,6 +37,10 @@ export const domain = z.object({
   environment,
   verified: z.boolean().describe('Whether mail is sent from this domain: its status is verified or degraded.'),
   status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+  reason: z
+    .string()
+    .nullable()
+    .describe('Why it stays pending although its records are found: `owned by another account`; otherwise null.'),
   checked_at: optionalTime,
   verified_at: optionalTime,
   records: z.array(dnsRecord),
@@ -61,12 +65,12 @@ export const domains = {
     ...WRITE,
     method: 'POST',
     path: '/domains',
-    summary: 'Adds a domain to a project that was created by `POST /projects`.',
+    summary: 'Adds a domain to a project.',
     description:
-      'It is pending until its DNS publishes the required records. A domain that the project already has is answered as it is. A project with a configuration declares its domains there.',
+      'It is pending until its DNS publishes the required records. A domain that the project already has is answered as it is. The domain is added to the configuration of the project, as a new revision.',
     body: z.strictObject({
       domain: z.string().describe('Such as example.com, in any case or script.'),
-      project: z.string().describe('Slug of a project that was created by `POST /projects`.'),
+      project: z.string().describe('Slug of its project.'),
     }),
     answer: domain,
     errors: ['NOT_FOUND', 'CONFLICT', 'PLAN_LIMIT'],
@@ -102,7 +106,7 @@ export const domains = {
     path: '/domains/:domain',
     summary: 'Removes a domain, and shows it as it was.',
     description:
-      'Queued mail is still sent, signed with its DKIM keys: keep their records in DNS until it has gone. Added again, the domain has the same token and keys. A domain that a configuration declares is removed there.',
+      'Queued mail is still sent, signed with its DKIM keys: keep their records in DNS until it has gone. Added again, the domain has the same token and keys.',
     answer: domain,
     errors: ['DOMAIN_NOT_FOUND', 'CONFLICT'],
   }),
@@ -114,6 +118,25 @@ const hostKeyList = z.object({
 });
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
+
+export const adminDomains = {
+  move: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/domains/:domain/move',
+    summary: 'Makes an account the owner of a domain, whoever owned it before.',
+    description:
+      'The account must have the domain in one of its projects. Its DNS records are checked at once; until they are found, its mail of the domain is held. The claims of other accounts stay pending.',
+    body: z.strictObject({ tenant: z.string().describe('`ten_…`, the account that is to own it.') }),
+    answer: z.object({
+      domain: z.string(),
+      tenant: z.string(),
+      project: z.string(),
+      status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+    }),
+    errors: ['DOMAIN_NOT_FOUND'],
+  }),
+};
 
 export const hostKeys = {
   list: route({

@@ -11,7 +11,7 @@ interface ErrorEntry {
   readonly formCode?: string;
 }
 
-export const ERRORS = {
+const ERRORS = {
   REQUEST_MALFORMED: {
     status: 400,
     message: 'The request is not valid HTTP.',

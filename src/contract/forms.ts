@@ -93,7 +93,7 @@ export const recipient = z.object({
  * What a request says of a form. Every other member is a setting of a form in a project file: the server checks those with
  * the schema of project files, and the OpenAPI document lists them.
  */
-const newForm = z.looseObject({
+export const newForm = z.looseObject({
   name: displayName,
   to: addresses.describe('Who gets the notifications: an address or a list of addresses.'),
   domain: domainName
@@ -219,6 +219,19 @@ export const instantForms = {
   }),
 };
 
+/** As with forms, the server checks the settings of each form with the schema of project files. */
+export const newCollection = z.strictObject({
+  name: identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
+  title: label.optional().describe('Display name.'),
+  settings: z
+    .strictObject({ requireApiKey: z.boolean().optional().describe('Whether a submission needs an API key.') })
+    .optional(),
+  allowed_origins: z.array(z.string()).optional().describe('Origins whose pages may post.'),
+  forms: z
+    .record(identifier, z.looseObject({ name: label.optional().describe('Display name.'), email: addresses }))
+    .describe('Forms by their id, each with the settings of a form in a project file.'),
+});
+
 const READ_COLLECTIONS = { permission: 'collections.read', domains: 'refuse', tag: 'Collections' } as const;
 const WRITE_COLLECTIONS = { ...READ_COLLECTIONS, permission: 'collections.write' } as const;
 
@@ -247,17 +260,7 @@ export const collections = {
     summary: 'Creates a collection; its forms are posted to at `/c/{collection}/{form}`.',
     description:
       'Its mail comes from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the account that holds `forms.submit`. 409 if the name is taken; a client that finds many taken names has to wait (429).',
-    body: z.strictObject({
-      name: identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
-      title: label.optional().describe('Display name.'),
-      settings: z
-        .strictObject({ requireApiKey: z.boolean().optional().describe('Whether a submission needs an API key.') })
-        .optional(),
-      allowed_origins: z.array(z.string()).optional().describe('Origins whose pages may post.'),
-      forms: z
-        .record(identifier, z.looseObject({ name: label.optional(), email: addresses }))
-        .describe('Forms by their id, each with the settings of a form in a project file.'),
-    }),
+    body: newCollection,
     answer: collection,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
   }),

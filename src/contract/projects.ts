@@ -14,8 +14,13 @@ export const project = z.object({
   name: z.string(),
   slug: z.string(),
   environment,
-  source: source.describe('A file on the server’s disk, a push, or `POST /projects`.'),
-  revision: z.string().nullable().describe('The deployed revision; null without a configuration.'),
+  source: source.describe('A file on a server, a push, or `POST /projects`.'),
+  managed_by: z
+    .object({ machine: z.string(), file: z.string() })
+    .nullable()
+    .describe('The file that manages the project, and its machine; null if a push may change the project.'),
+  file_missing: z.boolean().describe('That file is gone. The project stays deployed until it is deleted.'),
+  revision: z.string().describe('The deployed revision.'),
   created_at: time,
 });
 
@@ -53,8 +58,8 @@ const pushed = z.object({
       op: z.enum(['add', 'remove', 'change']),
       path: z.string(),
       keys: z.array(z.string()).describe('The path, key by key, because names of domains contain dots.'),
-      from: z.json().describe('null if it is new.'),
-      to: z.json().describe('null if it was removed.'),
+      from: z.unknown().describe('null if it is new.'),
+      to: z.unknown().describe('null if it was removed.'),
     }),
   ),
   warnings: z.array(finding),
@@ -80,8 +85,8 @@ export const projects = {
     domains: 'refuse',
     method: 'POST',
     path: '/projects',
-    summary: 'Creates a project without a configuration.',
-    description: 'Add domains with `POST /domains`, or push a configuration in YAML.',
+    summary: 'Creates a project without domains.',
+    description: 'Add domains with `POST /domains`, or push a YAML file.',
     body: z.strictObject({
       name: label.describe('For people.'),
       slug: slug.optional().describe('Its name in addresses and commands. Default: made from the name.'),
@@ -103,7 +108,12 @@ export const projects = {
     path: '/projects/:slug',
     summary: 'Deletes a project, and shows it as it was.',
     description:
-      'Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent. A project from a file on the server ends with its file.',
+      'Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent. A project that a file manages can be deleted once that file is gone.',
+    query: z.strictObject({
+      force: flag.describe(
+        'Delete it although its file may still be there, such as on a machine that is gone. A file that is loaded again deploys it again.',
+      ),
+    }),
     answer: project,
     errors: ['CONFLICT'],
   }),

@@ -1,5 +1,6 @@
 /** The operator's view of the mail: the queue, what was accepted or rejected, and what happened or would happen to it. */
 import { z } from 'zod';
+import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
 import { domainName, duration, listing, optionalTime, page, since, time, until } from './values.ts';
 
@@ -15,12 +16,18 @@ const state = z.enum([
   'captured',
 ]);
 
+/** A domain, or a webhook by its id. */
+const destinationName = z
+  .string()
+  .transform((text) => (/^whk_/.test(text) ? text : (parseDomain(text) ?? '')))
+  .refine((name) => name !== '', 'must be a domain name such as example.com, or the id of a webhook (whk_…)');
+
 const delivery = z.object({
-  id: z.string(),
+  id: z.string().describe('`dlv_…` for mail, `whd_…` for a webhook delivery.'),
   message: z.string(),
   tenant: z.string(),
-  recipient: z.string(),
-  destination: z.string(),
+  recipient: z.string().describe('An address; for a webhook delivery the origin of its URL.'),
+  destination: z.string().describe('The domain of the recipient, or the webhook (`whk_…`).'),
   held: z.boolean().describe('Whether the operator holds it or its destination: it waits until it is released.'),
   suspended: z.boolean().describe('Whether its account is suspended: it waits until that ends, or it expires.'),
   state,
@@ -54,14 +61,16 @@ const changed = z.object({
   deliveries: z.array(z.string()),
   held: z.array(z.string()).describe('Those of their destinations that the operator holds.'),
 });
-const destination = z.strictObject({ domain: domainName.describe('Domain of the recipients, such as example.com.') });
+const destination = z.strictObject({
+  domain: destinationName.describe('Domain of the recipients, such as example.com, or a webhook (`whk_…`).'),
+});
 const destinationState = z.object({ destination: z.string(), held: z.boolean() });
 
 const action = z.enum(['retry', 'cancel', 'hold', 'release']);
 
 /** Which deliveries, beside their state. */
 const filter = {
-  domain: domainName.optional().describe('Only deliveries to this domain.'),
+  domain: destinationName.optional().describe('Only deliveries to this domain, or this webhook (`whk_…`).'),
   tenant: z.string().max(60).optional().describe('Only deliveries of this account.'),
   sender: domainName.optional().describe('Only deliveries of mail from this domain.'),
   older_than: duration.optional().describe('Only deliveries that were queued longer ago, such as 2h or 3d.'),
@@ -74,7 +83,7 @@ export const queue = {
     ...ADMIN,
     method: 'GET',
     path: '/admin/queue',
-    summary: 'Lists deliveries, newest first.',
+    summary: 'Lists deliveries of mail and to webhooks, newest first.',
     query: z.strictObject({
       ...listing('dlv'),
       state: state.optional().describe('Only deliveries in this state.'),
@@ -105,7 +114,7 @@ export const queue = {
     ...ADMIN,
     method: 'POST',
     path: '/admin/queue/hold',
-    summary: 'Holds all mail to a domain until it is released.',
+    summary: 'Holds everything for a domain or webhook until it is released.',
     body: destination,
     answer: destinationState,
   }),
@@ -113,7 +122,7 @@ export const queue = {
     ...ADMIN,
     method: 'POST',
     path: '/admin/queue/release',
-    summary: 'Releases the mail to a domain, and ends its pause.',
+    summary: 'Releases a domain or webhook, and ends its pause.',
     body: destination,
     answer: destinationState,
   }),

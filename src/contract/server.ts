@@ -1,9 +1,14 @@
 /** The server itself: its checks and its backups. */
 import { z } from 'zod';
+import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
-import { domainName } from './values.ts';
 
 const MAX_BLOCK_LISTS = 20;
+
+const zone = z
+  .string()
+  .transform((text) => parseDomain(text) ?? '')
+  .refine((name) => name !== '', 'must be a zone such as zen.spamhaus.org');
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 /** Why no key can have a backup. */
@@ -54,6 +59,21 @@ export const backups = {
   }),
 };
 
+export const configCheck = {
+  check: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/config/check',
+    summary: 'Checks server.yml and the project files as the daemon reads them, and changes nothing.',
+    answer: z.object({
+      file: z.string().describe('The server.yml of the daemon.'),
+      projects: z.int(),
+      errors: z.array(z.string()),
+      warnings: z.array(z.string()),
+    }),
+  }),
+};
+
 export const doctor = {
   check: route({
     ...ADMIN,
@@ -64,7 +84,7 @@ export const doctor = {
       dnsbl: z
         .union([z.string(), z.array(z.string())])
         .transform((zones) => [zones].flat())
-        .pipe(z.array(domainName).max(MAX_BLOCK_LISTS, `must be at most ${MAX_BLOCK_LISTS} zones`))
+        .pipe(z.array(zone).max(MAX_BLOCK_LISTS, `must be ${MAX_BLOCK_LISTS} zones at most`))
         .default([])
         .describe('A DNS block list to look the server’s addresses up in, such as zen.spamhaus.org; may be repeated.'),
       port25: z

@@ -59,7 +59,14 @@ const plan = z.object({
   requests_per_minute: z.int().nullable(),
   messages_per_hour: z.int().nullable(),
   messages_per_day: z.int().nullable(),
-  objects: z.record(z.enum(['projects', 'domains', 'forms', 'collections', 'keys', 'webhooks']), z.int().nullable()),
+  objects: z.object({
+    projects: z.int().nullable(),
+    domains: z.int().nullable(),
+    forms: z.int().nullable(),
+    collections: z.int().nullable(),
+    keys: z.int().nullable(),
+    webhooks: z.int().nullable(),
+  }),
   price: z.number().describe('Of a month.'),
 });
 

@@ -3,13 +3,16 @@ import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { shapeA, statusOf, type Refusal } from './errors.ts';
 
-export interface Answer {
+/** `Body` is what the answer holds, for the compiler. */
+export interface Answer<Body = unknown> {
   readonly status: number;
   readonly type: (typeof TYPES)[number];
   readonly body: string;
   /** In place of the body, piece by piece as the client takes them; such an answer cannot be stored. */
   readonly stream?: AsyncIterable<string | Uint8Array> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Never present: it ties the text to its type. */
+  readonly shape?: Body;
 }
 
 const TYPES = [
@@ -29,7 +32,11 @@ const storedAnswer = z.strictObject({
 });
 
 /** A JSON answer. */
-export function json(body: object, status = 200, headers?: Readonly<Record<string, string>>): Answer {
+export function json<Body extends object>(
+  body: Body,
+  status = 200,
+  headers?: Readonly<Record<string, string>>,
+): Answer<Body> {
   return { status, type: 'application/json', body: JSON.stringify(body), headers };
 }
 

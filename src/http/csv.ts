@@ -22,7 +22,7 @@ function csvCell(cell: Cell): string {
 }
 
 /** A download: the names of the columns, then the rows. `filename` has no quotes in it. */
-export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer {
+export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer<never> {
   return {
     status: 200,
     type: 'text/csv; charset=utf-8',

@@ -14,7 +14,7 @@ export interface Download {
 }
 
 /** The file as it goes out piece by piece. */
-export function download({ type, filename, size, stream }: Download): Answer {
+export function download({ type, filename, size, stream }: Download): Answer<never> {
   return {
     status: 200,
     type,

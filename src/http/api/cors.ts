@@ -1,8 +1,8 @@
 /** Which pages may call the API from a browser: those of `server.http.cors_origins` alone. A key in a page is its owner's risk. */
 import cors from '@koa/cors';
 import type Koa from 'koa';
-import { originOf, validOrigin } from '../cors.ts';
 import type { Exchange, State } from '../context.ts';
+import { originOf, validOrigin } from '../cors.ts';
 
 const HEADERS =
   'content-type, accept, authorization, x-api-key, service-api-key, idempotency-key, x-requested-with, user-agent';

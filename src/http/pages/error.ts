@@ -2,7 +2,8 @@
 
 import type { Form } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/fault.ts';
-import { wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
+import { wordsOf, type Refusal } from '../errors.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 import { typedForm, type Typed } from './submitted.ts';

@@ -2,16 +2,15 @@
  * Making an account. Where the operator lets strangers do it, nothing of theirs works before the link that is mailed to
  * them is confirmed; and because anybody may name anybody's address, who asks, and about whom, counts against caps.
  */
-import { z } from 'zod';
-import { type Limits, clientBucket } from '../../accounts/rate-limits.ts';
-import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
-
 import { FIRST_PLAN } from '../../accounts/plans.ts';
+import { clientBucket, type Limits } from '../../accounts/rate-limits.ts';
+import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
 import { makeAccount } from '../../accounts/tenants.ts';
 import { LINK_LIFE, newToken } from '../../accounts/tokens.ts';
 import type { ServerConfig } from '../../config/schema.ts';
+import * as contract from '../../contract/tenants.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { type Clock, isoTime } from '../../lib/clock.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import { isRefused } from '../../store/consents.ts';
 import { OPERATOR } from '../../store/revisions.ts';
@@ -19,13 +18,12 @@ import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
 import type { TenantRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
+import { type Exchange, tighter } from '../context.ts';
 import { refuse } from '../errors.ts';
-import { tighter, type Exchange } from '../context.ts';
 import { rateLimited } from '../rate.ts';
-import { label, mailAddress, newAccountShape, shownTenant } from './account-shapes.ts';
-import { defineRoute, type Route } from './route.ts';
+import { implement, type Route, timeOf } from './route.ts';
 
-export interface SignupParts {
+export interface AccountsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly limits: Pick<Limits, 'take'>;
@@ -39,7 +37,7 @@ const PER_MAILBOX: Limit = { count: 3, windowMs: 24 * HOUR };
 const PER_SERVER: Limit = { count: 200, windowMs: HOUR };
 
 /** `/signup` */
-export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route[] {
+export function accountsRoutes({ store, clock, limits, wake }: AccountsParts): Route[] {
   /** The first cap that has no room, if any. */
   async function capped(exchange: Exchange, email: string): Promise<Verdict | undefined> {
     const caps = [
@@ -55,36 +53,21 @@ export function signupRoutes({ store, clock, limits, wake }: SignupParts): Route
     return undefined;
   }
 
-  return [
-    defineRoute({
-      method: 'POST',
-      path: '/signup',
-      permission: 'none',
-      domains: 'free',
-      tag: 'Accounts',
-      summary: 'Makes an account and its first API key, whose value is shown once.',
-      description:
-        'Needs no key. Open where the server’s operator says so (`server.signup: open`); the key then works once the link that is mailed to `email` is confirmed; a mailbox has one account. Over the Unix socket it is always open, and the key works at once.',
-      body: z.strictObject({
-        name: label.describe('Of the person or organisation.'),
-        email: mailAddress.describe('Where its alerts go, and the mail of its forms without a recipient.'),
-      }),
-      answer: newAccountShape,
-      async handle({ exchange, body }) {
-        const { local, snapshot } = exchange;
-        if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
-        const over = local ? undefined : await capped(exchange, body.email);
-        if (over !== undefined) return rateLimited(over, exchange.at);
-        const now = clock.now();
-        const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
-        // Who refused mail of this server hears nothing, and whoever asks is not told so.
-        const asks = !local && !(await isRefused(store, body.email));
-        await store.write(asks ? [...unit, ...confirmation(tenant, snapshot.server, now)] : unit);
-        if (asks) wake();
-        return json({ tenant: shownTenant(tenant), key });
-      },
-    }),
-  ];
+  return implement(contract.accounts, {
+    async signup({ exchange, body }) {
+      const { local, snapshot } = exchange;
+      if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
+      const over = local ? undefined : await capped(exchange, body.email);
+      if (over !== undefined) return rateLimited(over, exchange.at);
+      const now = clock.now();
+      const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
+      // Who refused mail of this server hears nothing, and whoever asks is not told so.
+      const asks = !local && !(await isRefused(store, body.email));
+      await store.write(asks ? [...unit, ...confirmation(tenant, snapshot.server, now)] : unit);
+      if (asks) wake();
+      return json({ tenant: shownTenant(tenant), key });
+    },
+  });
 }
 
 /** The mail with the link. No word of it is the stranger's: it would go to whomever they name. */
@@ -106,4 +89,22 @@ will not hear of it again. To get no mail from this server any more, open the li
     now,
   );
   return [statement, ...mail];
+}
+
+export function shownTenant(row: TenantRow) {
+  const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day } = row;
+  const { suspended, trusted, confirmed_at, created_at } = row;
+  return {
+    id,
+    name,
+    email,
+    plan,
+    requests_per_hour,
+    messages_per_hour,
+    messages_per_day,
+    suspended: suspended !== 0,
+    trusted: trusted !== 0,
+    confirmed_at: timeOf(confirmed_at),
+    created_at: isoTime(created_at),
+  };
 }

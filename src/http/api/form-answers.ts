@@ -2,17 +2,16 @@
 import { z } from 'zod';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
-import { formSchema } from '../../config/schema-project.ts';
-
 import type { Form } from '../../config/forms.ts';
+import { formSchema } from '../../config/schema-project.ts';
+import * as contract from '../../contract/forms.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { RecipientStatuses } from '../../store/consents.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
-import { endpointOf } from '../endpoint.ts';
-import { refuse, type Refusal } from '../errors.ts';
 import type { Exchange } from '../context.ts';
-import { environment } from './account-shapes.ts';
+import { endpointOf } from '../endpoint.ts';
+import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 
 const { shape } = formSchema;
@@ -44,46 +43,6 @@ function bare<T extends z.ZodType>(schema: z.ZodType & { unwrap(): T }): T {
   return schema.unwrap().describe(schema.description ?? '');
 }
 
-const count = z.int().describe('Submissions that it ever accepted, whatever is kept of them.');
-const endpoint = z.string().describe('Where it is posted to.');
-
-export const recipientStatus = z.enum(['confirmed', 'pending', 'refused']);
-
-/** Whether those who are to get the notifications agreed to. */
-const consent = {
-  recipient_status: recipientStatus.describe(
-    'pending: a recipient has not agreed yet to get mail of the account, and mail for it waits; refused: none wants mail from this server.',
-  ),
-  recipients: z.array(z.object({ address: z.string(), status: recipientStatus })),
-};
-
-export const formShape = z.object({
-  id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
-  name: z.string(),
-  environment,
-  submissions: count,
-  created_at: z.iso.datetime().describe('When it was first known here.'),
-  to: z
-    .union([z.string(), z.array(z.string())])
-    .describe('Who gets the notifications; a list where there are several.'),
-  ...consent,
-  subject: z.string().nullable(),
-  endpoint,
-  source: z.enum(['file', 'push', 'api']),
-});
-
-export const instantFormShape = z.object({
-  id: z.string(),
-  name: z.string(),
-  environment,
-  email: z.string(),
-  endpoint,
-  submissions: count,
-  created_at: z.iso.datetime(),
-  confirmed: z.boolean().describe('false: its recipient has not agreed yet, so that notifications wait.'),
-  recipient_status: consent.recipient_status,
-});
-
 export interface Shown {
   readonly form: Form;
   readonly exchange: Exchange;
@@ -97,14 +56,14 @@ export interface Shown {
 export function shownConsent(
   to: readonly string[],
   statuses: RecipientStatuses,
-): Pick<z.output<typeof formShape>, 'recipient_status' | 'recipients'> {
+): Pick<z.output<typeof contract.form>, 'recipient_status' | 'recipients'> {
   const recipients = to.map((address) => ({ address, status: statuses.get(address) ?? 'pending' }));
   const found = new Set(recipients.map(({ status }) => status));
   const recipient_status = found.has('pending') ? 'pending' : found.has('confirmed') ? 'confirmed' : 'refused';
   return { recipient_status, recipients };
 }
 
-export function shownForm({ form, exchange, counter, statuses }: Shown): z.output<typeof formShape> {
+export function shownForm({ form, exchange, counter, statuses }: Shown): z.output<typeof contract.form> {
   const [first = '', ...others] = form.to;
   return {
     id: form.id,
@@ -120,7 +79,7 @@ export function shownForm({ form, exchange, counter, statuses }: Shown): z.outpu
   };
 }
 
-export function shownInstantForm({ form, exchange, counter, statuses }: Shown): z.output<typeof instantFormShape> {
+export function shownInstantForm({ form, exchange, counter, statuses }: Shown): z.output<typeof contract.instantForm> {
   const { recipient_status } = shownConsent(form.to, statuses);
   return {
     id: form.id,
