@@ -56,7 +56,7 @@ import { LEASE } from '../queue/claimer.ts';
 import { longestWaits } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpTallies, type SmtpTallies } from '../smtp/counters.ts';
+import { createSmtpCounters, type SmtpCounters } from '../smtp/counters.ts';
 import { saveOperator } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
@@ -222,8 +222,8 @@ async function compose(
   const backups = await openBackups({ path, clock, log, reserve: () => snapshot().server.limits.free_disk });
   ending.push(() => backups.drop());
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
-  const tallies = createSmtpTallies();
-  const metrics = openMetrics({ store, clock, log, certificate, tallies, authFailures });
+  const counters = createSmtpCounters();
+  const metrics = openMetrics({ store, clock, log, certificate, counters, authFailures });
   ending.push(() => metrics.close());
   await metrics.listen(server.server.metrics.listen);
   const { extra } = parts;
@@ -276,7 +276,7 @@ async function compose(
   ending.push(async () => {
     await Promise.all(doors.map((door) => door.close(GRACE_MS)));
   });
-  const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
+  const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, counters };
   const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
   doors.push(inbound);
   delivery.openDoor(inbound.door);
@@ -362,11 +362,11 @@ async function compose(
 
 export interface OpenMetrics extends Pick<MetricsParts, 'store' | 'clock' | 'log'> {
   readonly certificate: CertificateKeeper | undefined;
-  readonly tallies: SmtpTallies;
+  readonly counters: SmtpCounters;
   readonly authFailures: Pick<AuthFailures, 'tally'>;
 }
 
-function openMetrics({ certificate, tallies, authFailures, ...parts }: OpenMetrics): Metrics {
+function openMetrics({ certificate, counters, authFailures, ...parts }: OpenMetrics): Metrics {
   return createMetrics({
     ...parts,
     version: version(),
@@ -375,12 +375,12 @@ function openMetrics({ certificate, tallies, authFailures, ...parts }: OpenMetri
       {
         name: 'postern_smtp_connections_total',
         help: 'Connections to the ports of mail, and those that were one too many.',
-        tally: tallies.connections,
+        tally: counters.connections,
       },
       {
         name: 'postern_smtp_recipients_total',
         help: 'Recipients of mail that came in, by what was said of them.',
-        tally: tallies.recipients,
+        tally: counters.recipients,
       },
       {
         name: 'postern_auth_failures_total',

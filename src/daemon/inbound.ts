@@ -23,16 +23,16 @@ import { authorRefusal, dmarcRefusal, writeVerdicts } from '../mail/verdicts.ts'
 import type { DoorPlace } from '../smtp-client/route.ts';
 import { createBounceReading } from '../smtp/bounce-reading.ts';
 import { createBounces } from '../smtp/bounces.ts';
-import { createSmtpDoor } from '../smtp/policy.ts';
+import { createSmtpPolicy } from '../smtp/policy.ts';
 import type { Judge } from '../smtp/interfaces.ts';
-import type { SmtpDoor } from '../smtp/session-parts.ts';
+import type { SmtpPolicy } from '../smtp/session.ts';
 import { createListener } from '../smtp/listener.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import { createReportReader } from '../smtp/report-reader.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
 import { sweepInbound } from '../smtp/retention.ts';
-import type { SmtpTallies } from '../smtp/counters.ts';
+import type { SmtpCounters } from '../smtp/counters.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
@@ -53,7 +53,7 @@ export interface InboundParts {
   /** STARTTLS is not offered without one. */
   readonly certificate: CertificateKeeper | undefined;
   readonly bind: Bind;
-  readonly tallies: SmtpTallies;
+  readonly counters: SmtpCounters;
   /** There is mail to send. */
   readonly wake: () => void;
 }
@@ -85,7 +85,7 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
     log,
     certificate,
     bind,
-    tallies: parts.tallies,
+    counters: parts.counters,
     settings() {
       const { server, limits, inbound } = snapshot().server;
       return {
@@ -95,8 +95,8 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
         proxies: inbound.proxy_protocol,
       };
     },
-    door: createDoor(parts, await openDirectory(parts, srs)),
-    mark,
+    policy: createPolicy(parts, await openDirectory(parts, srs)),
+    loopbackSecret: mark,
   });
   const addresses = await listener.listen(server.server.smtp.listen.map(parseListenAddress));
   const [first] = addresses;
@@ -131,7 +131,7 @@ export async function openDirectory(
   };
 }
 
-function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
+function createPolicy(parts: InboundParts, directory: () => Directory): SmtpPolicy {
   const { snapshot, clock, resolver } = parts;
 
   function hostname(): string {
@@ -146,7 +146,7 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
     return snapshot().server.delivery.expire.default;
   }
 
-  return createSmtpDoor({
+  return createSmtpPolicy({
     ...parts,
     ...createBounces({ ...parts, directory, ttl }),
     directory,

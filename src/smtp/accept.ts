@@ -17,14 +17,14 @@ import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.t
 import type { Pieces } from './chunks.ts';
 import type { Accepted } from './recipients.ts';
 import { recordSaid, type Recorder } from './record.ts';
-import type { SmtpTallies } from './counters.ts';
+import type { SmtpCounters } from './counters.ts';
 
 export interface AcceptParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly record: Recorder;
-  readonly tallies?: SmtpTallies;
+  readonly counters?: SmtpCounters;
   readonly judge: Judge;
   /** The Received line of a message, with its CRLF. */
   readonly received: (mail: Incoming) => string;
@@ -75,7 +75,7 @@ export function createAccept(parts: AcceptParts): Accept {
       ...told(mail, reply),
       ...duesOf(handled),
     ]);
-    parts.tallies?.recipients.count('accepted', mail.recipients.length);
+    parts.counters?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
     parts.wake();
     for (const recipient of mail.recipients) {
@@ -111,7 +111,7 @@ export function createAccept(parts: AcceptParts): Accept {
   async function discard(mail: Incoming, pieces: Pieces): Promise<string> {
     const reply = '250 2.0.0 taken';
     await store.write([...pieces.dropped(), ...told(mail, reply)]);
-    parts.tallies?.recipients.count('accepted', mail.recipients.length);
+    parts.counters?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
     return reply;
   }

@@ -5,13 +5,13 @@
 import { clientBucket } from '../accounts/rate-limits.ts';
 import type { Clock } from '../lib/clock.ts';
 
-export interface DoorLimits {
+export interface ConnectionLimits {
   /** The reply to a connection that is one too many, or the function that ends one that may come in. */
   enter(ip: string): { readonly refusal: string } | { readonly leave: () => void };
   /** Counts an error, the session's `count`th; false: that was one too many. */
-  err(ip: string, count: number): boolean;
+  addError(ip: string, count: number): boolean;
   /** A message was taken. */
-  taken(ip: string): void;
+  addMessage(ip: string): void;
   /** Whether it is crowded: then nobody may dawdle. */
   isCrowded(): boolean;
 }
@@ -37,7 +37,7 @@ const TRUST_MS = 3_600_000;
 /** From this share of all connections on it is crowded. */
 const CROWD = 0.7;
 
-export function createDoorLimits(limits: () => Limits, clock: Clock): DoorLimits {
+export function createConnectionLimits(limits: () => Limits, clock: Clock): ConnectionLimits {
   const visitors = new Map<string, Visitor>();
   let connections = 0;
   /** When it was last looked who can be forgotten. */
@@ -91,12 +91,12 @@ export function createDoorLimits(limits: () => Limits, clock: Clock): DoorLimits
         },
       };
     },
-    err(ip, count) {
+    addError(ip, count) {
       const visitor = visitorOf(clientBucket(ip));
       visitor.errors++;
       return count < limits().errors && !isShutOut(visitor);
     },
-    taken(ip) {
+    addMessage(ip) {
       visitorOf(clientBucket(ip)).trustedUntil = clock.monotonic() + TRUST_MS;
     },
     isCrowded: () => connections > limits().connections * CROWD,

@@ -11,12 +11,12 @@ import { createAccept, type AcceptParts } from './accept.ts';
 import { decideRecipient, type Decision, type Directory, type Refused } from './recipients.ts';
 import { createRecorder } from './record.ts';
 import type { Judge } from './interfaces.ts';
-import type { SmtpDoor } from './session-parts.ts';
+import type { SmtpPolicy } from './session.ts';
 import { RAW_PIECE_BYTES } from '../store/inbound.ts';
 
-export interface DoorParts extends Pick<
+export interface SmtpPolicyParts extends Pick<
   AcceptParts,
-  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'ask' | 'wake'
+  'judge' | 'received' | 'counters' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'ask' | 'wake'
 > {
   readonly store: Store;
   readonly clock: Clock;
@@ -53,7 +53,7 @@ function notServedHere(refused: Refused): Refused {
   return { ...refused, reply, reason: 'domain_not_loaded' };
 }
 
-export function createSmtpDoor(parts: DoorParts): SmtpDoor {
+export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
   const { store, clock, log, directory, freeSpace } = parts;
   const record = createRecorder(parts);
 
@@ -77,7 +77,7 @@ export function createSmtpDoor(parts: DoorParts): SmtpDoor {
       freeSpace.below(limits().free_disk)
         ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
         : undefined,
-    mostRecipients: () => limits().smtp.recipients,
+    maxRecipients: () => limits().smtp.recipients,
   };
 }
 

@@ -7,7 +7,7 @@ import { recordEvent } from '../store/events.ts';
 import { insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { SmtpTallies } from './counters.ts';
+import type { SmtpCounters } from './counters.ts';
 
 /** What was said, and to whom. */
 export interface Said {
@@ -52,17 +52,17 @@ export interface RecorderParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly tallies?: SmtpTallies;
+  readonly counters?: SmtpCounters;
 }
 
 export type Recorder = (said: readonly Said[]) => void;
 
 /** Writes refusals behind the answer: nobody waits for them, and mail is refused whether or not the disk has room. */
-export function createRecorder({ store, clock, log, tallies }: RecorderParts): Recorder {
+export function createRecorder({ store, clock, log, counters }: RecorderParts): Recorder {
   return (said) => {
     for (const { ip, sender, recipient, reply, reason } of said)
       log.info('inbound.refused', { ip, sender, recipient, reply, reason });
-    for (const { reply } of said) tallies?.recipients.count(outcomeOf(reply));
+    for (const { reply } of said) counters?.recipients.count(outcomeOf(reply));
     const now = clock.now();
     store
       .write(said.flatMap((each) => recordSaid(each, now)))

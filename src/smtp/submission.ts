@@ -24,7 +24,8 @@ import { UnmetError, type Store } from '../store/store.ts';
 import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
 import type { Incoming } from './interfaces.ts';
-import type { Login, SmtpDoor } from './session-parts.ts';
+import type { Login } from './listener.ts';
+import type { SmtpPolicy } from './session.ts';
 import type { Pieces } from './chunks.ts';
 import type { Decision } from './recipients.ts';
 import type { Recorder } from './record.ts';
@@ -76,8 +77,8 @@ export interface SubmissionParts {
 }
 
 export interface Submission {
-  /** What a client finds that has not shown a key: nothing. */
-  readonly door: SmtpDoor;
+  /** Until a client has authenticated: nothing. */
+  readonly policy: SmtpPolicy;
   readonly login: Login;
 }
 
@@ -232,7 +233,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     return snapshot().server.limits;
   }
 
-  function doorOf(key: string, principal: Principal): SmtpDoor {
+  function policyFor(key: string, principal: Principal): SmtpPolicy {
     const record = recorder(principal.tenant.id);
     return {
       decide: (address, sender) => decideFor(principal, address, sender),
@@ -250,13 +251,13 @@ export function createSubmission(parts: SubmissionParts): Submission {
         parts.freeSpace.below(limits().free_disk)
           ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
           : undefined,
-      mostRecipients: () => limits().recipients,
+      maxRecipients: () => limits().recipients,
     };
   }
 
   const record = recorder(null);
   return {
-    door: {
+    policy: {
       decide: () => Promise.resolve({ kind: 'refuse', ...NOT_YET, domain: null, tenant: null }),
       record,
       receive: {
@@ -269,14 +270,14 @@ export function createSubmission(parts: SubmissionParts): Submission {
         limits: () => ({ message: 0, hops: 0 }),
       },
       outage: () => NOT_YET,
-      mostRecipients: () => 0,
+      maxRecipients: () => 0,
     },
     async login({ user, password, ip, helo }) {
       const principal =
         user === USER
           ? await admit(password, ip)
           : { reply: `535 5.7.8 the user name is ${USER}, and the password an API key`, reason: 'auth_invalid' };
-      if (!('reply' in principal)) return doorOf(password, principal);
+      if (!('reply' in principal)) return policyFor(password, principal);
       record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
       return principal;
     },

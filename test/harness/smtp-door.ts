@@ -12,10 +12,10 @@ import type { CertificateKeeper } from '../../src/lib/certificate.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { openReturnPath, returnPath } from '../../src/mail/bounce.ts';
-import { createSmtpDoor, type DoorParts } from '../../src/smtp/policy.ts';
+import { createSmtpPolicy, type SmtpPolicyParts } from '../../src/smtp/policy.ts';
 import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
-import type { Deadlines } from '../../src/smtp/session-parts.ts';
+import type { Deadlines } from '../../src/smtp/session.ts';
 import { rawPieces } from '../../src/store/inbound.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
@@ -40,7 +40,7 @@ export interface DoorSettings {
   /** By which it knows its own daemon. */
   readonly mark?: string;
   readonly directory?: Partial<Directory>;
-  readonly parts?: Partial<DoorParts>;
+  readonly parts?: Partial<SmtpPolicyParts>;
 }
 
 export interface TestDoor {
@@ -79,7 +79,7 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
   const { clock = systemClock, status = {}, parts = {}, host = '127.0.0.1' } = settings;
   const store = settings.store ?? (await openTestStore());
   const snapshot = doorSnapshot(settings);
-  const door = createSmtpDoor({
+  const policy = createSmtpPolicy({
     store,
     clock,
     log: silentLog,
@@ -113,9 +113,9 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
       proxies: inbound.proxy_protocol,
     }),
     certificate: settings.certificate,
-    door,
+    policy,
     ...(settings.deadlines === undefined ? {} : { deadlines: settings.deadlines }),
-    ...(settings.mark === undefined ? {} : { mark: settings.mark }),
+    ...(settings.mark === undefined ? {} : { loopbackSecret: settings.mark }),
   });
   const [bound] = await listener.listen([{ host, port: 0 }]);
   onTestFinished(() => listener.close(0));
