@@ -80,8 +80,14 @@ export function createListener(options: ListenerOptions): SmtpListener {
   const servers: SmtpServer[] = [];
   const limits = createConnectionLimits(() => settings().limits, clock);
   const { usual, crowded } = options.deadlines ?? DEADLINES;
-  const deadlines = () => (limits.isCrowded() ? crowded : usual);
-  const session: SessionParts = { clock, log, limits, policy, loopbackSecret, deadlines };
+  const session: SessionParts = {
+    clock,
+    log,
+    limits,
+    policy,
+    loopbackSecret,
+    deadlines: () => (limits.isCrowded() ? crowded : usual),
+  };
   const stop = new AbortController();
   let ticking: Promise<void> | undefined;
 

@@ -8,7 +8,7 @@
 export interface Sink {
   /** The bytes are only lent. Resolves when there may be more; undefined: at once. */
   write(bytes: Uint8Array): Promise<void> | undefined;
-  /** It has a byte that no mail may have; what follows it, up to the end, is read and forgotten. */
+  /** It has a byte that no mail may have. */
   spoil(): void;
   /** All of it has come. Nothing is read on until `wire.proceed()`. */
   end(): void;
@@ -143,7 +143,7 @@ export class Wire {
     const { bytes, taken, ended } = this.#scan(this.#input);
     this.#input = this.#input.subarray(taken);
     this.#ended = ended;
-    const waiting = this.#spoilt || bytes.length === 0 ? undefined : sink.write(bytes);
+    const waiting = bytes.length === 0 ? undefined : sink.write(bytes);
     if (waiting !== undefined) await waiting;
     if (this.#handlers.isClosed()) {
       this.#input = Buffer.alloc(0);

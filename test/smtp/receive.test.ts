@@ -234,6 +234,23 @@ describe('limits of a message', () => {
   });
 
   test.each([
+    ['several From headers', 'From: a@b.test\r\nFROM: c@d.test\r\n\r\n', '550 5.7.1', 'several_from'],
+    ['a bare LF', 'From: a@b.test\nSubject: x\r\n\r\n', '554 5.6.0', 'bare_newline'],
+  ])('its size, where it is refused already: %s', async (_, headers, reply, reason) => {
+    const door = await startSmtpDoor({ limits: { message: '1MiB' } });
+    const whole = await begin(door.port);
+    whole.write(`${headers}${'x'.repeat(998)}\r\n.\r\n`);
+    expect((await whole.reply()).slice(0, 9)).toBe(reply);
+    const endless = await begin(door.port);
+    endless.write(headers);
+    for (let i = 0; i < 1100; i++) endless.write(`${'x'.repeat(998)}\r\n`);
+    expect(await endless.reply()).toMatch(/^552 5\.3\.4/);
+    expect(await endless.reply()).toBe('closed');
+    expect(await door.taken()).toEqual([]);
+    expect(await door.log()).toMatchObject([{ reason }, { reason: 'too_large' }]);
+  });
+
+  test.each([
     ['too many hops', 'Received: from a by b\r\n'.repeat(51), '554 5.4.6', 'loop'],
     ['our own Delivered-To', 'Delivered-To: Info@Example.test\r\n', '554 5.4.6', 'loop'],
     ['the same, written oddly', 'delivered-to :\t<info@example.test> \r\n', '554 5.4.6', 'loop'],
