@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
 import type { Scope } from '../store/webhook-events.ts';
 import { configuredWebhooks, deleteWebhook, insertWebhook, replaceSecret, updateWebhook } from '../store/webhooks.ts';
-import { newSecret } from './signature.ts';
+import { newSecret } from './post.ts';
 
 interface Wanted extends Pick<WebhookRow, 'tenant' | 'form' | 'url'> {
   readonly project: string;

@@ -8,7 +8,7 @@ import { isAscii } from 'node:buffer';
 import { bodyChunk, CHUNK_BYTES, findMessage, storeBody, storePrefix } from '../store/messages.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import type { Body, Opened, Prepared, Source, Streamed } from './interfaces.ts';
+import type { Body, Opened, Prepared, Source, Streamed } from './transport.ts';
 
 export interface Bodies {
   /** A holder of the message's bytes; `release` it when its try has ended. `row` is the message, where it was just read. */

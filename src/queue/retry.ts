@@ -1,13 +1,27 @@
 /** When to try again: the operator's table with jitter, so that what failed together does not come back together. */
-import type { Random, Unreachable } from './interfaces.ts';
+import type { Random, Unreachable } from './transport.ts';
 import type { DestinationRow } from '../store/tables.ts';
 
 /** A connection or DNS fault is often over soon: one early look before the table begins. */
 const FIRST_AFTER_FAULT = 60_000;
 const JITTER = 0.1;
 
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+/** The table of webhooks: eight attempts over about 28 hours, as the Standard Webhooks specification suggests, ms. */
+export const WEBHOOK_RETRY_MS: readonly number[] = [
+  5000,
+  5 * MINUTE,
+  30 * MINUTE,
+  2 * HOUR,
+  5 * HOUR,
+  10 * HOUR,
+  10 * HOUR,
+];
+
 export interface RetryOptions {
-  /** `delivery.retry`, ms; the last repeats. */
+  /** `delivery.retry` of mail, ms; the last repeats. */
   readonly table: readonly number[];
   readonly random: Random;
 }

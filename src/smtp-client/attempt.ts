@@ -1,10 +1,10 @@
 /**
- * The way of one try through the mail hosts: which address comes next, what each recipient was told so far, and what it
+ * The course of one attempt through the mail hosts: which address comes next, what each recipient was told so far, and what it
  * all comes to. At most five addresses (the resolver's list) and two sessions a try.
  */
 import { isIP } from 'node:net';
 import type { Verdict } from './reply.ts';
-import type { Peer, Recipient, RecipientResult, Result } from '../queue/interfaces.ts';
+import type { Peer, Recipient, RecipientResult, Result } from '../queue/transport.ts';
 import type { Target } from './session.ts';
 import type { Spoken } from './transaction.ts';
 
@@ -18,7 +18,7 @@ interface Word {
   readonly peer: Peer;
 }
 
-export class Trial {
+export class HostAttempt {
   readonly #began: number;
   readonly #targets: readonly Target[];
   readonly #tried = new Set<string>();

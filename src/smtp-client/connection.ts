@@ -1,76 +1,76 @@
 /**
- * One connection's worth of work at a site: it takes parcel after parcel, keeps its session between them, and lets no
+ * One connection's worth of work at a pool: it takes batch after batch, keeps its session between them, and lets no
  * message leave before the end of the one before is on the disk. So a crash can double one message per connection at most.
  */
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Parcel, Result, Unreachable } from '../queue/interfaces.ts';
+import type { Batch, Result, Unreachable } from '../queue/transport.ts';
 import { openSession, type Session, type Target } from './session.ts';
-import type { Slots } from './concurrency.ts';
+import type { ConnectionLimit } from './concurrency.ts';
 import type { Timeouts } from './timeouts.ts';
-import type { Way } from './route.ts';
+import type { NextHop } from './route.ts';
 import { transact } from './transaction.ts';
-import { Trial } from './attempt.ts';
+import { HostAttempt } from './attempt.ts';
 import type { Wire } from './wire.ts';
 
-export interface SiteOptions {
+export interface MxPoolOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly config: () => ServerConfig;
   readonly timeouts: Timeouts;
-  readonly slots: Slots;
+  readonly connectionLimit: ConnectionLimit;
   readonly ca: string | undefined;
   /** Makes a stop wait for this work. */
   readonly track: (work: Promise<void>) => Promise<void>;
 }
 
 export interface Waiting {
-  readonly parcel: Parcel;
+  readonly batch: Batch;
   /** How often it was put back, because the connection that it had was one too many. */
   readonly returns: number;
 }
 
-/** What a lane knows of its site. */
+/** What a connection knows of its pool. */
 export interface Workplace {
-  readonly options: SiteOptions;
-  readonly way: Way;
+  readonly options: MxPoolOptions;
+  readonly nextHop: NextHop;
   readonly brokenTls: Set<string>;
   /** Whether there is a connection too many here, for the server or for others who wait for one. */
   readonly hasTooMany: boolean;
   isProven(): boolean;
   /** Where to connect to, in order. */
   targets(): Target[];
-  /** The next parcel, in turn. */
+  /** The next batch, in turn. */
   next(): Waiting | undefined;
   /** A transaction got answers to its end. */
   answered(): void;
   /** A connection failed (at `address`), or the server asked for fewer. */
   faltered(address?: string): void;
-  /** Puts a parcel back where other connections serve it; answers false where there are none. */
-  putBack(item: Waiting, lane: Lane): boolean;
+  /** Puts a batch back where other connections serve it; answers false where there are none. */
+  putBack(item: Waiting, connection: Connection): boolean;
   /** Nobody is reached for this destination. */
   unreachable(destination: string, result: Unreachable): void;
-  /** The lane has nothing to do; answers how to end that. */
-  sleep(lane: Lane): () => void;
-  left(lane: Lane): void;
+  /** The connection has nothing to do; answers how to end that. */
+  sleep(connection: Connection): () => void;
+  left(connection: Connection): void;
 }
 
-export class Lane {
-  readonly #site: Workplace;
+export class Connection {
+  readonly #pool: Workplace;
   #session: Session | undefined;
   #wire: Wire | undefined;
-  /** The end of the parcel before. */
+  /** The end of the batch before. */
   #settled: Promise<void> = Promise.resolve();
   #wake: (item?: Waiting) => void = () => undefined;
   #busy = false;
   /** What it has in hand. */
-  #parcel: Parcel | undefined;
+  #batch: Batch | undefined;
   #cut = false;
 
-  constructor(site: Workplace) {
-    this.#site = site;
+  constructor(pool: Workplace) {
+    this.#pool = pool;
   }
 
   /** Whether it has a session. */
@@ -85,7 +85,7 @@ export class Lane {
   /** Works until there is nothing more to do. Never rejects. */
   async run(): Promise<void> {
     try {
-      for (let item = this.#site.next(); item !== undefined; item = await this.#nextItem()) {
+      for (let item = this.#pool.next(); item !== undefined; item = await this.#nextItem()) {
         this.#busy = true;
         await this.#handle(item);
         this.#busy = false;
@@ -93,11 +93,11 @@ export class Lane {
     } finally {
       this.#session?.wire.quit();
       this.#session = undefined;
-      this.#site.left(this);
+      this.#pool.left(this);
     }
   }
 
-  /** Ends the sleep of a lane without work, with some or for good. */
+  /** Ends the sleep of a connection without work, with some or for good. */
   wake(item?: Waiting): void {
     this.#wake(item);
   }
@@ -110,16 +110,16 @@ export class Lane {
   }
 
   async #nextItem(): Promise<Waiting | undefined> {
-    if (this.#site.hasTooMany) return undefined;
-    const now = this.#site.next();
-    if (now !== undefined || this.#session === undefined || !this.#site.options.slots.mayIdle()) return now;
+    if (this.#pool.hasTooMany) return undefined;
+    const now = this.#pool.next();
+    if (now !== undefined || this.#session === undefined || !this.#pool.options.connectionLimit.mayIdle()) return now;
     return this.#sleep();
   }
 
   #sleep(): Promise<Waiting | undefined> {
     return new Promise((resolve) => {
-      const awake = this.#site.sleep(this);
-      const timer = setTimeout(() => this.#wake(), this.#site.options.timeouts.idle);
+      const awake = this.#pool.sleep(this);
+      const timer = setTimeout(() => this.#wake(), this.#pool.options.timeouts.idle);
       this.#wake = (item) => {
         clearTimeout(timer);
         awake();
@@ -130,106 +130,106 @@ export class Lane {
   }
 
   async #handle(item: Waiting): Promise<void> {
-    const { parcel } = item;
-    this.#parcel = parcel;
-    const { clock, log, track } = this.#site.options;
-    const trial = new Trial(parcel.recipients, this.#site.targets(), clock.monotonic());
+    const { batch } = item;
+    this.#batch = batch;
+    const { clock, log, track } = this.#pool.options;
+    const attempt = new HostAttempt(batch.recipients, this.#pool.targets(), clock.monotonic());
     let result: Result;
     try {
-      result = await this.#try(parcel, trial);
+      result = await this.#try(batch, attempt);
     } catch (error) {
-      // Not the other side's doing: a fault of ours must cost neither the mail nor the lane.
-      log.error('delivery.fault', { destination: parcel.destination, ...errorFields(error) });
+      // Not the other side's doing: a fault of ours must cost neither the mail nor the connection.
+      log.error('delivery.fault', { destination: batch.destination, ...errorFields(error) });
       this.#hangUp();
-      result = trial.settle('deferred', '451 4.3.0 an error of this server');
+      result = attempt.settle('deferred', '451 4.3.0 an error of this server');
     }
     if (result.kind === 'unreachable') {
-      if (this.#site.putBack(item, this)) return;
-      this.#settled = track(parcel.done(result));
-      this.#site.unreachable(parcel.destination, result);
+      if (this.#pool.putBack(item, this)) return;
+      this.#settled = track(batch.done(result));
+      this.#pool.unreachable(batch.destination, result);
       return;
     }
-    this.#settled = track(parcel.done(result));
+    this.#settled = track(batch.done(result));
   }
 
-  async #try(parcel: Parcel, trial: Trial): Promise<Result> {
+  async #try(batch: Batch, attempt: HostAttempt): Promise<Result> {
     const mayLeave = async (): Promise<boolean> => {
       await this.#settled;
-      return !this.#cut && parcel.mayLeave();
+      return !this.#cut && batch.mayLeave();
     };
-    if (!(await parcel.begin())) return trial.settle('untouched', '');
-    while (trial.open.length > 0) {
-      if (trial.wantsElsewhere && !trial.hasNext) break;
-      if (trial.wantsElsewhere || !this.#canGoOn()) this.#hangUp();
-      const session = this.#session ?? (await this.#connect(trial, () => void parcel.open()));
+    if (!(await batch.begin())) return attempt.settle('untouched', '');
+    while (attempt.open.length > 0) {
+      if (attempt.wantsElsewhere && !attempt.hasNext) break;
+      if (attempt.wantsElsewhere || !this.#canGoOn()) this.#hangUp();
+      const session = this.#session ?? (await this.#connect(attempt, () => void batch.open()));
       if (session === undefined || this.#cut) break;
-      const body = await parcel.open();
-      if (body.kind === 'unrenderable') return trial.settle('bounced', `550 5.6.0 ${body.reason}`);
-      if (body.kind === 'unavailable') return trial.settle('deferred', `451 4.3.0 ${body.reason}`);
+      const body = await batch.open();
+      if (body.kind === 'unrenderable') return attempt.settle('bounced', `550 5.6.0 ${body.reason}`);
+      if (body.kind === 'unavailable') return attempt.settle('deferred', `451 4.3.0 ${body.reason}`);
       const outcome = await transact(
         session,
-        { body, recipients: trial.open },
+        { body, recipients: attempt.open },
         { timeouts: this.#timeouts(), mayLeave },
       );
       if (outcome.calledOff) {
         this.#hangUp();
-        return trial.settle('untouched', '');
+        return attempt.settle('untouched', '');
       }
       if (!outcome.usable) this.#session = undefined;
       if (outcome.stale) continue;
-      trial.record(session.target, outcome.spoken, session.peer);
-      if (outcome.usable) this.#site.answered();
-      else this.#site.faltered();
+      attempt.record(session.target, outcome.spoken, session.peer);
+      if (outcome.usable) this.#pool.answered();
+      else this.#pool.faltered();
     }
     // The next message begins with the best host again.
-    if (trial.moved) this.#hangUp();
-    return this.#cut ? this.#cutShort(trial) : trial.result();
+    if (attempt.moved) this.#hangUp();
+    return this.#cut ? this.#cutShort(attempt) : attempt.result();
   }
 
   /** What the stop of the daemon has left in the middle: uncertain where the message had gone out already. */
-  #cutShort(trial: Trial): Result {
-    const result = trial.result();
-    if (result.kind === 'unreachable') return trial.settle('untouched', '');
+  #cutShort(attempt: HostAttempt): Result {
+    const result = attempt.result();
+    if (result.kind === 'unreachable') return attempt.settle('untouched', '');
     const recipients = result.recipients.map((one) =>
       one.outcome === 'deferred' ? { ...one, outcome: AFTER_CUT[one.cause] } : one,
     );
     return { kind: 'decided', recipients };
   }
 
-  async #connect(trial: Trial, ahead: () => void): Promise<Session | undefined> {
-    const site = this.#site;
-    const { config, slots, clock, ca } = site.options;
-    for (let target = trial.next(); target !== undefined && !this.#cut; target = trial.next()) {
-      // A site that answers gets its message without waiting for it to be rendered.
-      if (site.isProven()) ahead();
+  async #connect(attempt: HostAttempt, ahead: () => void): Promise<Session | undefined> {
+    const pool = this.#pool;
+    const { config, connectionLimit, clock, ca } = pool.options;
+    for (let target = attempt.next(); target !== undefined && !this.#cut; target = attempt.next()) {
+      // A pool that answers gets its message without waiting for it to be rendered.
+      if (pool.isProven()) ahead();
       const opened = await openSession(target, {
-        way: site.way,
+        nextHop: pool.nextHop,
         hostname: config().server.hostname,
-        timeouts: this.#timeouts(trial.hasNext),
-        pressed: () => (site.isProven() ? slots.isPressed() : this.#parcel?.isPressed() === true),
+        timeouts: this.#timeouts(attempt.hasNext),
+        pressed: () => (pool.isProven() ? connectionLimit.isPressed() : this.#batch?.isPressed() === true),
         monotonic: () => clock.monotonic(),
         ca,
-        brokenTls: site.brokenTls,
+        brokenTls: pool.brokenTls,
         onWire: (wire) => this.#hold(wire),
       });
       if (opened.kind === 'open') {
         this.#session = opened.session;
         return opened.session;
       }
-      trial.failedToOpen(target, opened);
-      site.faltered(target.address);
+      attempt.failedToOpen(target, opened);
+      pool.faltered(target.address);
     }
     return undefined;
   }
 
-  /** A site that has not answered yet gets less patience, and so does a silent server where another may do. */
+  /** A pool that has not answered yet gets less patience, and so does a silent server where another may do. */
   #timeouts(hasNext = false): Timeouts {
-    const { timeouts } = this.#site.options;
+    const { timeouts } = this.#pool.options;
     const { elsewhere, pressedFirst: first } = timeouts;
     const opening = hasNext
       ? { greeting: Math.min(timeouts.greeting, elsewhere), command: Math.min(timeouts.command, elsewhere) }
       : {};
-    return { ...timeouts, ...opening, ...(this.#site.isProven() ? {} : { pressedConnect: first, pressed: first }) };
+    return { ...timeouts, ...opening, ...(this.#pool.isProven() ? {} : { pressedConnect: first, pressed: first }) };
   }
 
   #hold(wire: Wire): void {
@@ -241,7 +241,7 @@ export class Lane {
   #canGoOn(): boolean {
     const session = this.#session;
     if (session === undefined) return false;
-    const { clock, config, timeouts } = this.#site.options;
+    const { clock, config, timeouts } = this.#pool.options;
     if (session.used >= config().delivery.messages_per_connection) return false;
     return session.wire.isQuiet && clock.monotonic() - session.since < timeouts.connection;
   }

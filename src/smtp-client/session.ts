@@ -7,8 +7,8 @@
 import { isIP } from 'node:net';
 import { messageOf } from '../lib/errors.ts';
 import { classify, happeningText, type Happening, type Step, type Verdict, replyText, type Reply } from './reply.ts';
-import type { Peer } from '../queue/interfaces.ts';
-import { tlsPolicy, type Way, type Credentials } from './route.ts';
+import type { Peer } from '../queue/transport.ts';
+import { tlsPolicy, type NextHop, type Credentials } from './route.ts';
 import type { Timeouts } from './timeouts.ts';
 import { Wire, WireFault, type Limit } from './wire.ts';
 
@@ -31,7 +31,7 @@ export interface Session {
 }
 
 export interface SessionOptions {
-  readonly way: Way;
+  readonly nextHop: NextHop;
   /** Our name in EHLO. */
   readonly hostname: string;
   readonly timeouts: Timeouts;
@@ -104,13 +104,13 @@ interface Stage {
 }
 
 async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
-  const { way, timeouts, hostname } = options;
-  const wire = new Wire({ address: target.address, port: way.port }, options);
+  const { nextHop, timeouts, hostname } = options;
+  const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
   const stage = { wire, target, options };
   try {
     await wire.connected({ ms: timeouts.connect, pressedMs: timeouts.pressedConnect });
-    if (way.tls === 'implicit') await startTls(stage);
+    if (nextHop.tls === 'implicit') await startTls(stage);
     expect('greeting', await wire.read('greeting', { ms: timeouts.greeting, pressedMs: timeouts.pressed }));
     let hello = await sayHello(wire, hostname, commandLimit(options));
     expect('ehlo', hello.reply);
@@ -135,12 +135,12 @@ function commandLimit({ timeouts }: SessionOptions): Limit {
 }
 
 function wantsTls({ target, options }: Stage): boolean {
-  return tlsPolicy(options.way, target.address).required || !options.brokenTls.has(target.address);
+  return tlsPolicy(options.nextHop, target.address).required || !options.brokenTls.has(target.address);
 }
 
 async function upgrade(stage: Stage): Promise<void> {
   const { wire, target, options } = stage;
-  const mustHave = tlsPolicy(options.way, target.address).required;
+  const mustHave = tlsPolicy(options.nextHop, target.address).required;
   wire.send('STARTTLS\r\n');
   try {
     const reply = await wire.read('starttls', commandLimit(options));
@@ -152,21 +152,21 @@ async function upgrade(stage: Stage): Promise<void> {
 }
 
 async function startTls({ wire, target, options }: Stage): Promise<void> {
-  const { way, timeouts, ca } = options;
+  const { nextHop, timeouts, ca } = options;
   const tls = {
     host: target.host,
     ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
-    rejectUnauthorized: tlsPolicy(way, target.address).verified,
+    rejectUnauthorized: tlsPolicy(nextHop, target.address).verified,
     ...(ca === undefined ? {} : { ca }),
   };
   await wire.startTls(tls, { ms: timeouts.tls, pressedMs: timeouts.pressed });
 }
 
 async function logIn({ wire, target, options }: Stage, features: Features): Promise<void> {
-  const { credentials, mark } = options.way;
+  const { credentials, mark } = options.nextHop;
   if (mark !== undefined) expect('auth', await showMark(wire, mark, commandLimit(options)));
   if (credentials === undefined) return;
-  if (wire.tls === null && tlsPolicy(options.way, target.address).required) {
+  if (wire.tls === null && tlsPolicy(options.nextHop, target.address).required) {
     throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
   }
   const mechanisms = features.auth;

@@ -5,7 +5,7 @@
  */
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { classify, happeningText, type Happening, type Step, type Verdict, type Reply } from './reply.ts';
-import type { Body, Recipient } from '../queue/interfaces.ts';
+import type { Body, Recipient } from '../queue/transport.ts';
 import { faultOf, type Session } from './session.ts';
 import type { Timeouts } from './timeouts.ts';
 import { WireFault, type Limit, type Wire } from './wire.ts';

@@ -17,7 +17,6 @@ import type {
   TenantRow,
   TokenRow,
   UsageRow,
-  WebhookDeliveryRow,
   WebhookRow,
 } from './tables-accounts.ts';
 
@@ -57,7 +56,6 @@ export interface Tables {
   consents: ConsentRow;
   mailboxes: MailboxRow;
   webhooks: WebhookRow;
-  webhook_deliveries: WebhookDeliveryRow;
   inbound: InboundRow;
   raw_chunks: RawChunkRow;
   inbound_log: InboundLogRow;
@@ -160,7 +158,9 @@ export interface FormCounterRow {
   created_at: number;
 }
 
-export type MessageKind = 'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'reply' | 'dsn' | 'system';
+/** `webhook`: no mail, but what webhooks are told of an event; it is made from the event at each attempt. */
+export type MessageKind =
+  'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'reply' | 'dsn' | 'system' | 'webhook';
 
 export interface MessageRow {
   id: string;
@@ -210,11 +210,13 @@ export type DeliveryState =
   'queued' | 'sending' | 'deferred' | 'delivered' | 'bounced' | 'expired' | 'cancelled' | 'suppressed' | 'captured';
 
 export interface DeliveryRow {
+  /** `dlv_…`; `whd_…` of a webhook delivery: the `webhook-id`, the same for every attempt. */
   id: string;
   message: string;
   tenant: string;
+  /** An address; of a webhook delivery the origin of its URL. */
   recipient: string;
-  /** The recipient's domain; `sandbox` for mail of the environment `test`. */
+  /** The recipient's domain; `sandbox` for mail of the environment `test`; `whk_…`, the webhook. */
   destination: string;
   state: DeliveryState;
   attempts: number;
@@ -234,6 +236,10 @@ export interface DeliveryRow {
   settled_at: number | null;
   /** When it counts, or counted, against its tenant's plan; to come: it waits for then. Null: not yet, or never. */
   counted_at: number | null;
+  /** `whk_…`: it is posted there; null for mail. */
+  webhook: string | null;
+  /** `evt_…`: what the webhook is told of; null for mail and for a test. */
+  event: string | null;
 }
 
 export interface AttemptRow {

@@ -198,7 +198,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     webhooks: {
       test: () => Promise.reject(new Error('nothing is posted here')),
       objection: () => Promise.resolve(undefined),
-      wake: () => undefined,
+      enable: () => Promise.resolve(),
+      replayEvent: () => Promise.resolve(false),
+      replaySince: () => Promise.resolve({ replayed: 0, more: false }),
     },
     takeOver: () => Promise.resolve(),
     reader,

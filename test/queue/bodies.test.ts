@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createBodies, Budget } from '../../src/queue/bodies.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { Opened, Prepared, Source } from '../../src/queue/interfaces.ts';
+import type { Opened, Prepared, Source } from '../../src/queue/transport.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { MessageRow } from '../../src/store/tables.ts';

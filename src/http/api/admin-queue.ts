@@ -4,6 +4,7 @@ import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import {
   actOnMany,
+  countDeliveries,
   cancel,
   heldAmong,
   hold,
@@ -14,7 +15,7 @@ import {
   type Operated,
 } from '../../queue/operate.ts';
 import { duration } from '../../config/scalars.ts';
-import { countDeliveries, HELD, type DeliveryFilter } from '../../store/deliveries.ts';
+import { HELD, type DeliveryFilter } from '../../store/deliveries.ts';
 import type { Store } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
