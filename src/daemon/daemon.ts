@@ -29,7 +29,7 @@ import { openDelivery } from './delivery-remote.ts';
 import { openInbound, openDirectory } from './inbound.ts';
 import { openSubmission } from './submission.ts';
 import { createPolicyFetch } from '../dns/guarded-fetch.ts';
-import { refusesMail } from '../dns/refuses-mail.ts';
+import { refusesMail } from '../dns/mx.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
@@ -55,7 +55,7 @@ import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpCounters, type SmtpCounters } from '../smtp/counters.ts';
+import { createSmtpCounters, type SmtpCounters } from '../smtp/record.ts';
 import { saveOperator } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
@@ -275,7 +275,19 @@ async function compose(
     bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
-  const smtp = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, counters, freeSpace, wake };
+  const smtp = {
+    server,
+    snapshot,
+    store,
+    clock,
+    log,
+    resolver,
+    certificate,
+    bind: sockets.bind,
+    counters,
+    freeSpace,
+    wake,
+  };
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const listeners: { close(graceMs: number): Promise<void> }[] = [];
   // Together: what each of them has in progress may take as long.

@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { createListener, type SmtpListener } from '../smtp/listener.ts';
-import type { SmtpCounters } from '../smtp/counters.ts';
+import type { SmtpCounters } from '../smtp/record.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import type { Store } from '../store/store.ts';

@@ -12,7 +12,7 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { listenOn, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import { createConnectionLimits, type Limits } from './connection-limits.ts';
-import type { SmtpCounters } from './counters.ts';
+import type { SmtpCounters } from './record.ts';
 import type { Refusal } from './header-check.ts';
 import { Session, SmtpUser, type Deadlines, type SessionParts, type SmtpPolicy } from './session.ts';
 import { Server } from './smtp-server.ts';
@@ -194,10 +194,10 @@ function createServer({ log, settings, certificate, login, counters, isSecure, s
       server.options.size = message;
       const ip = details.remoteAddress ?? socket.remoteAddress ?? '';
       const entry = limits.enter(ip);
-      counters?.connections.count('refusal' in entry ? 'turned_away' : 'let_in');
+      counters?.connections.count('refusal' in entry ? 'rejected' : 'accepted');
       if (!('refusal' in entry))
         return new Session(server, { socket, details }, { parts: session, leave: entry.leave });
-      log.warn('inbound.turned_away', { ip, reply: entry.refusal });
+      log.warn('inbound.connection_rejected', { ip, reply: entry.refusal });
       reject(socket, entry.refusal);
       return undefined;
     },

@@ -223,7 +223,7 @@ export class Session extends Connection {
       accepted.set(key, decision);
       return '250 2.1.5 Accepted';
     } catch (error) {
-      this.#parts.log.error('inbound.recipient_not_decided', errorFields(error));
+      this.#parts.log.error('inbound.recipient_check_failed', errorFields(error));
       return '451 4.3.0 Try again later';
     }
   }

@@ -23,10 +23,10 @@ import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
-import type { Incoming } from './interfaces.ts';
+import type { InboundMessage } from './interfaces.ts';
 import type { Login } from './listener.ts';
 import type { SmtpPolicy } from './session.ts';
-import type { Pieces } from './chunks.ts';
+import type { Chunks } from './chunks.ts';
 import type { Decision } from './recipients.ts';
 import type { Recorder } from './record.ts';
 
@@ -100,12 +100,12 @@ export function createSubmission(parts: SubmissionParts): Submission {
     return (said) => {
       const at = clock.now();
       const unit = said.map(({ ip, helo, sender, recipient, domain, reply, reason }) => {
-        log.info('submission.refused', { ip, tenant, sender, recipient, reply, reason });
         const outcome = reply.startsWith('4') ? 'deferred' : 'rejected';
+        log.info(`submission.${outcome}`, { ip, tenant, sender, recipient, reply, reason });
         const told = { ip, tenant, domain, helo, sender, recipient, outcome, reply, reason, inbound: null } as const;
         return insertInboundLog({ ...told, id: newId('inl', at), created_at: at });
       });
-      store.write(unit).catch((error: unknown) => log.error('submission.not_recorded', errorFields(error)));
+      store.write(unit).catch((error: unknown) => log.error('submission.log_failed', errorFields(error)));
     };
   }
 
@@ -130,7 +130,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
   }
 
   /** The reply to a whole message. Never rejects. */
-  async function accept(key: string, mail: Incoming, pieces: Pieces): Promise<string> {
+  async function accept(key: string, mail: InboundMessage, pieces: Chunks): Promise<string> {
     let principal: Principal | Refusal | undefined;
     try {
       principal = await admit(key, mail.ip);
@@ -141,12 +141,12 @@ export function createSubmission(parts: SubmissionParts): Submission {
       }
       return await refuse(principal, { mail, pieces, refusal: done });
     } catch (error) {
-      log.error('submission.not_taken', { inbound: mail.id, ...errorFields(error) });
+      log.error('submission.failed', { inbound: mail.id, ...errorFields(error) });
       return refuse(principal, { mail, pieces, refusal: storeRefusal(error) });
     }
   }
 
-  async function take(principal: Principal, mail: Incoming, pieces: Pieces): Promise<string | Refusal> {
+  async function take(principal: Principal, mail: InboundMessage, pieces: Chunks): Promise<string | Refusal> {
     const verdict = await parts.takeAccount(principal);
     if (verdict?.allowed === false) {
       return { reply: '451 4.7.1 this account has sent as much as it may for now', reason: 'rate_limited' };
@@ -206,8 +206,8 @@ export function createSubmission(parts: SubmissionParts): Submission {
   }
 
   interface Refused {
-    readonly mail: Incoming;
-    readonly pieces: Pieces;
+    readonly mail: InboundMessage;
+    readonly pieces: Chunks;
     readonly refusal: Refusal;
   }
 
@@ -224,7 +224,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const unit = isDroppable(refusal) ? pieces.dropped() : [];
     if (unit.length > 0) {
       // What cannot be dropped now is swept later.
-      await store.write(unit).catch((error: unknown) => log.warn('submission.not_dropped', errorFields(error)));
+      await store.write(unit).catch((error: unknown) => log.warn('submission.cleanup_failed', errorFields(error)));
     }
     return refusal.reply;
   }
