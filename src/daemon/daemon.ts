@@ -191,6 +191,8 @@ async function compose(
   ending.push(() => delivery.stop(GRACE_MS));
   const peers = joinPeers({ store, clock, log, hear });
   ending.push(() => peers.close());
+  // Its files may have brought new revisions.
+  peers.configChanged();
 
   /** There is mail to send, here or elsewhere. */
   function wake(): void {
@@ -236,6 +238,7 @@ async function compose(
     metrics,
     snapshot,
     domains,
+    checkConfig: config.check,
     hostKeys,
     backups,
     doctor: createDoctor({ store, clock, resolver, snapshot, queueProblem: delivery.problem, databaseFile: path }),
@@ -308,6 +311,7 @@ async function compose(
 
   async function reload(): Promise<Reload> {
     const answer = await config.reload();
+    if (answer.kind !== 'unchanged') peers.configChanged();
     await certificate?.look();
     return answer;
   }
@@ -327,7 +331,7 @@ async function compose(
   function adopt(what: string, adopting: Promise<unknown>): void {
     adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
   }
-  ending.push(startWatching({ file, clock, config }));
+  ending.push(startWatching({ file, clock, config, reload }));
   ending.push(
     startJobs({
       clock,

@@ -137,8 +137,6 @@ function spanOf({ from, until }: Span): Span {
   return { from, until };
 }
 
-// Forgets events that are older than the configuration keeps them; they are counted first, and their counts stay.
-
 export interface ForgetOptions {
   readonly store: Store;
   readonly clock: Clock;
@@ -149,7 +147,7 @@ export interface ForgetOptions {
 /** So many go in one commit, so that what is accepted meanwhile waits for milliseconds. */
 const BATCH = 1000;
 
-/** Forgets whole hours of events, whatever many there are. */
+/** Forgets whole hours of events that are older than the configuration keeps them; their counts stay. */
 export async function forgetOldEvents({ store, clock, counts, config }: ForgetOptions): Promise<void> {
   await counts.rollUp();
   const before = firstId('evt', hourOf(clock.now() - config().retention.events));

@@ -160,12 +160,11 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
     },
     async stop(graceMs) {
       stopping.abort();
-      const timer = setTimeout(
-        () => cut.resolve({ outcome: 'interrupted', reply: 'the daemon stopped during the attempt' }),
-        graceMs,
-      );
+      const over = new AbortController();
+      await Promise.race([Promise.all(running), clock.sleep(graceMs, over.signal)]);
+      over.abort();
+      cut.resolve({ outcome: 'interrupted', reply: 'the daemon stopped during the attempt' });
       await Promise.all(running);
-      clearTimeout(timer);
     },
   };
 }

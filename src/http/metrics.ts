@@ -121,7 +121,7 @@ function registerFigures(registry: Registry): (figures: Figures, now: number) =>
     registers,
   });
   const domains = byLabel('postern_domains', 'By state.', 'status');
-  const age = plain('postern_queue_oldest_due_seconds', 'How long the oldest due delivery has waited.');
+  const age = plain('postern_queue_oldest_due_seconds', 'How long the oldest due mail has waited.');
   const paused = plain('postern_destinations_paused', 'Left alone until their next try.');
   const held = plain('postern_destinations_held', 'Held by the operator.');
 

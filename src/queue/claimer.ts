@@ -34,13 +34,13 @@ export interface Claimed {
 export const LEASE = 60_000;
 /** No commit takes longer, ms; where one does, the sweep comes. */
 const LATELY = 10_000;
-const MOST_CLAIMED = 2000;
+const MAX_CLAIMED = 2000;
 /** Webhooks have room of their own: targets that hang delay no mail. */
-const MOST_WEBHOOKS_CLAIMED = 1000;
-const MOST_DESTINATIONS = 64;
-const MOST_TENANTS = 8;
+const MAX_WEBHOOKS_CLAIMED = 1000;
+const MAX_DESTINATIONS = 64;
+const MAX_TENANTS = 8;
 /** Recipients of a destination that has not answered; one alone where its line has half of its share. */
-const MOST_OF_UNPROVEN = 4;
+const MAX_PER_UNPROVEN = 4;
 
 interface Plan {
   readonly destination: Destination;
@@ -119,7 +119,7 @@ export class Claimer {
     const plans: Plan[] = [];
     for (let turn = 0; due.some((rows) => turn < rows.length); turn++) {
       for (const row of due.flatMap((rows) => rows[turn] ?? [])) {
-        const plan = plans.length < MOST_DESTINATIONS ? this.#planFor(row, { left, shares }) : undefined;
+        const plan = plans.length < MAX_DESTINATIONS ? this.#planFor(row, { left, shares }) : undefined;
         if (plan === undefined) this.#hungry = true;
         else {
           plans.push(plan);
@@ -137,7 +137,7 @@ export class Claimer {
     destination.read(row);
     const { line, isProven, outstanding } = destination;
     if (!isProven && outstanding === 0 && !shares.isOpen(line)) return undefined;
-    const most = isProven ? left[kindOf(destination)] : shares.isHalfFull(line) ? 1 : MOST_OF_UNPROVEN;
+    const most = isProven ? left[kindOf(destination)] : shares.isHalfFull(line) ? 1 : MAX_PER_UNPROVEN;
     const room = Math.min(this.#capacity(destination) - outstanding, most);
     return room > 0 && this.#isLow(destination) ? { destination, room } : undefined;
   }
@@ -148,12 +148,12 @@ export class Claimer {
     const rest = lines.filter((line) => line !== '');
     const next = rest.findIndex((line) => line > this.#line);
     const turns = next === -1 ? rest : [...rest.slice(next), ...rest.slice(0, next)];
-    return [...lines.slice(0, lines.length - rest.length), ...turns.slice(0, MOST_DESTINATIONS)];
+    return [...lines.slice(0, lines.length - rest.length), ...turns.slice(0, MAX_DESTINATIONS)];
   }
 
   #dueIn(line: string, now: number): Promise<DestinationRow[]> {
     const inHand = [...this.#destinations.values()].filter((each) => each.line === line).length;
-    return dueDestinations(this.#options.store, line, { now, limit: MOST_DESTINATIONS + inHand });
+    return dueDestinations(this.#options.store, line, { now, limit: MAX_DESTINATIONS + inHand });
   }
 
   async #statements({ destination, room }: Plan, now: number): Promise<Statement<ClaimedRow>[]> {
@@ -177,10 +177,10 @@ export class Claimer {
   /** The next few tenants with mail for the destination, after those whose turn it was last. */
   async #turns(destination: Destination): Promise<string[]> {
     const { store } = this.#options;
-    const turns = { after: destination.tenant, limit: MOST_TENANTS };
+    const turns = { after: destination.tenant, limit: MAX_TENANTS };
     const tenants = await tenantsWaiting(store, destination.name, turns);
-    if (tenants.length < MOST_TENANTS && destination.tenant !== '') {
-      const more = await tenantsWaiting(store, destination.name, { after: '', limit: MOST_TENANTS - tenants.length });
+    if (tenants.length < MAX_TENANTS && destination.tenant !== '') {
+      const more = await tenantsWaiting(store, destination.name, { after: '', limit: MAX_TENANTS - tenants.length });
       tenants.push(...more.filter((tenant) => !tenants.includes(tenant)));
     }
     destination.tenant = tenants.at(-1) ?? '';
@@ -212,7 +212,7 @@ export class Claimer {
 
   /** How many recipients at proven destinations may be claimed beside those that are. */
   #leftProven(): Left {
-    const left = { mail: MOST_CLAIMED, webhooks: MOST_WEBHOOKS_CLAIMED };
+    const left = { mail: MAX_CLAIMED, webhooks: MAX_WEBHOOKS_CLAIMED };
     for (const destination of this.#destinations.values())
       if (destination.isProven) left[kindOf(destination)] -= destination.outstanding;
     return left;

@@ -58,7 +58,7 @@ export async function listDeliveries(store: Store, filter: DeliveryPageFilter): 
 
 /** The message with this id, or that of the delivery with this id, with every delivery and attempt. */
 export async function showMessage(store: Store, id: string): Promise<ShownMessage | undefined> {
-  const messageId = id.startsWith('dlv_') ? (await findDelivery(store, id))?.message : id;
+  const messageId = isDelivery(id) ? (await findDelivery(store, id))?.message : id;
   const message = messageId === undefined ? undefined : await findMessage(store, messageId);
   if (message === undefined) return undefined;
   // In this order: a delivery that is seen to have ended has its last attempt.
@@ -211,7 +211,7 @@ async function operate(
   id: string,
   change: (rows: readonly DeliveryRow[]) => Promise<readonly { readonly changes: number }[]>,
 ): Promise<Operated> {
-  const one = id.startsWith('dlv_') ? await findDelivery(store, id) : undefined;
+  const one = isDelivery(id) ? await findDelivery(store, id) : undefined;
   const rows = one === undefined ? await deliveriesOfMessage(store, id) : [one];
   if (rows.length === 0) return { kind: 'unknown' };
   const waiting = rows.filter(({ state }) => state === 'queued' || state === 'deferred');
@@ -219,6 +219,11 @@ async function operate(
   const deliveries = waiting.flatMap((row, i) => (results[i]?.changes === 1 ? [row.id] : []));
   if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldAmong(store, waiting) };
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };
+}
+
+/** Of mail, or of a webhook. */
+function isDelivery(id: string): boolean {
+  return id.startsWith('dlv_') || id.startsWith('whd_');
 }
 
 function namesOf(rows: readonly Pick<DeliveryRow, 'destination'>[]): string[] {

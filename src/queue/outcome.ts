@@ -253,6 +253,7 @@ function eventOf(
 }
 
 function lineOf({ row }: Tried, { host, address, tls, reply }: Words): Fields {
-  const { id, message, recipient, attempts } = row;
-  return { message, delivery: id, recipient, attempt: attempts, host, address, tls, reply };
+  const { id, message, recipient, destination, attempts } = row;
+  const whom = isWebhook(destination) ? { destination } : {};
+  return { message, delivery: id, recipient, ...whom, attempt: attempts, host, address, tls, reply };
 }

@@ -44,7 +44,7 @@ export interface ResultWriterOptions {
   readonly over: AbortSignal;
 }
 
-interface Entry {
+interface Written {
   readonly endings: readonly Ending[];
   /** What concerns the destination; written after the deliveries. */
   readonly more: readonly Statement[];
@@ -186,7 +186,7 @@ export class ResultWriter {
   }
 
   /** Makes and writes the entry until that works. */
-  async #persist({ destination }: ClaimedBatch, make: (now: number) => Promise<Entry>): Promise<void> {
+  async #persist({ destination }: ClaimedBatch, make: (now: number) => Promise<Written>): Promise<void> {
     const { clock, log, over } = this.#options;
     for (let complained = false; ; complained = true) {
       try {
@@ -220,8 +220,6 @@ function isAnswer({ outcome, cause, host }: RecipientResult): boolean {
   if (outcome === 'deferred') return cause === 'reply' && host !== null;
   return outcome === 'delivered' || outcome === 'bounced' || outcome === 'captured';
 }
-
-// Writes how tries ended, and what follows from it, in one unit.
 
 export interface WritingOptions {
   readonly store: Store;
@@ -279,14 +277,15 @@ async function consequenceOf(
   }
 }
 
-// * Writes that tries begin, before anybody is dialled: what was claimed and had not begun when the daemon died costs no try
-// and is due at once. One write at a time, for all that have come together meanwhile.
-
 interface Waiting {
   readonly rows: readonly ClaimedRow[];
   readonly answer: (begun: boolean) => void;
 }
 
+/**
+ * Writes that attempts begin, before anybody is dialled: what was claimed and had not begun when the daemon died costs no
+ * attempt and is due at once. One write at a time, for all that have come together meanwhile.
+ */
 export class BeginWriter {
   readonly #store: Store;
   readonly #log: Log;

@@ -53,10 +53,6 @@ function jittered(delay: number, random: Random): number {
   return Math.round(delay * (1 - JITTER + 2 * JITTER * random()));
 }
 
-// * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
-// pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
-// short outage of its owner's server into a long silence.
-
 export interface Pause {
   readonly failures: number;
   readonly pauses: number;
@@ -64,6 +60,11 @@ export interface Pause {
   readonly line: string;
 }
 
+/**
+ * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
+ * pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
+ * short outage of its owner's server into a long silence.
+ */
 export class Destination {
   readonly name: string;
   /** Recipients that are claimed and not settled. */

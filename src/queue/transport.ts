@@ -55,7 +55,7 @@ export interface Source {
   prepare(message: MessageRow, kept?: Uint8Array): Promise<Prepared>;
 }
 
-/** A finished message as the courier sends it; large ones come from the store piece by piece. */
+/** A finished message as the transport sends it; large ones come from the store piece by piece. */
 export interface Body {
   readonly kind: 'ready';
   readonly sender: string;

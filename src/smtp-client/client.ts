@@ -40,7 +40,7 @@ const FIRST_CAPACITY = 4;
 const CAPACITY_PER_CONNECTION = 5;
 /** What bounces without a connection goes as fast as it can be written down. */
 const CAPACITY_FOR_BOUNCES = 100;
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 /** How long what was cut off has to write down how it ended, ms. */
 const AFTER_CUT = 2000;
 
@@ -120,12 +120,12 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   function remember(destination: string, pool: MxPool | undefined): void {
     lastPool.delete(destination);
     lastPool.set(destination, pool);
-    const [oldest] = lastPool.size > MOST_REMEMBERED ? lastPool.keys() : [];
+    const [oldest] = lastPool.size > MAX_REMEMBERED ? lastPool.keys() : [];
     if (oldest !== undefined) lastPool.delete(oldest);
   }
 
   function forgetUnused(): void {
-    if (pools.size < MOST_REMEMBERED) return;
+    if (pools.size < MAX_REMEMBERED) return;
     for (const [key, pool] of pools) if (pool.isUnused) pools.delete(key);
   }
 

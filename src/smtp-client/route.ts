@@ -57,7 +57,7 @@ export interface LoopbackAddress extends ListenAddress {
   readonly mark: string;
 }
 
-const MOST_ADDRESSES = 5;
+const MAX_ADDRESSES = 5;
 
 /** What decides where mail for a destination goes, and what it says where it is the operator. */
 export type RouteRule = { readonly by: 'routes' | 'relay'; readonly value: string } | { readonly by: 'mx' };
@@ -124,7 +124,7 @@ async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise
     case 'found':
       return {
         kind: 'nextHop',
-        nextHop: { ...nextHop, hosts: [{ name: host, addresses: answer.records.slice(0, MOST_ADDRESSES) }] },
+        nextHop: { ...nextHop, hosts: [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }] },
       };
     case 'failed':
       return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };

@@ -6,7 +6,7 @@
  */
 import { isIP } from 'node:net';
 import { messageOf } from '../lib/errors.ts';
-import { classify, happeningText, type Happening, type Step, type Verdict, replyText, type Reply } from './reply.ts';
+import { classify, happeningText, type Happening, type Step, type ReplyClass, replyText, type Reply } from './reply.ts';
 import type { Peer } from '../queue/transport.ts';
 import { tlsPolicy, type NextHop, type Credentials } from './route.ts';
 import type { Timeouts } from './timeouts.ts';
@@ -48,7 +48,7 @@ export interface SessionOptions {
 
 export type Opened =
   | { readonly kind: 'open'; readonly session: Session }
-  | { readonly kind: 'failed'; readonly verdict: Verdict; readonly reply: string; readonly peer: Peer };
+  | { readonly kind: 'failed'; readonly verdict: ReplyClass; readonly reply: string; readonly peer: Peer };
 
 /** The server, or a rule of ours, ends it before there was mail. */
 class Refusal extends Error {
@@ -183,10 +183,10 @@ function unsuitable(words: string): Refusal {
   return new Refusal({ step: 'auth', fault: 'unsuitable', words });
 }
 
-// * Who we are, where that is asked for: AUTH at the smarthost (RFC 4954), PLAIN, else LOGIN, only ever where the credentials
-// may be said aloud; at our own door the mark that it gave this daemon, in a command of our own (RFC 5321 §4.1.5).
-
-/** Authenticates; answers the server's last reply, or undefined where it offers neither mechanism. Rejects with WireFault. */
+/**
+ * Authenticates at the smarthost (RFC 4954), only ever where the credentials may be said aloud. Answers the server's last
+ * reply, or undefined where it offers neither PLAIN nor LOGIN. Rejects with WireFault.
+ */
 async function authenticate(
   wire: Wire,
   { user, password }: Credentials,
@@ -205,7 +205,7 @@ async function authenticate(
   return reply;
 }
 
-/** Shows our own door its mark. Rejects with WireFault. */
+/** Shows our own SMTP port the mark that it gave this daemon, in a command of our own (RFC 5321 §4.1.5). Rejects with WireFault. */
 function showMark(wire: Wire, mark: string, limit: Limit): Promise<Reply> {
   wire.send(`XOWN ${mark}\r\n`);
   return wire.read('auth', limit);
@@ -215,8 +215,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-// EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2), and what the server says that it can do.
-
+/** What the server says that it can do. */
 export interface Features {
   readonly pipelining: boolean;
   readonly eightBit: boolean;
@@ -228,7 +227,7 @@ export interface Features {
   readonly auth: readonly string[];
 }
 
-/** Introduces us as `hostname`. Rejects with WireFault. */
+/** Says EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2). Rejects with WireFault. */
 async function sayHello(wire: Wire, hostname: string, limit: Limit): Promise<{ reply: Reply; features: Features }> {
   wire.send(`EHLO ${hostname}\r\n`);
   const reply = await wire.read('ehlo', limit);

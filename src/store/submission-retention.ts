@@ -57,7 +57,7 @@ function hasArrived({ exists, selectFrom }: Submissions) {
   );
 }
 
-/** Events are found a while after they were recorded (events/dispatch), and posted a while after that. */
+/** Events are found a while after they were recorded (events/webhooks), and posted a while after that. */
 function isTold({ not, exists, selectFrom }: Submissions) {
   return not(
     exists(

@@ -26,6 +26,7 @@ import type { BounceRow, InboundLogRow, InboundRow, RawChunkRow } from './tables
 export interface Tables {
   tenants: TenantRow;
   projects: ProjectRow;
+  project_files: ProjectFileRow;
   config_revisions: RevisionRow;
   domains: DomainRow;
   dkim_keys: DkimKeyRow;
@@ -67,10 +68,27 @@ export interface ProjectRow {
   tenant: string;
   slug: string;
   name: string;
+  /** What made it: a file, which manages it until it is removed; a push; or POST /projects. */
   source: 'file' | 'push' | 'api';
-  /** The one in force; empty for a project without a configuration (source `api`). */
+  /** The one in force. */
   revision: string;
+  /** The machine whose file manages the project; empty where it is not known, null where no file does. */
+  machine: string | null;
+  /** The path of that file. */
+  file: string | null;
+  /** 1: that machine has the file no longer. */
+  file_missing: number;
   created_at: number;
+}
+
+/** What a machine loaded last from one of its project files. */
+export interface ProjectFileRow {
+  machine: string;
+  file: string;
+  slug: string;
+  /** As of the revision. */
+  hash: string;
+  loaded_at: number;
 }
 
 export interface RevisionRow {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
 import { adoptWebhooks } from '../../src/events/targets.ts';
-import { resume } from '../../src/queue/operate.ts';
+import { cancel, hold, listDeliveries, release, resume } from '../../src/queue/operate.ts';
 import { insertFile } from '../../src/store/files.ts';
 import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { changeTenant } from '../../src/store/tenants.ts';
+import { testClock } from '../harness/clock.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 
 const names = (seen: { json: { type: string } }[]) => seen.map(({ json }) => json.type);
@@ -266,15 +267,94 @@ describe('a target that does not take it', () => {
   });
 });
 
-test('a daemon that dies between the try and the answer: the next one sends it under the same id', async () => {
+describe('in the queue', () => {
+  test('a webhook that the operator holds is told nothing until it is released', async () => {
+    const world = await eventWorld();
+    const held = await world.hook({ url: 'https://held.example/' });
+    await world.hook({ url: 'https://other.example/' });
+    await hold(world.store, held.id);
+    await world.record();
+    await world.main.webhooks.look();
+    await expect.poll(() => world.seen.map(({ url }) => url)).toEqual(['https://other.example/']);
+    await expect.poll(() => world.main.worker.progress().claimed).toBe(0);
+    expect(await listDeliveries(world.store, { destination: held.id, limit: 10 })).toMatchObject({
+      deliveries: [{ id: expect.stringMatching(/^whd_/), recipient: 'https://held.example', state: 'queued' }],
+    });
+    await release(world.store, held.id);
+    await world.turn();
+    expect(world.seen.map(({ url }) => url)).toEqual(['https://other.example/', 'https://held.example/']);
+  });
+
+  test('one that is cancelled has failed, and is told nothing', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    world.reply = () => answered(500);
+    await world.record();
+    await world.turn();
+    const [{ id } = { id: '' }] = await world.deliveries();
+    expect(await cancel(world.store, id, world.clock.now())).toMatchObject({ kind: 'done', deliveries: [id] });
+    world.clock.advance(HOUR);
+    await world.turn();
+    expect(world.seen).toHaveLength(1);
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'failed', attempts: 1, last_status: 500, last_result: 'cancelled by the operator' },
+    ]);
+  });
+
+  test('what becomes of a delivery to a webhook is no event that webhooks are told of', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    world.reply = () => answered([200, 500, 410][world.seen.length - 1] ?? 200);
+    for (let i = 0; i < 3; i++) {
+      await world.record();
+      await world.turn();
+    }
+    world.clock.advance(SECOND);
+    await world.turn();
+    expect(new Set(names(world.seen))).toEqual(new Set(['domain.verified']));
+    const events = await world.store.read.selectFrom('events').select('type').distinct().execute();
+    expect(events).toEqual([{ type: 'domain.verified' }]);
+  });
+
+  test('the slow targets of one tenant take a share of all attempts, and no more', async () => {
+    const world = await eventWorld();
+    let finish: () => void = () => undefined;
+    const hanging = new Promise<void>((resolve) => (finish = resolve));
+    world.reply = async ({ url }) => {
+      if (url.includes('slow')) await hanging;
+      return answered(200);
+    };
+    for (let i = 0; i < 12; i++) await world.hook({ url: `https://slow${i}.example/` });
+    for (let i = 0; i < 5; i++) await world.record();
+    await world.main.webhooks.look();
+    await expect.poll(() => world.main.worker.progress().claimed).toBe(48);
+    await expect.poll(() => world.seen.length).toBe(40);
+    await world.hook({ tenant: 'ten_other', url: 'https://quick.example/' });
+    world.clock.advance(SECOND);
+    await world.record({ tenant: 'ten_other' });
+    await world.main.webhooks.look();
+    await expect.poll(() => world.seen.filter(({ url }) => url.includes('quick')).length).toBe(1);
+    expect(world.seen).toHaveLength(41);
+    finish();
+    await world.main.settle();
+    expect(world.seen).toHaveLength(61);
+  });
+});
+
+test('a daemon that dies between the attempt and the answer: the next one sends it under the same id', async () => {
   const world = await eventWorld();
+  await world.main.worker.stop(0);
   await world.hook();
   await world.record();
   world.reply = () => new Promise(() => undefined);
-  await world.main.webhooks.look();
+  // Its clock stands still, so that it renews no lease.
+  const dying = world.daemon(testClock(world.clock.now()));
+  await dying.webhooks.look();
   await expect.poll(() => world.seen.length).toBe(1);
   world.reply = () => answered(200);
+  world.clock.advance(MINUTE + SECOND);
   const next = world.daemon();
+  await next.settle();
   world.clock.advance(MINUTE);
   await next.settle();
   expect(world.seen).toHaveLength(2);

@@ -20,7 +20,7 @@ import { insertWebhook } from '../../src/store/webhooks.ts';
 import type { Transport } from '../../src/queue/transport.ts';
 import { createWorker } from '../../src/queue/worker.ts';
 import { expect, onTestFinished } from 'vitest';
-import { testClock } from '../harness/clock.ts';
+import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const TENANT = OPERATOR;
@@ -83,10 +83,10 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
   let daemons = 0;
 
   /** A daemon: looks for what happened, and its queue posts what is due. */
-  function daemon() {
+  function daemon(own: TestClock = clock) {
     const worker = createWorker({
       store,
-      clock,
+      clock: own,
       log: silentLog,
       random: () => 0.5,
       source: { prepare: () => Promise.reject(new Error('no mail is rendered here')) },
@@ -96,7 +96,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
         mail: NO_MAIL,
         webhooks: createWebhookTransport({
           store,
-          clock,
+          clock: own,
           log: silentLog,
           http,
           wake: () => undefined,
@@ -110,7 +110,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
     onTestFinished(() => worker.stop(0));
     const webhooks = createWebhooks({
       store,
-      clock,
+      clock: own,
       log: silentLog,
       http,
       snapshot: () => world.snapshot,

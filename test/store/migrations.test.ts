@@ -9,6 +9,8 @@ import { dueDestinations, findDestination } from '../../src/store/destinations.t
 import { claimDeliveries, takeBackLeases } from '../../src/store/leases.ts';
 import { migrationsFor } from '../../src/store/migrations/index.ts';
 import type { Store } from '../../src/store/store.ts';
+import { storedProjects } from '../../src/store/projects.ts';
+import { findRevision } from '../../src/store/revisions.ts';
 import { findTenant } from '../../src/store/tenants.ts';
 import { freshDatabase } from '../harness/store.ts';
 
@@ -175,5 +177,51 @@ test('what waits is sent: no try is taken for one that began, and what could not
   expect(claimed.toSorted()).toEqual([
     ['dlv_1', 1, null],
     ['dlv_2', 2, null],
+  ]);
+});
+
+test('projects of files, pushes and the API become documents in force', async () => {
+  const old = await startOld();
+  await old.insert(
+    'tenants',
+    ['ten_operator', 'ten_a'].map((id) => ({ ...TENANT, id, name: id, email: `${id}@example.org`, confirmed_at: 1 })),
+  );
+  const revision = { files: '{}', created_at: 1 };
+  await old.insert('config_revisions', [
+    { ...revision, id: 'rev_f', tenant: 'ten_operator', slug: 'file', file: 'projects/file.yml', yaml: 'f', hash: 'f' },
+    { ...revision, id: 'rev_g', tenant: 'ten_operator', slug: 'gone', file: 'projects/gone.yml', yaml: 'g', hash: 'g' },
+    { ...revision, id: 'rev_p', tenant: 'ten_a', slug: 'push', file: '', yaml: 'p', hash: 'p' },
+  ]);
+  const ofFile = { tenant: 'ten_operator', source: 'file' };
+  const ofApi = { tenant: 'ten_a', source: 'api', revision: '' };
+  await old.insert('projects', [
+    { ...ofFile, id: 'prj_1', slug: 'file', name: 'F', revision: 'rev_f', created_at: 1 },
+    { ...ofFile, id: 'prj_2', slug: 'gone', name: 'G', revision: 'rev_g', created_at: 2 },
+    { ...ofApi, id: 'prj_3', slug: 'push', name: 'P', source: 'push', revision: 'rev_p', created_at: 3 },
+    { ...ofApi, id: 'prj_4', slug: 'api', name: 'An "A": #1', created_at: 4 },
+    { ...ofApi, id: 'prj_5', slug: 'empty', name: 'E', created_at: 5 },
+  ]);
+  const domain = { token: 't', status: 'verified', next_check_at: 0 };
+  await old.insert('domains', [
+    { ...domain, name: 'f.example', tenant: 'ten_operator', project: 'file', created_at: 1 },
+    // Its file was removed: the domain was released, and the project's row stayed.
+    { ...domain, name: 'g.example', tenant: 'ten_operator', project: '', created_at: 1 },
+    { ...domain, name: 'b.example', tenant: 'ten_a', project: 'api', created_at: 2 },
+    { ...domain, name: 'a.example', tenant: 'ten_a', project: 'api', created_at: 3 },
+  ]);
+  const store = await old.open();
+  const projects = await storedProjects(store);
+  expect(projects.map(({ slug, source, machine, file }) => [slug, source, machine, file])).toEqual([
+    ['file', 'file', '', 'projects/file.yml'],
+    ['push', 'push', null, null],
+    ['api', 'api', null, null],
+    ['empty', 'api', null, null],
+  ]);
+  const yaml = await Promise.all(projects.map(async ({ revision }) => (await findRevision(store, revision))?.yaml));
+  expect(yaml).toEqual([
+    'f',
+    'p',
+    'project:\n  name: "An \\"A\\": #1"\n  slug: "api"\ndomains:\n  "b.example": {}\n  "a.example": {}\n',
+    'project:\n  name: "E"\n  slug: "empty"\n',
   ]);
 });
