@@ -1,4 +1,3 @@
-import { OPERATOR } from '../../src/store/revisions.ts';
 import { describe, expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
 import { adoptWebhooks } from '../../src/events/targets.ts';
