@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
 import { adoptWebhooks } from '../../src/events/targets.ts';
 import { cancel, hold, listDeliveries, release, resume } from '../../src/queue/operate.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
 import { insertFile } from '../../src/store/files.ts';
 import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { changeTenant } from '../../src/store/tenants.ts';

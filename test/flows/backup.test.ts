@@ -116,7 +116,9 @@ test('where no daemon runs, it says how a backup is made then', async () => {
   const folder = await temporaryFolder();
   const { code, err } = await run(world, join(folder, 'copy.db'));
   expect(code).toBe(3);
-  expect(err).toMatch(/\. If the daemon is stopped, copy the database file \(database\.url\) together with its -wal file\.\n$/);
+  expect(err).toMatch(
+    /\. If the daemon is stopped, copy the database file \(database\.url\) together with its -wal file\.\n$/,
+  );
   expect(await readdir(folder)).toEqual([]);
 });
 

@@ -79,4 +79,3 @@ test('groff, mandoc and man find nothing wrong with the man page', async () => {
   const man = await runProgram('man', ['--warnings', '-l', file], { folder, env: { MANPAGER: 'cat' } });
   expect([man.code, man.err]).toEqual([0, '']);
 });
-
