@@ -215,7 +215,6 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
-  let addresses: HttpAddresses | undefined;
   const webhookHttp = openWebhookHttp({
     resolver,
     config: () => snapshot().server,
@@ -303,7 +302,7 @@ async function compose(
   listeners.push(submission);
   // Last: /readyz must not answer before mail is accepted, too.
   listeners.push(http);
-  addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
+  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
   delivery.setListening({ smtp: inbound.door, http: addresses?.tcp ?? [] });
   if (server.server.roles.includes('delivery')) {
     ending.push(webhooks.start());
