@@ -1,5 +1,5 @@
 /** Domains of a tenant: what each has to publish, and what DNS says of it. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import { editDomains, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';

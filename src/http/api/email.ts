@@ -1,5 +1,5 @@
 /** Mail that programs send: accepted as a whole or not at all, and shown with all that became of it. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { MessageLimits } from '../../accounts/message-limits.ts';
 import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';

@@ -1,5 +1,5 @@
 /** Projects of a tenant; those that a file manages are changed in their file. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import {
