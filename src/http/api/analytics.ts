@@ -203,7 +203,7 @@ export interface Adding {
 }
 
 /** Adds up what the slices hold of this form and these domains. */
-export async function addUp(
+async function addUp(
   slices: AsyncIterable<readonly Counted[]>,
   { form, domains, bucketOf }: Adding,
 ): Promise<Sums> {

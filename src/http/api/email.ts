@@ -169,7 +169,7 @@ export function isPlanned(plan: Planned | Fault): plan is Planned {
  * The message of the principal's tenant with this id, or the refusal. Mail of the system holds links that act for whoever
  * got it, so that no account reads it; what forms and forwarding caused needs `forms.read`.
  */
-export async function findOwn(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
+async function findOwn(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
   const message = await findMessage(store, id);
   const own = message?.tenant === principal.tenant.id && mayTouch(principal, message.domain);
   if (!own || message.kind === 'system') {
@@ -235,7 +235,7 @@ export async function moveMail(
 // A mail that was asked for, as the API shows it: in our words, and in those of Resend's clients.
 
 /** As lists have it. */
-export function shownSummary({
+function shownSummary({
   message,
   email,
   status,
@@ -257,7 +257,7 @@ export function shownSummary({
   };
 }
 
-export function shownEmail(sent: SentInFull): BodyOf<typeof contract.emails.show> {
+function shownEmail(sent: SentInFull): BodyOf<typeof contract.emails.show> {
   const { email, deliveries, attempts } = sent;
   return {
     ...shownSummary(sent),
@@ -343,7 +343,7 @@ function commonOf(
   };
 }
 
-export function newEmail(body: NewBody): NewEmail {
+function newEmail(body: NewBody): NewEmail {
   const { template: name, project, data: variables = {}, send_at: sendAt, unsubscribe = false } = body;
   return { ...commonOf(body), template: name, project, data: variables, sendAt, unsubscribe };
 }
