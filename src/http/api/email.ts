@@ -235,11 +235,7 @@ export async function moveMail(
 // A mail that was asked for, as the API shows it: in our words, and in those of Resend's clients.
 
 /** As lists have it. */
-function shownSummary({
-  message,
-  email,
-  status,
-}: SentMessage): BodyOf<typeof contract.emails.list>['emails'][number] {
+function shownSummary({ message, email, status }: SentMessage): BodyOf<typeof contract.emails.list>['emails'][number] {
   return {
     id: message.id,
     message_id: email.message_id ?? messageIdOf(message.id, message.domain),
