@@ -186,7 +186,7 @@ test('every route has an example that is still true', async () => {
   await call(API.webhooks.remove, webhook);
 
   const account = await call(API.tenants.create, { body: { name: 'Acme', email: 'ops@acme.test' } });
-  const tenant = String((account['tenant'] as { id: string }).id);
+  const { id: tenant } = account['tenant'] as { id: string };
   await call(API.tenants.change, { params: { id: tenant }, body: { requests_per_hour: 5000 } });
   await call(API.tenants.show, { params: { id: tenant } });
   await call(API.tenants.list, { query: '?limit=1' });

@@ -196,7 +196,7 @@ export function hostKeysRoutes({ store, snapshot, hostKeys }: HostKeysParts): Ro
 // A DKIM key as the API shows it.
 
 /** As the API shows them. */
-export function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract.domain>['keys'] {
+function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract.domain>['keys'] {
   return keys.map((key) => {
     const { selector, algorithm, state, since, keep_until, public_key: publicKey } = key;
     const { type, name, value } = dkimRecord(key.domain, { selector, algorithm, publicKey });

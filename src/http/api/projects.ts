@@ -139,7 +139,7 @@ function projectHandlers(
 }
 
 /** The tenant's project of this slug, if the principal may know of it. */
-export async function findVisible(
+async function findVisible(
   { store, snapshot }: Pick<ProjectsParts, 'store' | 'snapshot'>,
   principal: Principal,
   slug: string,
@@ -158,7 +158,7 @@ function domainsIn({ projects }: Snapshot, tenant: string, slug: string): string
 }
 
 /** Whether all that the project says may be touched; of one that is not served nothing is known. */
-export function mayTouchProject(
+function mayTouchProject(
   principal: Principal,
   { projects }: Snapshot,
   { tenant, slug }: Pick<ProjectRow, 'tenant' | 'slug'>,

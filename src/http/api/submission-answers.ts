@@ -16,6 +16,7 @@ export function mayTouchForm(principal: Principal, form: string, domain?: string
 }
 
 /** The submissions as the API shows them. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- handlers check it against the contract
 export async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
   const parts = await partsOf(store, rows);
   const statuses = new Map<string, RecipientStatuses>();
