@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { cliWorld, HTML, YAML, type CliWorld } from './cli-world.ts';
 import type { TestKeySettings } from '../harness/keys.ts';
@@ -181,12 +182,17 @@ describe('domains', () => {
     expect((await world.say(['domains', 'remove', 'new.test', '--yes'])).code).toBe(1);
   });
 
-  test('of a configuration are taken out of it', async () => {
+  test('of a configuration are removed from it, and moved to another account by the operator', async () => {
     const world = await shop();
-    expect(await world.say(['domains', 'remove', 'shop.test', '--yes'])).toMatchObject({
-      code: 0,
-      out: expect.stringContaining('Removed shop.test.'),
+    const socket = world.daemon.addresses?.socket ?? '';
+    const move = ['domains', 'move', 'shop.test', 'ten_none', '--config', join(dirname(socket), 'server.yml')];
+    expect(await world.say(move)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('The account ten_none has no domain shop.test.'),
     });
-    expect((await world.say(['domains', 'status', 'shop.test'])).code).toBe(1);
+    const { code, out } = await world.say(move.with(3, world.tenant));
+    expect([code, out]).toEqual([0, expect.stringMatching(/^shop\.test is now owned by ten_\w+ \(project shop\)\. /)]);
+    expect(await world.say(['domains', 'remove', 'shop.test', '--yes'])).toMatchObject({ code: 0 });
+    expect((await world.say(['projects', 'show', 'shop'])).out).toMatch(/^domains +-$/m);
   });
 });

@@ -22,7 +22,7 @@ import { type Refusal, refuse } from '../errors.ts';
 import { overLimit } from '../rate.ts';
 import { formSettings, refuseForms, refuseRecipients, shownForm } from './form-answers.ts';
 import { type Call, implement, type Route } from './route.ts';
-import { mayTouchForm } from './submissions.ts';
+import { mayTouchForm } from './submission-answers.ts';
 
 export interface FormsParts {
   readonly consent: Consent;

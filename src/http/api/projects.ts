@@ -152,7 +152,7 @@ export async function findVisible(
 }
 
 /** The domains that the project claims. */
-export function domainsIn({ projects }: Snapshot, tenant: string, slug: string): string[] {
+function domainsIn({ projects }: Snapshot, tenant: string, slug: string): string[] {
   const found = projects.find((one) => one.tenant === tenant && one.slug === slug);
   return Object.keys(found?.config.domains ?? {});
 }
