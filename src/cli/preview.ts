@@ -3,9 +3,7 @@ import { nearest, formatProblem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { Mailbox } from '../lib/addresses.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
-import { type TemplateRenderError } from '../templates/errors.ts';
-import type { TemplateType, Variables } from '../templates/template.ts';
-
+import type { TemplateRenderError, TemplateType, Variables } from '../templates/template.ts';
 import type { LocalProject } from './project-folder.ts';
 import { UsageError } from './run.ts';
 import { formsIn, sampleOf, type LocalForm } from './sample.ts';

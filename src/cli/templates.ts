@@ -2,12 +2,11 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { type ProjectConfig } from '../config/schema.ts';
+import type { ProjectConfig } from '../config/schema.ts';
 import { projectSchema } from '../config/schema-project.ts';
-import type { Variables } from '../templates/template.ts';
+import { type Variables, TemplateRenderError } from '../templates/template.ts';
 import { formatMailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-import { TemplateRenderError } from '../templates/errors.ts';
 import { writeTable } from './list.ts';
 import { openFile } from './opener.ts';
 import { BUILTINS, placeOf, previewOf, uses, type Preview } from './preview.ts';

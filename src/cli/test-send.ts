@@ -1,7 +1,7 @@
 /** `postern test send`: one mail to an address, followed until the other side has taken or refused it. */
 import { z } from 'zod';
 import { formatMailbox } from '../lib/addresses.ts';
-import { TemplateRenderError } from '../templates/errors.ts';
+import { TemplateRenderError } from '../templates/template.ts';
 import type { Client } from './client.ts';
 import { poll } from './poll.ts';
 import { attemptShape } from './queue.ts';

@@ -7,7 +7,6 @@
 import type { Consent } from '../accounts/consent.ts';
 import { type Limits, clientBucket } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
-
 import type { Form } from '../config/forms.ts';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -20,11 +19,19 @@ import { counterOf } from '../store/form-counters.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
-import { type Control, type Field, emailOf, replyToOf } from './fields.ts';
+import {
+  type Control,
+  type Field,
+  emailOf,
+  replyToOf,
+  writeControl,
+  writeFields,
+  type AcknowledgmentSource,
+  type NotificationSource,
+} from './fields.ts';
 import { fileStatements, type Upload } from './files.ts';
 import type { Judgement } from './spam/filter.ts';
 import { countOverflow, overflow } from './overflow.ts';
-import { writeControl, writeFields, type AcknowledgmentSource, type NotificationSource } from './stored.ts';
 import { routeOf } from '../config/forwarding.ts';
 import { isRefused } from '../store/consents.ts';
 import { isSuppressed } from '../store/suppressions.ts';

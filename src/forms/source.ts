@@ -25,9 +25,11 @@ import {
   readFields,
   readNotificationSource,
   type AcknowledgmentSource,
-} from './stored.ts';
+  emailOf,
+  replyToOf,
+  type Field,
+} from './fields.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { emailOf, replyToOf, type Field } from './fields.ts';
 
 export interface FormSourceOptions {
   readonly store: Store;

@@ -1,19 +1,25 @@
 /** The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet. */
 import type { ServerConfig } from '../config/schema.ts';
-
 import type { Form } from '../config/forms.ts';
 import type { SubmittedBody } from '../forms/fields.ts';
 import type { FileStore } from '../forms/files.ts';
-import { decoderOf, parameterOf, utf8Text } from './charset.ts';
-import { bodyTooLarge, collect, discardRest } from './collect.ts';
+import {
+  decoderOf,
+  parameterOf,
+  utf8Text,
+  bodyTooLarge,
+  collect,
+  discardRest,
+  malformed,
+  unknownCharset,
+  type Parsed,
+  parseUrlencoded,
+} from './entries.ts';
 import { refuse, type Refusal } from './errors.ts';
 import type { Exchange } from './context.ts';
 import { parseJsonObject } from './json-entries.ts';
-import type { MultipartLimits } from './multipart-parts.ts';
-import { readMultipart } from './multipart.ts';
-import { malformed, unknownCharset, type Parsed } from './parsed.ts';
+import { type MultipartLimits, readMultipart } from './multipart.ts';
 import type { Typed } from './pages/submitted.ts';
-import { parseUrlencoded } from './urlencoded.ts';
 
 export interface ReadBody {
   readonly body: SubmittedBody;

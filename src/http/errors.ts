@@ -3,7 +3,7 @@
  * knows it by. Both body shapes (docs: HTTP errors) and the pages for browsers are made from this table; no answer holds
  * anything of what went wrong inside, only the request id that finds the log line.
  */
-import type { FieldError } from '../forms/fault.ts';
+import type { FieldError } from '../forms/check.ts';
 import { BusyError } from '../lib/errors.ts';
 import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 

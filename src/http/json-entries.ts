@@ -8,7 +8,7 @@
  */
 import { messageOf } from '../lib/errors.ts';
 import type { Refusal } from './errors.ts';
-import { Entries, malformed, type FieldLimits, type Parsed } from './parsed.ts';
+import { Entries, malformed, type FieldLimits, type Parsed } from './entries.ts';
 
 const DEEPEST = 20;
 

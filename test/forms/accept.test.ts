@@ -1,14 +1,13 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createIdempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-
 import type { Form } from '../../src/config/forms.ts';
-import { type SubmittedBody, createMatching } from '../../src/forms/fields.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type SubmittedBody } from '../../src/forms/fields.ts';
 import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { judge } from '../../src/forms/spam/filter.ts';
 
-import { checkSubmission } from '../../src/forms/receive.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { filesOf, readFile } from '../../src/store/files.ts';
 import { UnmetError, StoreError } from '../../src/store/store.ts';

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Field, createMatching } from '../../src/forms/fields.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type Field } from '../../src/forms/fields.ts';
 import { judge } from '../../src/forms/spam/filter.ts';
-import { checkSubmission } from '../../src/forms/receive.ts';
+
 import { formOf } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 

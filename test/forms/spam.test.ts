@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { type Field, createMatching } from '../../src/forms/fields.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type Field } from '../../src/forms/fields.ts';
 import { createJudge, judge } from '../../src/forms/spam/filter.ts';
-import { checkSubmission } from '../../src/forms/receive.ts';
+
 import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/reasons.ts';
 import { HONEST } from './corpus-honest.ts';
 import { INJECTIONS, SPAM } from './corpus-spam.ts';

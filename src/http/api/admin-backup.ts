@@ -4,8 +4,7 @@
  */
 import { z } from 'zod';
 import type { BackupState, Backups, NoBackup } from '../../store/backup.ts';
-import { json } from '../answer.ts';
-import { download } from '../download.ts';
+import { json, download } from '../answer.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
 

@@ -18,7 +18,7 @@ import type { Store } from '../../store/store.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit } from '../context.ts';
 import { environment } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listingByName, listOf } from './listing.ts';

@@ -11,7 +11,7 @@ import type { MessageRow } from '../../store/tables.ts';
 import { readEmail, type NewEmail, faultAt, type Fault } from '../../transactional/email.ts';
 import { isTooFar, unitOf, type Planned, type Transactional } from '../../transactional/send.ts';
 import type { Answer } from '../answer.ts';
-import { overPlan } from '../rate.ts';
+import { overPlan } from '../context.ts';
 import { lacksPermission, refuse, unavailable, type Refusal } from '../errors.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
 import { invalidAt } from './issues.ts';

@@ -3,15 +3,13 @@ import { z } from 'zod';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
 import { formSchema } from '../../config/schema-project.ts';
-
 import type { Form } from '../../config/forms.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { RecipientStatuses } from '../../store/consents.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
-import { endpointOf } from '../endpoint.ts';
+import { endpointOf, type Exchange } from '../context.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import type { Exchange } from '../context.ts';
 import { environment } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 

@@ -16,8 +16,7 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { refuse, type Refusal } from '../errors.ts';
-import { overLimit } from '../rate.ts';
-import type { Exchange } from '../context.ts';
+import { overLimit, type Exchange } from '../context.ts';
 import { label } from './account-shapes.ts';
 import { knownForm, placedForms, type Asking } from './form-lookup.ts';
 import { formSettings, formShape, refuseForms, refuseRecipients, shownForm } from './form-shapes.ts';

@@ -10,7 +10,7 @@ import { UnmetError, type Store } from '../../store/store.ts';
 import type { ApiKeyRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit } from '../context.ts';
 import { label, listedKey, listedKeyShape, newKey, newKeyShape, wantedRestrictions } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';

@@ -17,7 +17,7 @@ import { findProject } from '../../store/projects.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { json } from '../answer.ts';
 import { refuse, type Detail } from '../errors.ts';
-import { overLimit, rateLimited } from '../rate.ts';
+import { overLimit, rateLimited } from '../context.ts';
 import { findVisible, mayTouchProject, unknownProject } from './projects.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 

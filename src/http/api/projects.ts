@@ -14,7 +14,7 @@ import { UnmetError, type Store } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit } from '../context.ts';
 import { environment, label } from './account-shapes.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';

@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts';
 import type { ConsentRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overCap } from '../rate.ts';
+import { overCap } from '../context.ts';
 import { mailAddress } from './account-shapes.ts';
 import { recipientStatus } from './form-shapes.ts';
 import { listing, listOf } from './listing.ts';

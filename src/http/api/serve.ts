@@ -7,7 +7,6 @@ import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Claim, Idempotency } from '../../accounts/idempotency.ts';
-
 import type { Verdict } from '../../accounts/sliding-window.ts';
 import { errorFields } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
@@ -15,13 +14,19 @@ import { UnmetError } from '../../store/store.ts';
 import { formatAnswer, parseAnswer, type Answer } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson } from '../body.ts';
-import { decoderOf, parameterOf, utf8Text } from '../charset.ts';
-import { bodyTooLarge, collect, discardRest } from '../collect.ts';
+import {
+  decoderOf,
+  parameterOf,
+  utf8Text,
+  bodyTooLarge,
+  collect,
+  discardRest,
+  malformed,
+  unknownCharset,
+} from '../entries.ts';
 import { lacksPermission, refuse, statusOf, unavailable, type Refusal } from '../errors.ts';
-import { header, tighter, type Exchange } from '../context.ts';
+import { header, tighter, type Exchange, rateLimited } from '../context.ts';
 import { parseJsonValue } from '../json-entries.ts';
-import { malformed, unknownCharset } from '../parsed.ts';
-import { rateLimited } from '../rate.ts';
 import { invalid } from './issues.ts';
 import { refusedApi } from './refused.ts';
 import { Room } from './memory-limit.ts';

@@ -5,7 +5,6 @@
 import { z } from 'zod';
 import { type Limits, clientBucket } from '../../accounts/rate-limits.ts';
 import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
-
 import { FIRST_PLAN } from '../../accounts/plans.ts';
 import { makeAccount } from '../../accounts/tenants.ts';
 import { LINK_LIFE, newToken } from '../../accounts/tokens.ts';
@@ -20,8 +19,7 @@ import type { Store } from '../../store/store.ts';
 import type { TenantRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { tighter, type Exchange } from '../context.ts';
-import { rateLimited } from '../rate.ts';
+import { tighter, type Exchange, rateLimited } from '../context.ts';
 import { label, mailAddress, newAccountShape, shownTenant } from './account-shapes.ts';
 import { defineRoute, type Route } from './route.ts';
 

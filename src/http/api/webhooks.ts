@@ -23,7 +23,7 @@ import {
 } from '../../store/webhooks.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit } from '../context.ts';
 import { invalidAt } from './issues.ts';
 import { listing, listOf, pageOf } from './listing.ts';
 import { defineRoute, type Call, type Outcome, type Route } from './route.ts';

@@ -1,28 +1,16 @@
 /** How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON. */
-
 import type { Form } from '../../config/forms.ts';
-import type { CheckedRecord } from '../../dns/check.ts';
-import { json, page, seeOther, type Answer } from '../answer.ts';
+import { json, page, seeOther, type Answer, wantsPage } from '../answer.ts';
 import { isJson } from '../body.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
-import { endpointOf } from '../endpoint.ts';
+import { endpointOf, header } from '../context.ts';
 import { shapeB, statusOf, type ErrorCode, type Refusal } from '../errors.ts';
-import { header } from '../context.ts';
-import { wantsPage } from '../negotiate.ts';
 import { errorPage } from '../pages/error.ts';
 import { formNotFoundPage } from '../pages/not-found.ts';
 import { pendingPage } from '../pages/pending.ts';
 import { thankYouPage } from '../pages/thank-you.ts';
 import type { Typed } from '../pages/submitted.ts';
-import { formTargets, framers, mayUse, type Visit } from './request.ts';
-
-/** What is known of a post when it is refused: more, the later that happens. */
-export interface Seen {
-  form: Form | undefined;
-  typed?: Typed;
-  /** What a domain that is not verified has to publish. */
-  records?: readonly CheckedRecord[];
-}
+import { formTargets, framers, mayUse, type Seen, type Visit } from './request.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
 const MENDABLE = new Set<ErrorCode>([

@@ -1,17 +1,19 @@
 /** A request to a form's address: which form, and whether the page that it comes from may use it. */
 import type { Audience, Form } from '../../config/forms.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
-
-import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm } from '../../forms/find.ts';
+import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
 import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
-import type { Exchange } from '../context.ts';
-import { faultRefusal } from '../faults.ts';
-import type { FormPath } from './form-path.ts';
+import { type Exchange, faultRefusal } from '../context.ts';
+import type { Domains } from '../../domains/domains.ts';
+import { isServed } from '../../accounts/tenants.ts';
+import { OPERATOR } from '../../store/revisions.ts';
+import type { CheckedRecord } from '../../dns/check.ts';
+import type { Typed } from '../pages/submitted.ts';
 
 export interface Visit {
   readonly exchange: Exchange;
@@ -22,6 +24,14 @@ export interface Visit {
   readonly form: Form | undefined;
   /** Why nobody can tell what is there: the configuration or the database is out of order. */
   readonly outage?: Refusal;
+}
+
+/** What is known of a post when it is refused: more, the later that happens. */
+export interface Seen {
+  form: Form | undefined;
+  typed?: Typed;
+  /** What a domain that is not verified has to publish. */
+  records?: readonly CheckedRecord[];
 }
 
 export interface VisitParts {
@@ -165,4 +175,107 @@ export function formTargets({ audience, config }: Form): string[] {
     url === undefined ? [] : (originOf(url) ?? []),
   );
   return [...new Set(["'self'", ...pageSources(audience), ...redirects])];
+}
+
+// The path of a form.
+
+// * Addresses of forms: `/{domain}/{form}` and `/v1/{domain}/{form}`, `/v1/{domain}/send`, which finds its form by the body,
+// `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment that holds a dot is a domain, so that these never
+// collide with the rest of the routes.
+
+/** What an address says, percent-decoded and otherwise as written. */
+export type FormPath =
+  /** `form` is undefined for `send`. */
+  | { readonly kind: 'domain'; readonly domain: string; readonly form: string | undefined }
+  | { readonly kind: 'collection'; readonly collection: string; readonly form: string }
+  /** `frm_…`, or what is no id at all. */
+  | { readonly kind: 'own'; readonly id: string }
+  /** The name of a form of the domain whose page asks. */
+  | { readonly kind: 'named'; readonly name: string };
+
+const VERSION = '/v1/';
+
+/** Has a dot and is no domain (RFC 8615). */
+const RESERVED = '.well-known';
+
+/** The form's address that a path is, or undefined for every other path. One slash at the end is forgiven. */
+export function parseFormPath(path: string): FormPath | undefined {
+  const versioned = path.startsWith(VERSION);
+  const start = versioned ? VERSION.length : 1;
+  const slash = path.indexOf('/', start);
+  if (slash === -1) return undefined;
+  const end = path.endsWith('/') ? path.length - 1 : path.length;
+  const first = decode(path.slice(start, slash));
+  const rest = decode(path.slice(slash + 1, end));
+  if (first === undefined || rest === undefined || rest === '') return undefined;
+  if (!first.includes('.')) return versioned ? undefined : withoutDomain(first, rest);
+  if (first === RESERVED || first.includes('/') || rest.includes('/')) return undefined;
+  return { kind: 'domain', domain: first, form: versioned && rest === 'send' ? undefined : rest };
+}
+
+function withoutDomain(first: string, rest: string): FormPath | undefined {
+  switch (first) {
+    case 'c': {
+      const [collection = '', form = '', ...more] = rest.split('/');
+      return collection === '' || form === '' || more.length > 0 ? undefined : { kind: 'collection', collection, form };
+    }
+    case 'f':
+      return byId(rest) ?? { kind: 'own', id: rest };
+    case 'submit':
+      return byId(rest) ?? { kind: 'named', name: rest };
+    default:
+      return undefined;
+  }
+}
+
+/** Whoever knows a form's id may use it, whatever kind of form it is: `/f/example.com/contact`. */
+function byId(text: string): FormPath | undefined {
+  const parsed = parseFormId(text);
+  switch (parsed?.kind) {
+    case undefined:
+      return undefined;
+    case 'own':
+      return { kind: 'own', id: parsed.id };
+    case 'domain':
+      return { kind: 'domain', domain: parsed.domain, form: parsed.key };
+    case 'collection':
+      return { kind: 'collection', collection: parsed.collection, form: parsed.key };
+  }
+}
+
+function decode(segment: string): string | undefined {
+  if (!segment.includes('%')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}
+
+// Whether what stands at the address is served: its configuration is in order, DNS has said that its domain is its owner's, and its owner is not suspended.
+
+export interface ServedParts {
+  readonly domains: Pick<Domains, 'status' | 'report'>;
+  readonly store: Store;
+}
+
+/** Why nothing is served at the address, or nothing; `seen` then knows what a domain that is not verified has to publish. */
+export async function refuseUnserved(
+  visit: Visit,
+  { domains, store }: ServedParts,
+  seen: Seen,
+): Promise<Refusal | undefined> {
+  const { domain, form, path } = visit;
+  const outage = outageOf(visit);
+  if (outage !== undefined) return outage;
+  if (domain === undefined && path.kind === 'domain') return refuse('DOMAIN_NOT_FOUND');
+  const tenant = domain?.project.tenant ?? form?.tenant;
+  // The operator's own is always served; asking would cost each of its forms a turn.
+  if (tenant !== undefined && tenant !== OPERATOR && !(await isServed(store, tenant))) return refuse('INACTIVE');
+  // A domain that only a test key added needs no records: its mail does not leave.
+  if (domain === undefined || environmentOf(domain.project.tenant) === 'test') return undefined;
+  const status = domains.status(domain.name);
+  if (status !== undefined && status !== 'pending') return undefined;
+  seen.records = (await domains.report(domain.name))?.records ?? [];
+  return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: seen.records } });
 }

@@ -10,10 +10,9 @@ import type { Idempotency, Claim } from '../../accounts/idempotency.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import type { Verdict } from '../../accounts/sliding-window.ts';
 import type { Form } from '../../config/forms.ts';
-import { type SubmittedBody, hashOfBody, createMatching } from '../../forms/fields.ts';
+import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
 import type { Accept, Accepted } from '../../forms/accept.ts';
-
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { Judge } from '../../forms/spam/filter.ts';
@@ -21,22 +20,18 @@ import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import { counterOf } from '../../store/form-counters.ts';
-import { type Answer, formatAnswer, parseAnswer } from '../answer.ts';
+import { type Answer, formatAnswer, parseAnswer, json, page, wantsPage } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
-import { plainAddress } from '../client-address.ts';
-import { lacksPermission, refuse, unavailable, type Refusal } from '../errors.ts';
-import { header, tighter, type Exchange } from '../context.ts';
+import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';
+import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf } from '../errors.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
-import { rateLimited } from '../rate.ts';
-import { faultRefusal } from '../faults.ts';
-import type { FormPath } from './form-path.ts';
-import { acceptedForm, refusedForm, type Seen } from './outcome.ts';
-import { refuseUnserved, type ServedParts } from './served.ts';
-import { refuseOrigin, type Visit } from './request.ts';
-import { checkSubmission, type CheckedSubmission } from '../../forms/receive.ts';
+import { type FormPath, refuseUnserved, type ServedParts, refuseOrigin, type Seen, type Visit, readableFor } from './request.ts';
+import { acceptedForm, refusedForm, thankYou } from './outcome.ts';
+import { checkSubmission, createMatching, type CheckedSubmission } from '../../forms/check.ts';
 import { errorFields } from '../../lib/errors.ts';
 import { UnmetError } from '../../store/store.ts';
+import { formAddressPage } from '../pages/form-address.ts';
 
 export interface SubmitParts extends ServedParts {
   readonly authenticator: Authenticator;
@@ -335,4 +330,63 @@ function stored(answer: Answer): { status: number; response: string } {
 function replayed(response: string): Answer {
   const answer = parseAnswer(response);
   return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
+}
+
+// A form's address, whatever the method: posts are submissions, and a browser that opens it learns what it is.
+
+const ALLOW = 'GET, HEAD, POST, OPTIONS';
+
+/** The handler of all requests to a form's address, but for preflights that are allowed. */
+export function createFormHandler(parts: SubmitParts): (visit: Visit) => Promise<Answer> {
+  const submit = createSubmit(parts);
+  return async (visit) => {
+    switch (visit.exchange.method) {
+      case 'POST':
+        return submit(visit);
+      case 'GET':
+      case 'HEAD':
+        return look(visit);
+      case 'OPTIONS':
+        return options(visit);
+      default:
+        return notAllowed(visit);
+    }
+  };
+
+  async function look(visit: Visit): Promise<Answer> {
+    const { exchange, domain, path } = visit;
+    const isSend = path.kind === 'domain' && path.form === undefined;
+    // Without a body it is the form that a body without a field `form` would go to.
+    const form = isSend && domain !== undefined ? findSendForm(domain, undefined) : visit.form;
+    if (!exchange.limit.allowed && !exchange.local) return refused(visit, rateLimited(exchange.limit, exchange.at));
+    const seen: Seen = { form };
+    const unserved = await refuseUnserved(visit, parts, seen);
+    if (unserved !== undefined) return refusedForm(visit, unserved, seen);
+    if (form === undefined && !isSend) return refused(visit, refuse('FORM_NOT_FOUND'));
+    if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(visit);
+    return exchange.query === 'thanks'
+      ? thankYou(visit, form)
+      : page(formAddressPage({ form, endpoint: endpointOf(exchange, form) }));
+  }
+
+  /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
+  function options(visit: Visit): Answer {
+    const { origin, 'access-control-request-method': preflight } = visit.exchange.request.headers;
+    if (preflight !== undefined && origin !== undefined && readableFor(visit) === '') {
+      const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The header Origin holds no valid origin.' });
+      return json(shapeB(refusal, visit.exchange.id), statusOf(refusal));
+    }
+    return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
+  }
+
+  function notAllowed(visit: Visit): Answer {
+    return refused(
+      visit,
+      refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } }),
+    );
+  }
+
+  function refused(visit: Visit, refusal: Refusal): Answer {
+    return refusedForm(visit, refusal, { form: visit.form });
+  }
 }

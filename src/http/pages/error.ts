@@ -1,7 +1,6 @@
 /** What went wrong, in words, what to mend at which field, and the form again with all that was typed. */
-
 import type { Form } from '../../config/forms.ts';
-import type { FieldError } from '../../forms/fault.ts';
+import type { FieldError } from '../../forms/check.ts';
 import { wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';

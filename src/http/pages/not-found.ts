@@ -1,5 +1,5 @@
 /** The page of a form's address where no form is. */
-import type { FormPath } from '../forms/form-path.ts';
+import type { FormPath } from '../forms/request.ts';
 import { html, type Html } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 

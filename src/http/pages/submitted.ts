@@ -2,9 +2,8 @@
  * The form again with what the visitor typed, ready to be sent to the same address: nobody types a message twice. It has
  * no `action` unless told, so that it goes where the page came from, whatever path a proxy in front shows.
  */
-
 import type { Form } from '../../config/forms.ts';
-import type { FieldError } from '../../forms/fault.ts';
+import type { FieldError } from '../../forms/check.ts';
 import { labelOf, ruleOf } from '../../config/label.ts';
 import { html, type Html } from './html.ts';
 
