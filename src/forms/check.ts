@@ -137,7 +137,7 @@ const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
 const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 
 /** Compiled patterns that are kept; each may come to hold 8 MB. */
-const KEPT_PATTERNS = 16;
+const MAX_PATTERNS = 16;
 /** What the patterns of one form may take for one post, in steps of the engine: some 20 ms. */
 const MAX_STEPS = 100_000;
 
@@ -146,7 +146,7 @@ export type StartMatching = () => (pattern: string, value: string) => boolean;
 
 /** Patterns are compiled once while they are in use. A value that is too long to be matched within the bound does not match. */
 export function createMatching(): StartMatching {
-  const known = new Recent<FieldPattern>(KEPT_PATTERNS);
+  const known = new Recent<FieldPattern>(MAX_PATTERNS);
   return () => {
     let steps = MAX_STEPS;
     return (source, value) => {
@@ -224,7 +224,10 @@ function checkType(value: string, { type, max }: FieldRule): Violation | undefin
   }
 }
 
-function firstViolation(values: readonly string[], check: (value: string) => Violation | undefined): Violation | undefined {
+function firstViolation(
+  values: readonly string[],
+  check: (value: string) => Violation | undefined,
+): Violation | undefined {
   for (const value of values) {
     const violation = check(value);
     if (violation !== undefined) return violation;
@@ -264,4 +267,3 @@ function isDate(value: string): boolean {
   const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
   return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);
 }
-

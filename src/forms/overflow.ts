@@ -14,7 +14,7 @@ import { UnmetError, type Store } from '../store/store.ts';
 import type { FormOverflowRow } from '../store/tables-accounts.ts';
 import { findTenant } from '../store/tenants.ts';
 import { findFormOf } from './find.ts';
-import type { Judgement } from './spam/filter.ts';
+import type { SpamVerdict } from './spam/filter.ts';
 
 export interface OverflowParts {
   readonly store: Store;
@@ -30,7 +30,7 @@ const HOUR = 3_600_000;
 const MAX_FORMS = 100;
 
 /** The judgement of a post that is one too many in this hour. */
-export function overflow({ score, reasons }: Judgement, { maxPerHour }: Pick<Form, 'maxPerHour'>): Judgement {
+export function overflow({ score, reasons }: SpamVerdict, { maxPerHour }: Pick<Form, 'maxPerHour'>): SpamVerdict {
   const detail = `more than ${maxPerHour} posts in an hour`;
   return { verdict: 'spam', score: score + 100, reasons: [...reasons, { name: 'max_per_hour', score: 100, detail }] };
 }

@@ -41,7 +41,7 @@ export interface FormSourceOptions {
 }
 
 /** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
-const KEPT_ZONES = 100;
+const MAX_ZONES = 100;
 
 interface Composed {
   readonly mail: Mail;
@@ -54,7 +54,7 @@ const ENCODED = 78 / 57;
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
   const { store, log, config, revisionOf, renderer, desk } = options;
-  const zones = new Recent<ReturnType<typeof builtinTemplates>>(KEPT_ZONES);
+  const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
 
   function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
     const known = zones.get(timezone) ?? builtinTemplates({ timezone });
@@ -182,9 +182,6 @@ export async function formOf(
   return revision?.config.collections[collection]?.forms[key];
 }
 
-// * The mail that thanks the visitor. It goes to an address that anybody may have typed, so nothing that was typed is in it
-// unless its template asks for it, and no program answers it (RFC 3834).
-
 /** The acknowledgment to `to`; answers go to `replyTo`. */
 async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { message, form } = mail;
@@ -209,8 +206,6 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
     ],
   };
 }
-
-// The mail that brings a submission to the owner of the form.
 
 /** The notification, to `to`, with these attachments; `smtpUtf8`: for servers that take addresses beyond ASCII in it. */
 export async function notification(

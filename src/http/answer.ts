@@ -1,4 +1,7 @@
-/** What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. */
+/**
+ * What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. JSON, pages, CSV, files
+ * to be saved; and which of them a client wants.
+ */
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
@@ -69,10 +72,10 @@ export function parseAnswer(text: string): Answer {
   return storedAnswer.parse(JSON.parse(text));
 }
 
-// * Whether a request wants a page or JSON. Fetch Metadata decides first, because a bare `fetch()` says `Accept: * / *` as
-// a navigation by an old browser does; a script asks for JSON in one of the usual ways.
-
-/** `json`: whether the body was JSON. */
+/**
+ * Whether a client wants a page rather than JSON. Fetch Metadata decides first, because a bare `fetch()` accepts anything, as a
+ * navigation by an old browser does. `json`: whether the body was JSON.
+ */
 export function wantsPage(headers: IncomingHttpHeaders, json: boolean): boolean {
   const mode = headers['sec-fetch-mode'];
   if (mode !== undefined) return mode === 'navigate';
@@ -112,12 +115,12 @@ function qualityOf(parameters: readonly string[]): number {
   return quality >= 0 && quality <= 1 ? quality : 0;
 }
 
-// * Tables as CSV (RFC 4180), for people who open them in a spreadsheet: a cell that a spreadsheet would take for a formula
-// begins with an apostrophe, which spreadsheets show as text. What was typed into a form can therefore not act there.
-
 export type Cell = string | number | null;
 
-/** What begins a formula in one spreadsheet or another; some skip white space before it. */
+/**
+ * What begins a formula in one spreadsheet or another; some skip white space before it. An apostrophe in front makes it
+ * text, so that submitted values cannot act in the owner's spreadsheet.
+ */
 const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
 const NEEDS_QUOTES = /[",\r\n]/;
 
@@ -142,9 +145,6 @@ export function csv(columns: readonly string[], rows: readonly (readonly Cell[])
   };
 }
 
-// * Answers that are files to be saved. Nothing in them is ever shown or run by a browser, whoever wrote them: they are
-// attachments of a declared type, and a sandbox where a browser opens one all the same.
-
 export interface Download {
   readonly type: Answer['type'];
   /** Any text. */
@@ -154,7 +154,7 @@ export interface Download {
   readonly stream: AsyncIterable<string | Uint8Array>;
 }
 
-/** The file as it goes out piece by piece. */
+/** The file, piece by piece: an attachment of a declared type, and in a sandbox where a browser opens it all the same. */
 export function download({ type, filename, size, stream }: Download): Answer {
   return {
     status: 200,

@@ -1,4 +1,4 @@
-/** A request and what is known of it before any route looks: who asks, under which configuration, within which limits. */
+/** A request and what every route needs of it: its client, configuration and limits, and what errors and limits answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -86,13 +86,13 @@ export function header(request: IncomingMessage, name: string): string | undefin
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-// * Who sends a request. Only a proxy in `trusted_proxies` is believed about the client behind it: `X-Forwarded-For` is read
-// from the right, past trusted hops alone, because everything left of the first stranger is the stranger's own words.
-
 /** What stands for the peer of a Unix socket. */
 export const LOCAL = 'local';
 
-/** The client's IP address; an IPv4-mapped one as IPv4. */
+/**
+ * The client's IP address; an IPv4-mapped one as IPv4. `X-Forwarded-For` is read from the right, past trusted proxies alone:
+ * everything left of the first other address is the client's own claim.
+ */
 export function clientAddress(request: IncomingMessage, trusted: readonly string[]): string {
   let address = plainAddress(request.socket.remoteAddress ?? '');
   if (trusted.length === 0 || !addressInRanges(address, trusted)) return address;
@@ -112,9 +112,7 @@ export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
 
-// Limits as the client sees them.
-
-/** The refusal of a request for which there is no room. */
+/** The refusal of a request that exceeds a limit. */
 export function rateLimited({ reset }: Verdict, now: number): Refusal {
   const seconds = Math.max(1, reset - Math.floor(now / 1000));
   return refuse('RATE_LIMITED', { headers: { 'Retry-After': String(seconds) } });
@@ -143,21 +141,16 @@ export function overLimit(
   return refuse('PLAN_LIMIT', { message, members: { plan_limit: { plan, object, limit, used } } });
 }
 
-/** The headers that every response carries, names and values in turn. */
-export function rateHeaders({ limit, remaining, reset }: Verdict): string[] {
-  return [
-    'X-RateLimit-Limit',
-    String(limit),
-    'X-RateLimit-Remaining',
-    String(remaining),
-    'X-RateLimit-Reset',
-    String(reset),
-  ];
+/** The headers that tell the limit in every response. */
+export function rateHeaders({ limit, remaining, reset }: Verdict): Readonly<Record<string, string>> {
+  return {
+    'X-RateLimit-Limit': String(limit),
+    'X-RateLimit-Remaining': String(remaining),
+    'X-RateLimit-Reset': String(reset),
+  };
 }
 
-// Exceptions, where they finally end: one line in the log with the request's id, and what the client may know.
-
-/** What a fault is to the client. Throws it on where there is no client any more. */
+/** Logs an exception and answers what the client may know of it. Throws it on where the client is gone. */
 export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange, log: Log): Refusal {
   if (error instanceof ClientGone) throw error;
   const event = error instanceof StoreError || error instanceof BusyError ? 'http.unavailable' : 'http.failed';
@@ -165,15 +158,15 @@ export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange,
   return refusalOf(error);
 }
 
-// * HTTPS beside HTTP. A browser that looks at a page in clear text is sent to the same page by TLS; a form or an API call
-// is never redirected, because its body would be lost, or answered differently from what the client expects.
-
 /** Whether it came by TLS. */
 export function isSecure({ socket }: IncomingMessage): boolean {
   return socket instanceof TLSSocket;
 }
 
-/** Where a browser that asks for this page in clear text has to go; undefined for all else. */
+/**
+ * Redirects a browser from a page in clear text to the same page by TLS. A form or an API call is never redirected: its body
+ * would be lost.
+ */
 export function pageByTls({ request, method, path, query, local, snapshot }: Exchange): Answer | undefined {
   if (local || isSecure(request) || (method !== 'GET' && method !== 'HEAD')) return undefined;
   if (request.headers.accept?.includes('text/html') !== true) return undefined;
@@ -185,8 +178,6 @@ export function pageByTls({ request, method, path, query, local, snapshot }: Exc
   const headers = { Location: `${base}${path}${query === '' ? '' : `?${query}`}` };
   return { status: 307, type: 'text/html; charset=utf-8', body: '', headers };
 }
-
-// The address of a form as the world sees it.
 
 /** `https://mail.example.net/example.com/contact`, `…/c/partners/signup`, `…/f/frm_…`, `…/example.com/frm_…` */
 export function endpointOf(exchange: Exchange, { id, kind, audience }: Pick<Form, 'id' | 'kind' | 'audience'>): string {

@@ -1,4 +1,8 @@
-/** What a body's parser answers: the fields in the order sent, and what refuses the body, if anything. */
+/**
+ * The fields of a body, in the order sent and within limits: reading the bytes, their charset, and urlencoded bodies (WHATWG
+ * URL Standard §5.1). Bytes in a declared charset must be valid in it; others are UTF-8, or else Windows-1252, which a page
+ * without a charset sends (WHATWG Encoding Standard §4.2).
+ */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { FieldError } from '../forms/check.ts';
@@ -20,7 +24,7 @@ export interface FieldLimits {
 }
 
 /** Bytes of a field's name. */
-const LONGEST_NAME = 1024;
+const MAX_NAME_LENGTH = 1024;
 
 /** Collects entries within the limits; tells the first limit that was passed. */
 export class Entries {
@@ -43,9 +47,9 @@ export class Entries {
       this.#refusal = tooManyFields(this.#limits.fields);
       return false;
     }
-    if (name.length > LONGEST_NAME) {
+    if (name.length > MAX_NAME_LENGTH) {
       this.#refusal = refuse('BODY_TOO_LARGE', {
-        message: `The name of a field is longer than ${LONGEST_NAME} characters.`,
+        message: `The name of a field is too long (at most ${MAX_NAME_LENGTH} characters).`,
       });
       return false;
     }
@@ -57,12 +61,14 @@ export class Entries {
 }
 
 export function tooManyFields(most: number): Refusal {
-  return refuse('BODY_TOO_LARGE', { message: `There are more than ${most} fields.` });
+  return refuse('BODY_TOO_LARGE', { message: `The form has too many fields (at most ${most}).` });
 }
 
 function fieldTooLong(field: string, most: number): Refusal {
   return refuse('BODY_TOO_LARGE', {
-    errors: [{ field, code: 'TYPE_TEXT', message: `Must be shorter: at most ${sizeWords(most)}.` }],
+    errors: [
+      { field, code: 'TYPE_TEXT', message: `“${field.slice(0, 60)}” is too long (at most ${sizeWords(most)}).` },
+    ],
   });
 }
 
@@ -73,7 +79,7 @@ export function malformed(message: string, field?: FieldError): Refusal {
 
 export function unknownCharset(label: string): Refusal {
   return refuse('UNSUPPORTED_MEDIA_TYPE', {
-    message: `The charset "${label.slice(0, 40)}" is not known; UTF-8 is best.`,
+    message: `The charset "${label.slice(0, 40)}" is not supported. Use UTF-8.`,
   });
 }
 
@@ -86,9 +92,6 @@ export function sizeWords(bytes: number): string {
 function longerThan(text: string, bytes: number): boolean {
   return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes);
 }
-
-// * Which bytes mean which text. What declares its charset is held to it. What declares none is UTF-8, or, where it is not
-// valid UTF-8, Windows-1252: that is what a page without a charset of its own sends (WHATWG Encoding Standard §4.2).
 
 /** Decodes bytes; undefined where they are not valid in its charset. */
 export interface Decoder {
@@ -139,15 +142,13 @@ export function parameterOf(value: string, name: string): string | undefined {
   return undefined;
 }
 
-// A body in memory, up to a limit.
-
 /** The client went away before its request was complete: there is nobody to answer. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 }
 
 export function bodyTooLarge(most: number): Refusal {
-  return refuse('BODY_TOO_LARGE', { message: `The request is too large: at most ${sizeWords(most)}.` });
+  return refuse('BODY_TOO_LARGE', { message: `The request is too large (at most ${sizeWords(most)}).` });
 }
 
 /** The whole body, or undefined once it is longer than `most` bytes. Rejects with ClientGone. */
@@ -177,16 +178,13 @@ export function discardRest(request: IncomingMessage): void {
   let size = 0;
   request.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size > MOST_DISCARDED) request.socket.destroy();
+    if (size > MAX_DISCARDED_BYTES) request.socket.destroy();
   });
   request.on('error', () => undefined);
   request.resume();
 }
 
-const MOST_DISCARDED = 64 * 1024 * 1024;
-
-// * `application/x-www-form-urlencoded` (WHATWG URL Standard §5.1) into entries in the order sent. Linear; stops at the
-// limit. A body in another charset than UTF-8 says so in its type or in a `_charset_` field (HTML §4.10.21.5).
+const MAX_DISCARDED_BYTES = 64 * 1024 * 1024;
 
 const CHARSET = Buffer.from('_charset_');
 const AMPERSAND = 0x26;
@@ -195,6 +193,7 @@ const PERCENT = 0x25;
 const PLUS = 0x2b;
 const SPACE = 0x20;
 
+/** Linear in the body. Another charset than UTF-8 is named in its type or in a `_charset_` field (HTML §4.10.21.5). */
 export function parseUrlencoded(body: Buffer, declared: string | undefined, limits: FieldLimits): Parsed {
   const pairs = splitPairs(body, limits.fields);
   const charset = declared ?? pairs.find(([name]) => name.equals(CHARSET))?.[1].toString('latin1');

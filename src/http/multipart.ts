@@ -23,7 +23,7 @@ import {
 import { refuse, type Refusal } from './errors.ts';
 import { MultipartParser, type Fault, type PartHead, type PartSink } from './multipart-parser.ts';
 
-const LONGEST_BOUNDARY = 70;
+const MAX_BOUNDARY_LENGTH = 70;
 
 export interface MultipartBody extends Parts {
   /** Empty where the body is refused: what had come of them is dropped. */
@@ -35,8 +35,8 @@ export async function readMultipart(request: IncomingMessage, options: Collector
   const type = request.headers['content-type'] ?? '';
   const boundary = parameterOf(type, 'boundary') ?? '';
   // RFC 2046 §5.1.1: 1 to 70 characters.
-  if (boundary === '' || boundary.length > LONGEST_BOUNDARY) {
-    return { entries: [], chosen: [], files: [], refusal: malformed('The type of the body names no boundary.') };
+  if (boundary === '' || boundary.length > MAX_BOUNDARY_LENGTH) {
+    return { entries: [], chosen: [], files: [], refusal: malformed('The Content-Type has no boundary.') };
   }
   const collector = new PartCollector(options);
   try {
@@ -71,7 +71,7 @@ async function readParts(
     const fault = parser.write(chunk);
     if (fault !== undefined) return refusalFor(fault);
     await collector.written;
-    if (collector.hopeless) return collector.refusal;
+    if (collector.isStopped) return collector.refusal;
   }
   const fault = parser.end();
   return fault && refusalFor(fault);
@@ -89,15 +89,13 @@ async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer> {
 function refusalFor(fault: Fault): Refusal {
   switch (fault) {
     case 'long headers':
-      return refuse('BODY_TOO_LARGE', { message: 'The headers of a part are too long.' });
+      return refuse('BODY_TOO_LARGE', { message: 'The headers of a part are too large.' });
     case 'transfer encoding':
-      return malformed('A part has a Content-Transfer-Encoding; send it as it is.');
+      return malformed('Send the parts without a Content-Transfer-Encoding.');
     case 'malformed':
-      return malformed('The body is not multipart/form-data that can be read.');
+      return malformed('The body is not valid multipart/form-data.');
   }
 }
-
-// What the parts of a multipart body become: fields in memory, files in the store, each within its limits.
 
 export interface MultipartLimits extends FieldLimits {
   /** Bytes of the whole body. */
@@ -145,7 +143,7 @@ export class PartCollector implements PartSink {
   #filesTotal = 0;
   #stored = 0;
   #refusal: Refusal | undefined;
-  #hopeless = false;
+  #isStopped = false;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(options: CollectorOptions) {
@@ -157,8 +155,8 @@ export class PartCollector implements PartSink {
   }
 
   /** Whether there is no use in reading on. */
-  get hopeless(): boolean {
-    return this.#hopeless;
+  get isStopped(): boolean {
+    return this.#isStopped;
   }
 
   /** Resolves when the store has taken what came so far. */
@@ -176,7 +174,7 @@ export class PartCollector implements PartSink {
 
   data(chunk: Buffer): void {
     const piece = this.#pieces.at(-1);
-    if (piece === undefined || this.#hopeless) return;
+    if (piece === undefined || this.#isStopped) return;
     piece.size += chunk.length;
     if (piece.filename !== undefined) this.#fileData(piece, chunk);
     // One chunk more than the limit shows that it was passed.
@@ -203,12 +201,12 @@ export class PartCollector implements PartSink {
 
   #stop(refusal: Refusal): void {
     this.#refusal ??= refusal;
-    this.#hopeless = true;
+    this.#isStopped = true;
   }
 
   /** Drops what was stored. */
   async abort(): Promise<void> {
-    this.#hopeless = true;
+    this.#isStopped = true;
     await this.#writing.catch(() => undefined);
     await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
   }
@@ -275,20 +273,18 @@ function contentTypeOf({ type }: Piece): string {
 
 function fileTooBig({ filename = '' }: Piece, most: number): Refusal {
   const name = plainFilename(Buffer.from(filename, 'latin1').toString('utf8')).slice(0, 60);
-  return refuse('FILES_TOO_BIG', { message: `The file “${name}” is too big: at most ${sizeWords(most)}.` });
+  return refuse('FILES_TOO_BIG', { message: `The file “${name}” is too large (at most ${sizeWords(most)}).` });
 }
 
 function filesTooBig(most: number): Refusal {
-  return refuse('FILES_TOO_BIG', { message: `The files are too big: at most ${sizeWords(most)} together.` });
+  return refuse('FILES_TOO_BIG', { message: `The files are too large (at most ${sizeWords(most)} in total).` });
 }
 
 function tooManyFiles(most: number): Refusal {
-  return refuse('TOO_MANY_FILES', { message: `There are too many files: at most ${most}.` });
+  return refuse('TOO_MANY_FILES', { message: `There are too many files (at most ${most}).` });
 }
 
-// Names in the headers of a multipart part, which come as bytes: as browsers write them (HTML §4.10.21.8), and as others do.
-
-/** A field's name or a file's, from the header's bytes one per character. Browsers escape `"`, CR and LF, nothing else. */
+/** A field's name or a file's, from the header's bytes one per character. Browsers escape only `"`, CR and LF (HTML §4.10.21.8). */
 export function decodeName(binary: string, decoder: Decoder): string | undefined {
   const text = decoder.decode(Buffer.from(binary, 'latin1'));
   return text?.replaceAll('%22', '"').replaceAll(/%0D%0A|%0D|%0A/g, '\n');

@@ -41,7 +41,13 @@ import { ClientGone } from './entries.ts';
 import { preflights, readableHeaders } from './cors.ts';
 import { refuse, type Refusal } from './errors.ts';
 import { createFormHandler, type SubmitParts } from './forms/submit.ts';
-import { parseFormPath, readableFor, visitOf, type Visit, type VisitParts } from './forms/request.ts';
+import {
+  parseFormPath,
+  readableFor,
+  findFormRequest,
+  type FormRequest,
+  type FormRequestParts,
+} from './forms/request.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -85,14 +91,14 @@ export interface HttpServer {
 }
 
 const DEADLINES: Deadlines = { headers: 15_000, request: 300_000, keepAlive: 65_000, idle: 120_000 };
-const MOST_CONNECTIONS = 8192;
+const MAX_CONNECTIONS = 8192;
 const MINUTE = 60_000;
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { clock, log, limits, metrics, snapshot, extra, certificate, bind = listenOn } = options;
   const deadlines = { ...DEADLINES, ...options.deadlines };
   const local = new WeakSet<IncomingMessage>();
-  const connections = new Connections(MOST_CONNECTIONS);
+  const connections = new Connections(MAX_CONNECTIONS);
   const servers: Server[] = [];
   let inProgress = 0;
   let closing = false;
@@ -125,6 +131,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       respond(ctx, isLast(ctx));
     } catch (error) {
       if (error instanceof ClientGone) return;
+      for (const name of ctx.res.getHeaderNames()) ctx.remove(name);
       send(ctx, refused(exchange, faultRefusal(error, exchange, log)));
       respond(ctx, isLast(ctx));
     }
@@ -257,7 +264,7 @@ function hostFault({ rawHeaders, httpVersion }: IncomingMessage): string | undef
 const SETTLE_MS = 25;
 
 /** Requests to forms' addresses, whose every answer says which page may read it. */
-function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Koa.Middleware<State> {
+function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: FormRequestParts): Koa.Middleware<State> {
   const preflight = preflights();
   return async (ctx, next) => {
     const { exchange } = ctx.state;
@@ -266,11 +273,11 @@ function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Ko
       await next();
       return;
     }
-    const found = visitOf(exchange, path, parts);
-    const visit = found instanceof Promise ? await found : found;
-    ctx.state.readableFor = readableFor(visit);
-    if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(visit)));
-    else send(ctx, await handle(visit));
+    const found = findFormRequest(exchange, path, parts);
+    const formRequest = found instanceof Promise ? await found : found;
+    ctx.state.readableFor = readableFor(formRequest);
+    if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(formRequest)));
+    else send(ctx, await handle(formRequest));
   };
 }
 
@@ -279,9 +286,10 @@ function holdsBack({ req }: Context): boolean {
   return req.headers.expect !== undefined && !req.complete;
 }
 
-// * Fair shares of connections: where there are too many, the client that holds most of them loses its oldest. A flood from
-// one network thereby costs others nothing, however slowly it speaks.
-
+/**
+ * Open connections. Where there are too many, the client with the most of them loses its oldest, so that a flood from one
+ * network costs others nothing.
+ */
 export class Connections {
   readonly #most: number;
   readonly #byClient = new Map<string, Set<Socket>>();
@@ -321,8 +329,6 @@ export class Connections {
   }
 }
 
-// Requests that are no HTTP, or never end: answered in the shape of all errors as far as anybody still listens.
-
 export interface BrokenParts {
   readonly clock: Clock;
   readonly log: Log;
@@ -330,7 +336,7 @@ export interface BrokenParts {
   readonly snapshot: () => Snapshot;
 }
 
-/** Answers what Node's parser gives up on. */
+/** Answers requests that Node's parser rejects, or that never end, in the shape of all errors. */
 function answerBrokenRequests(server: Server, { clock, log, limits, snapshot }: BrokenParts): void {
   const responses = new WeakMap<object, ServerResponse>();
   server.on('request', (_, response) => {
@@ -386,74 +392,31 @@ function rawAnswer(refusal: Refusal, { limit, remaining, reset }: Verdict, id: s
   ].join('\r\n');
 }
 
-// * Writes answers: all headers as one list and the body behind them, in one piece. Koa's way, header by header and then
-// finding out what the body is, costs a tenth of a form post; what Koa's own middleware answers still goes it.
-
 const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
 const NO_CONTENT = 204;
 
-/** Writes the answer that the state holds, else sets on Koa's what every response carries; `last`: then hang up. */
-export function respond(ctx: Context, last: boolean): void {
-  const { res, state } = ctx;
-  const headers = commonHeaders(ctx, last);
-  if (state.answer === undefined) setHeaders(res, headers);
-  else if (state.answer.stream === undefined) write(ctx, state.answer, headers);
-  else {
-    ctx.status = state.answer.status;
-    setHeaders(res, ownHeaders(state.answer, headers));
-    ctx.body = Readable.from(state.answer.stream);
-  }
-}
-
-/** Throws, and has written nothing, where a header cannot be written. */
-function write(ctx: Context, answer: Answer, headers: string[]): void {
-  const { status, body } = answer;
-  const length = Buffer.byteLength(body);
-  ownHeaders(answer, headers);
-  if (status !== NO_CONTENT) headers.push('Content-Length', String(length));
-  ctx.respond = false;
-  ctx.res.writeHead(status, headers);
-  // ASCII, which nearly all answers are, is written faster as what it is.
-  ctx.res.end(body, length === body.length ? 'latin1' : 'utf8');
-}
-
-/** What Koa's middleware has set by itself stays. */
-function setHeaders(response: ServerResponse, headers: readonly string[]): void {
-  for (let i = 0; i < headers.length; i += 2) {
-    const [name = '', value = ''] = headers.slice(i, i + 2);
-    if (!response.hasHeader(name)) response.setHeader(name, value);
-  }
-}
-
-/** Adds the answer's own headers to the common ones; of two of one name the answer's stays. */
-function ownHeaders({ status, type, headers: own }: Answer, headers: string[]): string[] {
-  if (!type.startsWith('text/html')) headers.push('Content-Security-Policy', JSON_POLICY);
-  for (const name in own) put(headers, name, own[name] ?? '');
-  if (status !== NO_CONTENT) headers.push('Content-Type', type);
-  return headers;
-}
-
-/** Names and values in turn. */
-function commonHeaders({ state: { exchange, readableFor } }: Context, last: boolean): string[] {
-  const headers = [
-    'X-Request-Id',
-    exchange.id,
-    'X-Content-Type-Options',
-    'nosniff',
-    // Not `no-referrer`: then a form sent again from our own page would come from nowhere.
-    'Referrer-Policy',
-    'same-origin',
-    'Cache-Control',
-    'no-store',
+/** Hands Koa the answer and the headers that every response has; where Koa's own middleware has answered, only these. */
+function respond(ctx: Context, isLast: boolean): void {
+  const { answer, exchange, readableFor } = ctx.state;
+  const common = {
+    'X-Request-Id': exchange.id,
+    'X-Content-Type-Options': 'nosniff',
+    // Not `no-referrer`: then a form that is sent again from our own page would come from nowhere.
+    'Referrer-Policy': 'same-origin',
+    'Cache-Control': 'no-store',
     ...rateHeaders(exchange.limit),
-  ];
-  if (readableFor !== undefined) headers.push(...readableHeaders(readableFor));
-  if (last) headers.push('Connection', 'close');
-  return headers;
-}
-
-function put(headers: string[], name: string, value: string): void {
-  const at = headers.indexOf(name);
-  if (at === -1) headers.push(name, value);
-  else headers[at + 1] = value;
+    ...(readableFor === undefined ? {} : readableHeaders(readableFor)),
+    ...(isLast ? { Connection: 'close' } : {}),
+  };
+  if (answer === undefined) {
+    for (const [name, value] of Object.entries(common)) if (!ctx.res.hasHeader(name)) ctx.set(name, value);
+    return;
+  }
+  const { status, type, body, stream, headers } = answer;
+  ctx.status = status;
+  ctx.set(type.startsWith('text/html') ? common : { ...common, 'Content-Security-Policy': JSON_POLICY });
+  if (headers !== undefined) ctx.set(headers);
+  if (status === NO_CONTENT) return;
+  ctx.set('Content-Type', type);
+  ctx.body = stream === undefined ? body : Readable.from(stream);
 }

@@ -156,9 +156,9 @@ interface Rendering {
 
 const PARTS: readonly TemplatePart[] = ['subject', 'text', 'html'];
 
-const LONGEST_LINE = 500;
+const MAX_LINE_LENGTH = 500;
 
-const KEPT_LINES = 500;
+const MAX_LINES = 500;
 
 export class CompiledTemplates {
   /** Of all templates, in their order. A template that has any cannot be rendered. */
@@ -212,7 +212,7 @@ export class CompiledTemplates {
     if (!source.includes('{')) return oneLine(source);
     const place = { template: '', part: 'subject' } as const;
     const parsed = this.#lines.get(source) ?? attempt(place, () => this.#text.parse(source));
-    if (this.#lines.size === KEPT_LINES) this.#lines.clear();
+    if (this.#lines.size === MAX_LINES) this.#lines.clear();
     this.#lines.set(source, parsed);
     return oneLine(this.#render(place, { parsed, scope: scopeOf({}, variables, this.#zone), timeLeft }));
   }
@@ -266,7 +266,7 @@ function bodies(sources: TemplateSources, part: 'text' | 'html'): Record<string,
 export function oneLine(text: string): string {
   const line = text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
   return line
-    .slice(0, LONGEST_LINE)
+    .slice(0, MAX_LINE_LENGTH)
     .replace(/[\uD800-\uDBFF]$/, '')
     .toWellFormed();
 }

@@ -21,13 +21,13 @@ import {
 import { disguiseReasons, gibberishReasons, phraseReasons } from './words.ts';
 import type { Reason, Value } from './reasons.ts';
 
-export interface Judgement {
+export interface SpamVerdict {
   readonly verdict: 'accept' | 'spam';
   readonly score: number;
   readonly reasons: readonly Reason[];
 }
 
-export interface Judged {
+export interface SpamInput {
   readonly fields: readonly Field[];
   readonly control: Control;
   /** The visitor's address. */
@@ -36,50 +36,50 @@ export interface Judged {
 
 type Rules = Pick<Form, 'config'>;
 
-/** Judges a submission by its form's `spam_protection`; a promise only where DNS has to be asked. */
-export type Judge = (form: Rules, judged: Judged) => Judgement | Promise<Judgement>;
+/** Rates a submission by its form's `spam_protection`; a promise only where DNS has to be asked. */
+export type SpamFilter = (form: Rules, submission: SpamInput) => SpamVerdict | Promise<SpamVerdict>;
 
 const CERTAIN = 100;
 const SPAM_FROM = { normal: 10, strict: 5 } as const;
-const LONGEST_TEXT = 256 * 1024;
+const MAX_TEXT_LENGTH = 256 * 1024;
 
-/** The judge that also asks whether the visitor's address can get mail, only where that decides. */
-export function createJudge(refusesMail: RefusesMail): Judge {
-  return (form, judged) => {
-    const judgement = judge(form, judged);
+/** The spam filter; it asks DNS whether the visitor's domain accepts mail where that alone decides. */
+export function createSpamFilter(refusesMail: RefusesMail): SpamFilter {
+  return (form, submission) => {
+    const spamVerdict = checkForSpam(form, submission);
     const { level, content_filter: filters } = form.config.spam_protection;
-    if (!filters || judgement.verdict === 'spam' || judgement.score + NO_MX < SPAM_FROM[level]) return judgement;
-    const domain = domainOf(form, judged);
-    return domain === undefined ? judgement : withLookup(form, judgement, { domain, refusesMail });
+    if (!filters || spamVerdict.verdict === 'spam' || spamVerdict.score + NO_MX < SPAM_FROM[level]) return spamVerdict;
+    const domain = domainOf(form, submission);
+    return domain === undefined ? spamVerdict : withLookup(form, spamVerdict, { domain, refusesMail });
   };
 }
 
 async function withLookup(
   { config }: Rules,
-  judgement: Judgement,
+  spamVerdict: SpamVerdict,
   { domain, refusesMail }: { domain: string; refusesMail: RefusesMail },
-): Promise<Judgement> {
-  if (!(await refusesMail(domain))) return judgement;
-  return sum([...judgement.reasons, noMx(domain)], config.spam_protection.level);
+): Promise<SpamVerdict> {
+  if (!(await refusesMail(domain))) return spamVerdict;
+  return sum([...spamVerdict.reasons, noMx(domain)], config.spam_protection.level);
 }
 
 /** What the submission itself says. */
-export function judge(form: Rules, judged: Judged): Judgement {
+export function checkForSpam(form: Rules, submission: SpamInput): SpamVerdict {
   const { level, content_filter: filters, blocklist } = form.config.spam_protection;
   const reasons: Reason[] = [];
-  const [trap] = judged.control.trapped;
+  const [trap] = submission.control.trapped;
   if (trap !== undefined) reasons.push({ name: 'honeypot', score: CERTAIN, detail: `the field ${trap} was filled in` });
   if (filters || blocklist.length > 0) {
-    const values = textOf(judged);
+    const values = textOf(submission);
     const text = values.map((value) => value.text).join('\n');
-    const blocked = blockedBy(blocklist, { text, ip: judged.ip });
+    const blocked = blockedBy(blocklist, { text, ip: submission.ip });
     if (blocked !== undefined) reasons.push({ name: 'blocklist', score: CERTAIN, detail: blocked });
-    if (filters) reasons.push(...contentReasons(form, values, text), ...addressReasons(domainOf(form, judged)));
+    if (filters) reasons.push(...contentReasons(form, values, text), ...addressReasons(domainOf(form, submission)));
   }
   return sum(reasons, level);
 }
 
-function sum(reasons: readonly Reason[], level: keyof typeof SPAM_FROM): Judgement {
+function sum(reasons: readonly Reason[], level: keyof typeof SPAM_FROM): SpamVerdict {
   const score = reasons.reduce((points, reason) => points + reason.score, 0);
   return { verdict: score >= SPAM_FROM[level] ? 'spam' : 'accept', score, reasons };
 }
@@ -103,15 +103,15 @@ function ownTexts({ config }: Rules): string {
 }
 
 /** Of the visitor's address. */
-function domainOf({ config }: Rules, { fields, control }: Judged): string | undefined {
+function domainOf({ config }: Rules, { fields, control }: SpamInput): string | undefined {
   const address = emailOf(fields, config) ?? replyToOf(control);
   return address?.slice(address.lastIndexOf('@') + 1);
 }
 
 /** All that the visitor wrote, with the name of its field, as far as it is read. */
-function textOf({ fields, control: { subject, replyTo } }: Judged): Value[] {
+function textOf({ fields, control: { subject, replyTo } }: SpamInput): Value[] {
   const values: Value[] = [];
-  let left = LONGEST_TEXT;
+  let left = MAX_TEXT_LENGTH;
   const sent: readonly Field[] = [...fields, ['_subject', subject ?? ''], ['_replyto', replyTo ?? '']];
   for (const [name, value] of sent) {
     for (const text of valuesOf(value)) {
@@ -124,8 +124,6 @@ function textOf({ fields, control: { subject, replyTo } }: Judged): Value[] {
   }
   return values;
 }
-
-// The blocklist of a form: words, mail addresses, domains, IP addresses and networks (CIDR), without case.
 
 type Network = ReturnType<typeof ipaddr.parseCIDR>;
 

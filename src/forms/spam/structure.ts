@@ -1,4 +1,4 @@
-/** Links: how many, how dressed, and where they do not belong. */
+/** Signs of spam in what a submission is made of: links, mail headers, repetition, and the domain of the visitor's address. */
 import type { Reason, Value } from './reasons.ts';
 
 const LINK = /(?:https?:\/\/|\bwww\.)[^\s<>"'\]]+/gi;
@@ -9,7 +9,7 @@ const PERSON = /^(?:first|last|full|user|your|sur|family|given)?[ _-]?name$/i;
 const BBCODE = /\[(?:url|link)=|\[url\][^[]{0,300}\[\/url/i;
 const ANCHOR = /<a\s[^<>]{0,40}?href/gi;
 /** The most links that are looked at one by one. */
-const MOST = 1000;
+const MAX_LINKS = 1000;
 
 /** The links in a text, as they stand there. */
 export function linksOf(text: string): readonly string[] {
@@ -30,7 +30,7 @@ export function linkReasons(values: readonly Value[], text: string, links: reado
   if (links.length >= 2 && links.reduce((sum, { length }) => sum + length, 0) > text.length / 2) {
     reasons.push({ name: 'mostly_links', score: 4, detail: 'little text beside the links' });
   }
-  const short = links.slice(0, MOST).find((link) => SHORT.test(link));
+  const short = links.slice(0, MAX_LINKS).find((link) => SHORT.test(link));
   if (short !== undefined) reasons.push({ name: 'short_link', score: 3, detail: short.slice(0, 60) });
   return [...reasons, ...markupReasons(text), ...nameReasons(values)];
 }
@@ -48,8 +48,6 @@ function nameReasons(values: readonly Value[]): Reason[] {
   const odd = values.find(({ name, text }) => PERSON.test(name) && hasLink(text));
   return odd === undefined ? [] : [{ name: 'link_in_name', score: 8, detail: `in the field ${odd.name.slice(0, 60)}` }];
 }
-
-// Mail headers in what was typed: what is left of the attempt to send other mail through a form.
 
 const ONE_LINE = /^(?:.*[ _-])?(?:name|e-?mail|subject|phone|tel|company|_replyto)$/i;
 const HEADER_AFTER_BREAK =
@@ -78,8 +76,6 @@ function lineReasons(text: string): Reason[] {
   const score = (bcc ? 6 : 0) + (mime ? 4 : 0);
   return [{ name: 'header_lines', score, detail: bcc ? 'a Bcc line' : 'MIME headers' }];
 }
-
-// The same again and again: fields, words, characters.
 
 /** So much of a text shows whether it is monotonous. */
 const SAMPLE = 32 * 1024;
@@ -128,8 +124,6 @@ function isMonotonous(text: string): boolean {
       .match(/\p{L}+/gu) ?? [];
   return words.length >= 40 && new Set(words).size < Math.min(30, words.length / 5);
 }
-
-// What the visitor's mail address says, and whether it can be answered at all.
 
 /** Whether the domain certainly takes no mail. What DNS cannot say is no. */
 export type RefusesMail = (domain: string) => Promise<boolean>;

@@ -1,8 +1,4 @@
-/**
- * What spam sells and how it addresses strangers, in the languages in which it comes most. A phrase alone is no proof: a
- * customer of a search agency asks for backlinks, a pharmacist writes of tramadol, and whoever says that a shop is broken
- * quotes its advertisements. Whole words count, each phrase once.
- */
+/** Signs of spam in words: known phrases, disguised text (which language it is in is no sign), and random letters. */
 import type { Reason, Value } from './reasons.ts';
 
 const GOODS_WORDS = [
@@ -96,9 +92,6 @@ function listed(words: readonly string[]): string {
     .join(', ');
 }
 
-// * Text that hides what it says: invisible characters, look-alike letters of another script, capitals. To write in any one
-// language is no sign of anything, nor is to write in two.
-
 /** Within words of Latin, Greek or Cyrillic letters; elsewhere joiners are spelling. */
 const HIDDEN = /[A-Za-z\u0370-\u04ff][\u200b\u2060\ufeff\u00ad][A-Za-z\u0370-\u04ff]/;
 const OVERRIDE = /[\u202d\u202e]/;
@@ -106,7 +99,7 @@ const SAMPLE = 4096;
 /** So much of a text is read letter by letter. */
 const READ = 32 * 1024;
 /** So many words that mix scripts are looked for. */
-const MOST = 3;
+const MAX_MIXED_WORDS = 3;
 
 /** Cyrillic and Greek letters that look like these Latin ones. Alpha, mu, kappa and the like are left out: science uses them. */
 const LOOK_ALIKES = new Map(
@@ -169,7 +162,7 @@ export function disguiseReasons(text: string, own: () => string, hasLinks: boole
     foreign === undefined ? [] : `a link in ${foreign} text, which the form never uses`,
   ].flat();
   if (details.length > 0) {
-    const score = (mixed.length === 0 ? 0 : mixed.length < MOST ? 2 : 6) + (foreign === undefined ? 0 : 2);
+    const score = (mixed.length === 0 ? 0 : mixed.length < MAX_MIXED_WORDS ? 2 : 6) + (foreign === undefined ? 0 : 2);
     reasons.push({ name: 'script_mismatch', score, detail: details.join('; ') });
   }
   return reasons;
@@ -180,14 +173,14 @@ function isShouting(sample: string): boolean {
   return capitals >= 40 && capitals > (sample.match(/\p{Ll}/gu)?.length ?? 0) * 5;
 }
 
-/** Different words that are Latin but for look-alikes, or the other way round; at most MOST. */
+/** Different words that are Latin but for look-alikes, or the other way round; at most MAX_MIXED_WORDS. */
 function mixedWords(text: string): string[] {
   if (!MIXED.test(text)) return [];
   const found = new Set<string>();
   for (const [word] of text.slice(0, READ).matchAll(WORD)) {
     if (word.length < 4 || !MIXED.test(word) || !/^[a-z]+$/i.test(latinOf(word))) continue;
     found.add(word.slice(0, 30));
-    if (found.size === MOST) break;
+    if (found.size === MAX_MIXED_WORDS) break;
   }
   return [...found];
 }
@@ -210,9 +203,6 @@ function scriptsOf(text: string): [script: (typeof SCRIPTS)[number], count: numb
     .filter(([, count]) => count > 0)
     .sort((a, b) => b[1] - a[1]);
 }
-
-// * Random letters, as robots fill forms with. Judged are words of at least eight ASCII letters, by pairs of letters that
-// next to no word of any language has; numbers, codes, addresses and all other scripts are not judged.
 
 /**
  * Behind each letter those that follow it in fewer than two of a thousand words of every one of 45 languages that are
@@ -248,7 +238,7 @@ const RARE_PAIRS = new Uint8Array(1024);
 for (const [first, seconds] of Object.entries(RARE)) {
   for (const second of seconds) RARE_PAIRS[letterAt(first, 0) * 32 + letterAt(second, 0)] = 1;
 }
-const SHORTEST = 8;
+const MIN_WORD_LENGTH = 8;
 const GIBBERISH_SAMPLE = 4096;
 const TOKEN = /[^\s,;:!?()"“”]+/g;
 const LONG_WORD = /[A-Za-z]{8,}/g;
@@ -279,7 +269,7 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
 
 /** Whether letters were drawn by lot. */
 function isRandom(word: string): boolean {
-  if (word.length < SHORTEST || ROMAN.test(word)) return false;
+  if (word.length < MIN_WORD_LENGTH || ROMAN.test(word)) return false;
   const rare = rarePairs(word);
   return (rare >= 2 && rare >= (word.length - 1) / 5) || innerCapitals(word) >= Math.max(3, word.length / 4.2);
 }
@@ -318,6 +308,7 @@ function isNothingElse(values: readonly Value[]): boolean {
     values.map(({ text }) => text.trim()).filter((text) => !NO_TEXT.test(text) && /\p{L}/u.test(text)),
   );
   return (
-    texts.size >= 2 && [...texts].every((text) => text.length >= SHORTEST && LETTERS_ONLY.test(text) && innerCapitals(text) > 0)
+    texts.size >= 2 &&
+    [...texts].every((text) => text.length >= MIN_WORD_LENGTH && LETTERS_ONLY.test(text) && innerCapitals(text) > 0)
   );
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import {
-  condemnSubmission,
+  markAsSpam,
   releaseSubmission,
   resendSubmission,
   type Decided,
@@ -161,7 +161,7 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
       path: '/submissions/:id/spam',
       summary: 'Marks a submission as spam: it counts no more, and what is still to be sent about it is cancelled.',
       answer: submissionShape,
-      handle: (asked) => decide(asked, (row) => condemnSubmission(row, parts)),
+      handle: (asked) => decide(asked, (row) => markAsSpam(row, parts)),
     }),
     defineRoute({
       ...WRITE,

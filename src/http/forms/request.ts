@@ -1,4 +1,9 @@
-/** A request to a form's address: which form, and whether the page that it comes from may use it. */
+/**
+ * A request to a form's address: which form, whether the page that it comes from may use it, and whether it is served. The
+ * addresses are `/{domain}/{form}`, `/v1/{domain}/{form}`, `/v1/{domain}/send` (the body names the form),
+ * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment with a dot is a domain, so that they never
+ * collide with other routes.
+ */
 import type { Audience, Form } from '../../config/forms.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
 import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
@@ -13,9 +18,9 @@ import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
-import type { Typed } from '../pages/submitted.ts';
+import type { SubmittedValues } from '../pages/submitted.ts';
 
-export interface Visit {
+export interface FormRequest {
   readonly exchange: Exchange;
   readonly path: FormPath;
   /** Where the form is one of a domain's. */
@@ -27,20 +32,24 @@ export interface Visit {
 }
 
 /** What is known of a post when it is refused: more, the later that happens. */
-export interface Seen {
+export interface RequestProgress {
   form: Form | undefined;
-  typed?: Typed;
+  submitted?: SubmittedValues;
   /** What a domain that is not verified has to publish. */
   records?: readonly CheckedRecord[];
 }
 
-export interface VisitParts {
+export interface FormRequestParts {
   readonly store: Store;
   readonly log: Log;
 }
 
 /** What stands at the address; of a domain's form that is known at once. Never rejects. */
-export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): Visit | Promise<Visit> {
+export function findFormRequest(
+  exchange: Exchange,
+  path: FormPath,
+  parts: FormRequestParts,
+): FormRequest | Promise<FormRequest> {
   switch (path.kind) {
     case 'domain': {
       const domain = findDomain(exchange.snapshot, path.domain);
@@ -51,7 +60,7 @@ export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): 
           const own = await findOwnForm(parts.store, key, exchange.snapshot.server);
           return own?.audience.domain === domain.name ? own : undefined;
         });
-        return found.then((visit) => ({ ...visit, domain: visit.domain ?? domain }));
+        return found.then((formRequest) => ({ ...formRequest, domain: formRequest.domain ?? domain }));
       }
       const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
       return { exchange, path, domain, form };
@@ -72,10 +81,10 @@ export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): 
 }
 
 async function lookUp(
-  { exchange, path }: Pick<Visit, 'exchange' | 'path'>,
-  { log }: VisitParts,
+  { exchange, path }: Pick<FormRequest, 'exchange' | 'path'>,
+  { log }: FormRequestParts,
   find: () => Promise<Form | undefined>,
-): Promise<Visit> {
+): Promise<FormRequest> {
   const nothing = { exchange, path, domain: undefined, form: undefined };
   // It is refused, whatever stands there.
   if (!exchange.limit.allowed && !exchange.local) return nothing;
@@ -88,18 +97,18 @@ async function lookUp(
 }
 
 /** A form that the API put on a domain is served as long as its account has the domain. */
-function placed(form: Form, visit: Visit): Visit {
+function placed(form: Form, formRequest: FormRequest): FormRequest {
   const { domain: name } = form.audience;
-  if (form.kind !== 'api' || name === undefined) return { ...visit, form };
-  const { claims, domains } = visit.exchange.snapshot;
+  if (form.kind !== 'api' || name === undefined) return { ...formRequest, form };
+  const { claims, domains } = formRequest.exchange.snapshot;
   const test = environmentOf(form.tenant) === 'test' ? claims.get(claimKey(form.tenant, name)) : undefined;
   const live = domains.get(name);
   const domain = test ?? (live?.project.tenant === accountOf(form.tenant) ? live : undefined);
-  return domain === undefined ? visit : { ...visit, domain, form };
+  return domain === undefined ? formRequest : { ...formRequest, domain, form };
 }
 
 /** The refusal where the project that has this address is out of service until its file is mended. */
-export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: Visit): Refusal | undefined {
+export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
   const place = placeOf(path);
@@ -122,12 +131,12 @@ function pageOf({ request }: Exchange): string | undefined {
  * The `Origin` that the answer is readable for: whichever asks. A refusal that a script cannot read is "Failed to fetch" to
  * its developer, and there is nothing in any answer that a request without a browser would not get.
  */
-export function readableFor({ exchange }: Visit): string {
+export function readableFor({ exchange }: FormRequest): string {
   return validOrigin(exchange.request.headers.origin);
 }
 
 /** Whose pages may use the form, or, where it is not known, may at least read so. */
-function audienceOf({ exchange, path, domain, form }: Visit): Audience {
+function audienceOf({ exchange, path, domain, form }: FormRequest): Audience {
   if (form !== undefined) return form.audience;
   if (domain !== undefined) {
     const origins = [...domain.forms.values()].flatMap(({ config }) => config.allowed_origins);
@@ -149,11 +158,11 @@ export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Re
       : audience.anyone || mayUse(originOf(page), exchange, audience);
   if (allowed) return undefined;
   const { domain } = audience;
-  const own = domain === undefined ? '' : ` This form is for pages of ${domain} and its subdomains.`;
+  const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
   const message =
     page === undefined || page === ''
-      ? `The request does not say which page it comes from, and this form needs to know (level strict).${own} A page's origin is named in the form's allowed_origins; a program sends an API key.`
-      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To let them, add the origin to the form's allowed_origins.`;
+      ? `The request has neither an Origin nor a Referer header, and the form's spam protection is strict.${own} Programs must send an API key.`
+      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To allow them, add the origin to the form's allowed_origins.`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
 
@@ -164,8 +173,8 @@ export function mayUse(origin: string | undefined, { snapshot, request }: Exchan
 }
 
 /** CSP sources of the pages that may frame ours. */
-export function framers(visit: Visit): string[] {
-  const sources = pageSources(audienceOf(visit));
+export function framers(formRequest: FormRequest): string[] {
+  const sources = pageSources(audienceOf(formRequest));
   return sources.length === 0 ? [] : ["'self'", ...sources];
 }
 
@@ -176,12 +185,6 @@ export function formTargets({ audience, config }: Form): string[] {
   );
   return [...new Set(["'self'", ...pageSources(audience), ...redirects])];
 }
-
-// The path of a form.
-
-// * Addresses of forms: `/{domain}/{form}` and `/v1/{domain}/{form}`, `/v1/{domain}/send`, which finds its form by the body,
-// `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment that holds a dot is a domain, so that these never
-// collide with the rest of the routes.
 
 /** What an address says, percent-decoded and otherwise as written. */
 export type FormPath =
@@ -252,21 +255,19 @@ function decode(segment: string): string | undefined {
   }
 }
 
-// Whether what stands at the address is served: its configuration is in order, DNS has said that its domain is its owner's, and its owner is not suspended.
-
 export interface ServedParts {
   readonly domains: Pick<Domains, 'status' | 'report'>;
   readonly store: Store;
 }
 
-/** Why nothing is served at the address, or nothing; `seen` then knows what a domain that is not verified has to publish. */
+/** Why nothing is served at the address, or nothing; `progress` then knows what a domain that is not verified has to publish. */
 export async function refuseUnserved(
-  visit: Visit,
+  formRequest: FormRequest,
   { domains, store }: ServedParts,
-  seen: Seen,
+  progress: RequestProgress,
 ): Promise<Refusal | undefined> {
-  const { domain, form, path } = visit;
-  const outage = outageOf(visit);
+  const { domain, form, path } = formRequest;
+  const outage = outageOf(formRequest);
   if (outage !== undefined) return outage;
   if (domain === undefined && path.kind === 'domain') return refuse('DOMAIN_NOT_FOUND');
   const tenant = domain?.project.tenant ?? form?.tenant;
@@ -276,6 +277,6 @@ export async function refuseUnserved(
   if (domain === undefined || environmentOf(domain.project.tenant) === 'test') return undefined;
   const status = domains.status(domain.name);
   if (status !== undefined && status !== 'pending') return undefined;
-  seen.records = (await domains.report(domain.name))?.records ?? [];
-  return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: seen.records } });
+  progress.records = (await domains.report(domain.name))?.records ?? [];
+  return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: progress.records } });
 }
