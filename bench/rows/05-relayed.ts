@@ -32,7 +32,7 @@ export const row: Row = {
       await startPostfix({ relayTo: `127.0.0.1:${sink.port}`, relayConnections: 20, settings }),
       (it) => it.close(),
     );
-    await sink.untilCount(2); // the mails of the daemons' own trial posts
+    await sink.untilCount(2); // the mails of the daemons' own attempt posts
     const many = { count: COUNT, sessions: 20, messageFile: mail.path };
     return await alternate({
       rounds,

@@ -28,7 +28,7 @@ export const row: Row = {
     const sink = open.adopt(await startSmtpSink(), (it) => it.close());
     const daemon = open.adopt(await startPostern({ deliverTo: sink.port }), (it) => it.close());
     const postfix = open.adopt(await startSigningPostfix(sink.port), (it) => it.close());
-    await sink.untilCount(1); // the mail of the daemon's own trial post
+    await sink.untilCount(1); // the mail of the daemon's own attempt post
     const mails = { port: postfix.port, count: POSTFIX, sessions: 20, messageFile };
     return await alternate({
       rounds,

@@ -21,7 +21,7 @@ export const row: Row = {
     await using open = new AsyncDisposableStack();
     const sink = open.adopt(await startSmtpSink(), (it) => it.close());
     const daemon = open.adopt(await startPostern({ deliverTo: sink.port }), (it) => it.close());
-    await sink.untilCount(1); // the mail of the daemon's own trial post
+    await sink.untilCount(1); // the mail of the daemon's own attempt post
     const dkim = { domainName: DOMAIN, keySelector: 'bench', privateKey: newDkimKey() };
     const job = JSON.stringify({ smtpPort: sink.port, connections: 20, count: NODEMAILER, dkim });
     return await alternate({

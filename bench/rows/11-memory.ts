@@ -54,7 +54,7 @@ async function withDaemon<T>(sink: SmtpSink, measure: (daemon: Daemon) => Promis
   const before = sink.count();
   const daemon = await startPostern({ takesMail: true, deliverTo: sink.port });
   try {
-    await sink.untilCount(before + 1); // the mail of the daemon's own trial post
+    await sink.untilCount(before + 1); // the mail of the daemon's own attempt post
     return await measure(daemon);
   } finally {
     await daemon.close();

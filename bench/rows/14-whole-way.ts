@@ -25,7 +25,7 @@ export const row: Row = {
     const postfix = open.adopt(await startSigningPostfix(sink.port), (it) => it.close());
     const settings = { smtpPort: postfix.port, connections: 20 };
     const koa = open.adopt(await startReference('koa-nodemailer', settings), (it) => it.close());
-    await sink.untilCount(1); // the mail of the daemon's own trial post
+    await sink.untilCount(1); // the mail of the daemon's own attempt post
     return await alternate({
       rounds,
       ours: async () => figures(await postUntilDelivered(daemon.formUrl, sink, OURS)),

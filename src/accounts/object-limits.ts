@@ -106,7 +106,7 @@ async function countOf(
 ): Promise<number> {
   switch (object) {
     case 'projects':
-      return countProjects(store, { tenants: [tenant], onDisk: [] });
+      return countProjects(store, { tenants: [tenant] });
     case 'keys':
       return countActiveKeys(store, accountOf(tenant), clock.now());
     case 'domains':

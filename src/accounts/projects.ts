@@ -4,13 +4,12 @@
  */
 import { normalize } from 'node:path/posix';
 import { fanOutErrors } from '../config/checks.ts';
-import { PUSHED_FILE, type Bundle, type BundleReader } from '../config/bundle.ts';
+import { PUSHED_FILE, type Bundle, type BundleReader, type DomainEdit } from '../config/bundle.ts';
 import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Path, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import { claimKey, type Snapshot } from '../config/snapshot.ts';
-import { madeByApi } from '../config/stored.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import type { CollectionNames, Names } from './collection-names.ts';
@@ -22,7 +21,7 @@ import { findRevision, OPERATOR } from '../store/revisions.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { ProjectRow } from '../store/tables.ts';
 import type { Consent } from './consent.ts';
-import { parseProject } from '../config/parse.ts';
+import { readRevision } from '../config/in-force.ts';
 import type { SecretSource } from '../config/secrets.ts';
 import { Recent } from '../lib/lru.ts';
 
@@ -44,6 +43,8 @@ export interface Push {
   readonly bundle: Bundle;
   /** The revision that it may replace, null for a project that has none; undefined: whichever is in force. */
   readonly base?: string | null | undefined;
+  /** `api`: the document was changed by another route than a push. */
+  readonly source?: 'push' | 'api';
   /** Only tell what would happen. */
   readonly dryRun: boolean;
   /** Whether recipients that have to agree are mailed a link. */
@@ -86,7 +87,8 @@ const TOO_LARGE: Problem = {
 /** Takes the push; when it is done, it is in force. */
 export async function push(given: Push, parts: PushParts): Promise<PushOutcome> {
   const { tenant, slug, base, may, dryRun } = given;
-  if (livesOnDisk(parts.snapshot(), tenant, slug)) return conflict(ON_DISK);
+  const managed = managedByFile(await findProject(parts.store, tenant, slug));
+  if (managed !== undefined) return managed;
   const read = await readPush(given, parts);
   if ('kind' in read) return read;
   const { next, bundle } = read;
@@ -94,7 +96,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   const warnings = [...read.warnings, ...(await unconfirmed({ tenant, named, yaml: bundle.yaml }, parts))];
   for (let tries = 1; ; tries++) {
     const row = await findProject(parts.store, tenant, slug);
-    const current = await currentOf(row, parts);
+    const current = row && (await currentOf(row, parts));
     const touched = [...(current === undefined ? [] : placesIn(current)), ...placesIn(next)];
     const refused = touched.findIndex((domain) => !may(domain));
     if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
@@ -103,11 +105,10 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
     if (taken.length > 0) return conflict(NOT_AVAILABLE, taken);
 
     const changes = diffConfig(current === undefined ? {} : writtenProject(current), writtenProject(next));
-    const known = row?.source === 'push' ? row.revision : null;
+    const known = row?.revision ?? null;
     if (base !== undefined && base !== known) return conflict(MOVED_ON);
     const isKnown = known !== null && sameBundle(await findRevision(parts.store, known), bundle);
-    const isNew = row === undefined || row.source === 'file';
-    const more = { ...objectsIn(next), projects: isNew ? 1 : 0 };
+    const more = { ...objectsIn(next), projects: row === undefined ? 1 : 0 };
     const instead = current === undefined ? {} : objectsIn(current);
     try {
       // Behind the count: one push asks for no more names than the account may have.
@@ -133,6 +134,30 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   }
 }
 
+/** Adds a domain to a project, or takes one out: a push of the same document with that change. Undefined: no such project. */
+export async function editDomains(
+  { tenant, slug }: Pick<Push, 'tenant' | 'slug'>,
+  edit: DomainEdit,
+  parts: PushParts,
+): Promise<PushOutcome | undefined> {
+  for (let tries = 1; ; tries++) {
+    const row = await findProject(parts.store, tenant, slug);
+    const revision = row && (await findRevision(parts.store, row.revision));
+    if (row === undefined || revision === undefined) return undefined;
+    const managed = managedByFile(row);
+    if (managed !== undefined) return managed;
+    const yaml = await parts.reader.edit(revision.yaml, edit, { tenant });
+    if (yaml === undefined)
+      return conflict(`The configuration of ${slug} cannot be edited: change its YAML and push it.`);
+    const bundle = { yaml, files: revision.files };
+    const source = row.source === 'api' ? 'api' : 'push';
+    const change = { tenant, slug, bundle, source, base: row.revision, dryRun: false, asks: false } as const;
+    const outcome = await push({ ...change, may: () => true }, parts);
+    // Another push came between.
+    if (outcome.kind !== 'conflict' || outcome.message !== MOVED_ON || tries === MOST_TRIES) return outcome;
+  }
+}
+
 const NOT_AVAILABLE = 'The project names a domain or a collection that is not available to it.';
 /**
  * The domains that a project is about; `undefined` among them where it is also about what belongs to none: collections, and
@@ -145,16 +170,16 @@ export function placesIn(config: Pick<ProjectConfig, 'domains' | 'collections' |
 }
 
 const MOVED_ON = 'Another revision of the project has come into force meanwhile: look at what would change now.';
-const ON_DISK = 'This project lies on the server’s disk: it is changed there, in its file.';
-
-/** Whether the project is one of files, which nobody changes from outside. */
-export function livesOnDisk({ projects }: Snapshot, tenant: string, slug: string): boolean {
-  return projects.some((project) => project.source === 'file' && project.tenant === tenant && project.slug === slug);
+/** The refusal of a push to a project that a file manages. */
+export function managedByFile(row: ProjectRow | undefined): Extract<PushOutcome, { kind: 'conflict' }> | undefined {
+  if (row?.source !== 'file') return undefined;
+  const where = row.machine === null || row.machine === '' ? '' : ` on ${row.machine}`;
+  return conflict(`The file ${row.file}${where} manages this project: change it there.`);
 }
 
-/** The refusal of whatever would change a project on disk. */
-export function onDisk(): Extract<PushOutcome, { kind: 'conflict' }> {
-  return conflict(ON_DISK);
+/** The document of a project that has nothing but its name. */
+export function emptyProject({ name, slug }: { readonly name: string; readonly slug: string }): Bundle {
+  return { yaml: `project:\n  name: ${JSON.stringify(name)}\n  slug: ${JSON.stringify(slug)}\n`, files: {} };
 }
 
 function conflict(message: string, problems: readonly Problem[] = []): Extract<PushOutcome, { kind: 'conflict' }> {
@@ -203,13 +228,10 @@ function sameBundle(kept: Bundle | undefined, { yaml, files }: Bundle): boolean 
   return kept?.yaml === yaml && JSON.stringify(kept.files) === JSON.stringify(files);
 }
 
-/** What is in force of the project; undefined where there is none, or it cannot be read any more. */
-async function currentOf(row: ProjectRow | undefined, parts: PushParts): Promise<ProjectConfig | undefined> {
-  if (row === undefined || row.source === 'file') return undefined;
-  const { tenant, slug, revision } = row;
+/** What is in force of the project; undefined where it cannot be read any more. */
+async function currentOf({ tenant, slug, revision }: ProjectRow, parts: PushParts): Promise<ProjectConfig | undefined> {
   const served = parts.snapshot().projects.find((project) => project.tenant === tenant && project.slug === slug);
-  if (served?.source === row.source && served.revision === revision) return served.config;
-  if (row.source === 'api') return madeByApi({ ...row, domains: [] });
+  if (served?.revision === revision) return served.config;
   const kept = await findRevision(parts.store, revision);
   const result = kept && (await parts.reader.read(kept, { tenant, accepted: true })).result;
   return result !== undefined && 'ok' in result ? result.ok : undefined;
@@ -246,7 +268,7 @@ interface Claims {
   readonly next: ProjectConfig;
 }
 
-/** Domains that another project of the tenant has. Another tenant's claim is none of these: DNS decides between them. */
+/** Domains that another project of the tenant has. Of several tenants' claims the first that verifies owns the domain. */
 function domainErrors({ tenant, slug, next }: Claims, { claims, server }: Snapshot): Finding[] {
   const found: { path: Path; message: string }[] = [];
   for (const name of Object.keys(next.domains)) {
@@ -274,8 +296,9 @@ async function commit({ given, row, current, next, changes }: Decided, parts: Pu
   const { tenant, slug, bundle } = given;
   const { store, clock } = parts;
   const now = clock.now();
-  const project = { tenant, slug, name: next.project.name, source: 'push', file: '', ...bundle } as const;
-  const was = row === undefined || row.source === 'file' ? undefined : row.revision;
+  const source = given.source ?? 'push';
+  const project = { tenant, slug, name: next.project.name, source, machine: null, file: null, ...bundle };
+  const was = row?.revision;
   const id = (await revisionWith(store, project)) ?? newId('rev', now);
   const [keep, put] = putInForce(project, { was, id }, now);
   const gone = Object.keys(current?.domains ?? {}).filter((name) => !Object.hasOwn(next.domains, name));
@@ -332,10 +355,6 @@ export function keepRecent(load: RevisionOf): RevisionOf {
 async function loadRevision(id: string, { store, secrets, reader }: RevisionsParts): Promise<Revision | undefined> {
   const row = await findRevision(store, id);
   if (row === undefined) return undefined;
-  // Without a file it was pushed.
-  const { result } =
-    row.file === ''
-      ? await reader.read(row, { tenant: row.tenant, accepted: true })
-      : { result: parseProject(row.yaml, row.file, { files: row.files, env: secrets, accepted: true }) };
+  const { result } = await readRevision(row, row.tenant, { reader, secrets });
   return 'ok' in result ? { id, config: result.ok } : undefined;
 }

@@ -44,7 +44,6 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
     try {
       const copy = await made({ client, terminal, signal });
       await fetchInto(target, copy, { client, terminal, signal });
-      await target.sync();
       await place(part, file, force);
       terminal.progress('');
       if (json) return writeJson(terminal, { file, ...copy });
@@ -129,6 +128,7 @@ async function fetchInto(
       written += piece.length;
       terminal.progress(`Writing   ${barText(written, size)}`);
     }
+    await target.sync();
   } catch (error) {
     signal.throwIfAborted();
     const words = `the backup is not whole: ${messageOf(error)}`;

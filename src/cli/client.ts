@@ -31,6 +31,8 @@ export interface Call {
   readonly body?: object | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   readonly onSent?: OnSent | undefined;
+  /** As the client's, for what takes the daemon longer. */
+  readonly idleMs?: number;
 }
 
 /** Told how many bytes of a body have gone out, and how many there are. */
@@ -94,10 +96,10 @@ const IDLE_MS = 30_000;
 const PIECE = 64 * 1024;
 
 /** A client for the daemon at an address. */
-export function createClient({ address, key, idleMs = IDLE_MS }: ClientOptions): Client {
+export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: ClientOptions): Client {
   const door = doorOf(address);
 
-  async function open({ method, path, body, headers, onSent }: Call): Promise<IncomingMessage> {
+  async function open({ method, path, body, headers, onSent, idleMs = usualMs }: Call): Promise<IncomingMessage> {
     const text = body === undefined ? '' : JSON.stringify(body);
     const options: RequestOptions = {
       ...door.options,

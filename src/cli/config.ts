@@ -1,19 +1,22 @@
 /**
  * `postern config check`, `show` and `schema`: what the configuration says and what is wrong with it. They read files and
- * write text, and need no running daemon; both throw UserError where there is no such file. Secrets are never written:
+ * write text, and need no running daemon; all throw UserError where there is no such file. Secrets are never written:
  * references stay references.
  */
+import { resolve } from 'node:path';
 import { stringify } from 'yaml';
-import { conflicts, loopsAcross } from '../config/claims.ts';
+import { z } from 'zod';
 import { changesFromDefaults, writtenServer } from '../config/diff.ts';
 import { valueAt } from '../config/explain.ts';
 import { findServerFile } from '../config/files.ts';
 import { jsonSchemaText, type SchemaKind } from '../config/json-schema.ts';
-import { loadProjects, loadServer, type Reading } from '../config/load.ts';
+import { checkConfig } from '../config/folder.ts';
+import { loadServer, type Reading } from '../config/load.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
 import { machineSecrets, maskPasswords } from '../config/secrets.ts';
 import { UserError } from '../lib/errors.ts';
+import { createClient } from './client.ts';
 import { EXIT, writeJson } from './run.ts';
 import type { Terminal } from './terminal.ts';
 import { counted } from './words.ts';
@@ -27,29 +30,40 @@ export interface ConfigOptions {
   readonly terminal: Pick<Terminal, 'write' | 'complain'>;
 }
 
-/** Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. */
+/**
+ * Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. A daemon that runs
+ * with this server.yml checks the files itself: as its own user, and knowing which account owns which domain.
+ */
 export async function configCheck({ path, env, reading, json, terminal }: ConfigOptions): Promise<number> {
   const file = await findServerFile(path, env);
-  const server = await loadServer(file, reading.secrets);
-  const formRecipients = 'ok' in server ? server.ok.limits.form_recipients : undefined;
-  const projects = await loadProjects(file, { ...reading, formRecipients });
-  const results = [server, ...projects.map(({ result }) => result)];
-  const valid = projects.flatMap(({ result, ...project }) =>
-    'ok' in result ? [{ ...project, config: result.ok }] : [],
-  );
-  const errors = [
-    ...results.flatMap((result) => ('errors' in result ? result.errors.map(formatProblem) : [])),
-    ...conflicts(valid).map(({ problem }) => problem),
-  ];
-  const warnings = [...results.flatMap((result) => result.warnings.map(formatProblem)), ...loopsAcross(valid)];
-  if (json) writeJson(terminal, { file, projects: projects.length, valid: errors.length === 0, errors, warnings });
+  const { projects, errors, warnings } = (await checkedByDaemon(file, env)) ?? (await checkConfig(file, reading));
+  if (json) writeJson(terminal, { file, projects, valid: errors.length === 0, errors, warnings });
   else {
     for (const error of errors) terminal.write(`${error}\n`);
     for (const warning of warnings) terminal.write(`warning: ${warning}\n`);
-    const read = `${file} and ${counted(projects.length, 'project')}`;
+    const read = `${file} and ${counted(projects, 'project')}`;
     terminal.write(`${read}: ${counted(errors.length, 'error')}, ${counted(warnings.length, 'warning')}\n`);
   }
   return errors.length === 0 ? EXIT.done : EXIT.configuration;
+}
+
+const report = z.object({
+  file: z.string(),
+  projects: z.number(),
+  errors: z.array(z.string()),
+  warnings: z.array(z.string()),
+});
+
+/** Undefined where no daemon that this user may ask runs with this server.yml. */
+async function checkedByDaemon(file: string, env: ConfigOptions['env']): Promise<z.output<typeof report> | undefined> {
+  try {
+    const client = createClient({ address: `unix:${await adminSocket(file, env)}` });
+    const answer = report.parse(await client.post('/admin/config/check'));
+    return answer.file === resolve(file) ? answer : undefined;
+  } catch (error) {
+    if (error instanceof UserError || error instanceof z.ZodError) return undefined;
+    throw error;
+  }
 }
 
 /** Writes the server's configuration with all defaults, or only what differs from them. Answers the exit code. */

@@ -26,6 +26,8 @@ export const domainShape = z.looseObject({
   project: z.string(),
   verified: z.boolean(),
   status: z.string(),
+  /** Why it stays pending, whatever its records say. */
+  reason: z.string().nullish(),
   checked_at: z.string().nullable(),
   verified_at: z.string().nullable(),
   records: z.array(record),

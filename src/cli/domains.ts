@@ -1,4 +1,5 @@
 /** `postern domains …`: the DNS records that a domain needs, and whether they stand. */
+import { z } from 'zod';
 import { RequestRefused, type Client } from './client.ts';
 import { isConfirmed } from './confirm.ts';
 import { domainPath, domainShape, everyDomain, type Domain } from './domain-shapes.ts';
@@ -93,7 +94,7 @@ function writeVerdict({ write, style }: Terminal, domain: Domain): void {
   const lacking = domain.records.filter((record) => !isStanding(record));
   for (const record of lacking) write(`  ${record.required ? '' : 'advised: '}${recordSentence(record)}\n`);
   if (lacking.length > 0) write(`postern domains setup ${domain.domain} shows what to publish.\n`);
-  else if (!verified) write('Its records stand, but another account holds the domain while its own do.\n');
+  if (domain.reason) write(`${domain.domain} stays pending: it is ${domain.reason}.\n`);
 }
 
 /** A line for each domain, as the last check found it. */
@@ -129,7 +130,23 @@ function writeDomain({ write, style }: Terminal, domain: Domain): void {
   for (const record of domain.records) write(`\n${recordText(record, domain.domain, style)}`);
 }
 
-/** Adds a domain to a project that the API made. */
+/** Makes an account the owner of a domain. */
+export function domainsMove(options: CommandOptions, name: string, tenant: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.post(`/admin/domains/${encodeURIComponent(name)}/move`, { tenant });
+    if (json) return writeJson(terminal, data);
+    const { project, status } = moved.parse(data);
+    const next =
+      status === 'verified'
+        ? 'Its DNS records are correct.'
+        : 'Its mail is held until the DNS records of this account are found.';
+    terminal.write(`${name} is now owned by ${tenant} (project ${project}). ${next}\n`);
+  });
+}
+
+const moved = z.object({ project: z.string(), status: z.string() });
+
+/** Adds a domain to a project. */
 export function domainsAdd(options: CommandOptions, name: string, project: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/domains', { domain: name, project });

@@ -19,6 +19,8 @@ const project = z.object({
   name: z.string(),
   slug: z.string(),
   source: z.string(),
+  managed_by: z.object({ machine: z.string(), file: z.string() }).nullish(),
+  file_missing: z.boolean().nullish(),
   revision: z.string().nullable(),
   created_at: z.string(),
 });
@@ -31,9 +33,9 @@ const configuration = z.object({
 });
 
 const SOURCES: ReadonlyMap<string, string> = new Map([
-  ['file', 'on the server'],
+  ['file', 'file'],
   ['push', 'pushed'],
-  ['api', 'made by the API'],
+  ['api', 'API'],
 ]);
 
 /** Lists the projects, newest first. Answers the exit code, as all of these do. */
@@ -59,7 +61,14 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/projects/${encodeURIComponent(slug)}`);
     if (json) return writeJson(terminal, data);
-    const { name, source, revision, created_at: since } = project.parse(data);
+    const {
+      name,
+      source,
+      managed_by: managed,
+      file_missing: missing,
+      revision,
+      created_at: since,
+    } = project.parse(data);
     const { config, revisions } = configuration.parse(await client.get(configPath(slug)));
     const { domains, collections } = glanceAtProject(config ?? '{}');
     writeFacts(terminal, [
@@ -67,6 +76,9 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
       ['name', name],
       ['since', shortTime(since)],
       ['source', SOURCES.get(source) ?? source],
+      ...(managed
+        ? [['file', `${managed.file} on ${managed.machine}${missing === true ? ' (missing)' : ''}`] as const]
+        : []),
       ['revision', revision === null ? '-' : `${revision}, one of ${revisions.length}`],
       ['domains', domains.join(', ') || '-'],
       ['collections', collections.join(', ') || '-'],
@@ -74,16 +86,20 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   });
 }
 
-/** Ends a project, once somebody agrees. */
-export function projectsDelete(options: CommandOptions, slug: string, { yes }: { yes: boolean }): Promise<number> {
+/** Removes a project, after confirmation. */
+export function projectsRemove(
+  options: CommandOptions,
+  slug: string,
+  { yes, force }: { readonly yes: boolean; readonly force: boolean },
+): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const path = `/projects/${encodeURIComponent(slug)}`;
     project.parse(await client.get(path));
-    const question = `End ${slug}? Its domains and forms are served no longer; submissions stay, and mail that waits is still sent.`;
+    const question = `Remove ${slug}? Its domains and forms will no longer be served. Submissions stay, and queued mail is still sent.`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
-    const data = await client.delete(path);
+    const data = await client.delete(force ? `${path}?force=true` : path);
     if (json) return writeJson(terminal, data);
-    terminal.write(`${slug} is no more.\n`);
+    terminal.write(`Removed ${slug}.\n`);
   });
 }
 

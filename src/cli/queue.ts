@@ -132,6 +132,9 @@ function nextText(row: z.output<typeof delivery>): string {
   return row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
 }
 
+/** How long hundreds of thousands of deliveries may take: a little less than the daemon leaves a connection idle. */
+const PATIENCE_MS = 115_000;
+
 const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
   retry: (options, id) => operate(options, { id, verb: 'retry', done: 'is due now' }),
   cancel: (options, id) => operate(options, { id, verb: 'cancel', done: 'cancelled' }),
@@ -178,7 +181,8 @@ function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }:
       if (dryRun) return terminal.write(`${deliveries(count)} would be ${DONE[verb]}\n`);
       if (count > 1 && !(await isConfirmed(terminal, `${verb} ${deliveries(count)}?`, yes))) return EXIT.failed;
     }
-    const data = await client.post('/admin/queue/actions', body);
+    const path = '/admin/queue/actions';
+    const { data } = await client.ask({ method: 'POST', path, body, idleMs: PATIENCE_MS });
     if (json) return writeJson(terminal, data);
     const { count, in_progress: inProgress } = acted.parse(data);
     terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);

@@ -1,4 +1,6 @@
 /** A configuration that somebody pushed: its YAML and the files that it names, read without anything of this machine. */
+import { isMap, isScalar, parseDocument } from 'yaml';
+import { parseDomain } from '../lib/addresses.ts';
 import { fieldErrors, type FormPlace } from './checks.ts';
 import type { Finding, Problem } from './problem.ts';
 import { glanceAtProject, parseProject, type Invalid, type ValidProject } from './parse.ts';
@@ -36,8 +38,34 @@ export interface BundleReader {
   read(bundle: Bundle, reading: Reading): Promise<ReadBundle>;
   /** The findings with their lines and columns. */
   locate(yaml: string, findings: readonly Finding[], reading: Reading): Promise<readonly Problem[]>;
+  /** The YAML with a domain added or removed, everything else as it is; undefined where the YAML does not allow that. */
+  edit(yaml: string, edit: DomainEdit, reading: Reading): Promise<string | undefined>;
   /** What no schema can know of forms that are made through the API: patterns, expressions. */
   checkForms(forms: readonly FormPlace[], reading: Reading): Promise<readonly Finding[]>;
+}
+
+/** A domain that is added to a project without anything of its own, or taken out of it. */
+export interface DomainEdit {
+  readonly op: 'add' | 'remove';
+  /** Lower case, A-labels. */
+  readonly domain: string;
+}
+
+/** Edits it, here and now. */
+export function editYaml(yaml: string, { op, domain }: DomainEdit): string | undefined {
+  const document = parseDocument(yaml);
+  const domains = document.get('domains');
+  if (domains !== undefined && domains !== null && !isMap(domains)) return undefined;
+  if (op === 'add') {
+    if (!isMap(domains)) document.set('domains', document.createNode({ [domain]: {} }));
+    else domains.set(domain, document.createNode({}));
+  } else if (isMap(domains)) {
+    const pair = domains.items.find(({ key }) => isScalar(key) && parseDomain(String(key.value)) === domain);
+    if (pair === undefined) return undefined;
+    domains.delete(pair.key);
+    if (domains.items.length === 0) document.delete('domains');
+  }
+  return document.toString({ lineWidth: 0 });
 }
 
 /** Reads it, here and now. References to secrets lead nowhere: they would be the operator's. */
@@ -64,6 +92,7 @@ export function readHere(checkTemplates: CheckTemplates | undefined): BundleRead
   return {
     read: async (bundle, { accepted = false }) => readBundle(bundle, accepted ? 'accepted' : checkTemplates),
     locate: async (yaml, findings) => locateIn(yaml, findings),
+    edit: async (yaml, edit) => editYaml(yaml, edit),
     checkForms: async (forms) => findInForms(forms, checkTemplates),
   };
 }

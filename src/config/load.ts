@@ -1,6 +1,7 @@
 /** From the disk to checked configuration: server.yml, and every project file beside it. Nothing is kept or started here. */
+import { access, constants } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { UserError } from '../lib/errors.ts';
+import { codeOf, messageOf, UserError } from '../lib/errors.ts';
 import { listProjects, readBeside, readText } from './files.ts';
 import {
   glanceAtProject,
@@ -10,8 +11,12 @@ import {
   type ValidProject,
   type ValidServer,
 } from './parse.ts';
+import type { Finding } from './problem.ts';
+import type { ServerConfig } from './schema.ts';
 import type { SecretSource } from './secrets.ts';
+import { isPem } from '../lib/certificate.ts';
 import type { CheckTemplates } from './template-places.ts';
+import { readYaml } from './yaml.ts';
 
 export interface ProjectFile {
   /** Relative to the folder of server.yml: `projects/example.yml`, whatever that folder is called. */
@@ -35,10 +40,42 @@ export interface Reading {
 const FORM_RECIPIENTS = 20;
 
 /** Reads server.yml. A file that cannot be read is a UserError; what is wrong in it is in the answer. */
-export async function loadServer(file: string, secrets: SecretSource): Promise<ValidServer | Invalid> {
+export async function loadServer(
+  file: string,
+  secrets: SecretSource,
+  { checkMachine = false }: { readonly checkMachine?: boolean } = {},
+): Promise<ValidServer | Invalid> {
   const read = await readText(file);
   if ('problem' in read) throw new UserError(read.problem);
-  return parseServer(read.text, file, secrets);
+  const result = parseServer(read.text, file, secrets);
+  if (!checkMachine || !('ok' in result)) return result;
+  const findings = await missingPaths(result.ok);
+  if (findings.length === 0) return result;
+  const yaml = readYaml(read.text, file);
+  return { errors: findings.map(yaml.locate), warnings: result.warnings };
+}
+
+/** Paths that the configuration names and this machine lacks, or does not let this user read. */
+async function missingPaths({ tls, database }: ServerConfig): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  if (tls.mode === 'files' && tls.files !== null) {
+    for (const key of ['cert', 'key'] as const) {
+      const named = tls.files[key];
+      const read = isPem(named) ? undefined : await readText(named);
+      if (read !== undefined && 'problem' in read)
+        findings.push({ path: ['tls', 'files', key], message: read.problem });
+    }
+  }
+  if (database.url.startsWith('sqlite:')) {
+    const folder = dirname(database.url.slice('sqlite:'.length));
+    const problem = await access(folder, constants.W_OK | constants.X_OK).then(
+      () => undefined,
+      (error: unknown) =>
+        codeOf(error) === 'ENOENT' ? `there is no folder ${folder}` : `cannot write to ${folder}: ${messageOf(error)}`,
+    );
+    if (problem !== undefined) findings.push({ path: ['database', 'url'], message: problem });
+  }
+  return findings;
 }
 
 /** Reads every project beside this server.yml, in the order of their names. */

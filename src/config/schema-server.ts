@@ -124,6 +124,9 @@ const dns = z.strictObject({
     .meta({ description: 'Resolvers to ask; empty: those of the system.', restart: true }),
   recheck: is.duration.prefault('6h').describe('How often the records of each domain are looked up again.'),
   grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
+  release: is.duration
+    .prefault('14d')
+    .describe('How long a domain may be failed before another account whose records are right can own it.'),
 });
 
 const inbound = z.strictObject({

@@ -12,13 +12,13 @@ export interface Snapshot {
   readonly projects: readonly Project[];
   /** By domain name (lower case, A-labels); none that only a test key's project claims. */
   readonly domains: ReadonlyMap<string, Domain>;
-  /** Every claim to a domain by `claimKey`, also those of tenants that do not hold it. */
+  /** Every claim to a domain by `claimKey`, also those of tenants that do not own it. */
   readonly claims: ReadonlyMap<string, Domain>;
   /** Those of the configuration, by name. */
   readonly collections: ReadonlyMap<string, Collection>;
   /**
-   * Domains, and collections as `c/<name>`, of project files that are invalid and have no good revision to run on: their
-   * forms answer 503 and their addresses 451 until the file (named in the value) is mended.
+   * Domains, and collections as `c/<name>`, of project files that are invalid while no revision is in force: their forms
+   * answer 503 and their addresses 451 until the file (named in the value) is corrected.
    */
   readonly unavailable: ReadonlyMap<string, string>;
   /** Tenants of whom a project is out of service: what it holds may not even have a name that can be read. */
@@ -36,10 +36,10 @@ export interface Domain {
 
 export interface SnapshotParts {
   readonly server: ServerConfig;
-  /** Where two claim the same, the first has it, unless `holders` knows better. */
+  /** Where two claim the same and neither owns it, the first has it. */
   readonly projects: readonly Project[];
-  /** The tenant that a domain belongs to, where several claim it. */
-  readonly holders?: ReadonlyMap<string, string>;
+  /** By domain: the tenant that owns it, where several claim it. */
+  readonly owners?: ReadonlyMap<string, string>;
   readonly problems?: readonly string[];
   readonly unavailable?: ReadonlyMap<string, string>;
   readonly unread?: ReadonlySet<string>;
@@ -47,7 +47,7 @@ export interface SnapshotParts {
 
 /** Puts the parts together and freezes all of it. */
 export function buildSnapshot(parts: SnapshotParts): Snapshot {
-  const { server, projects, holders = new Map(), problems = [], unavailable = new Map(), unread = new Set() } = parts;
+  const { server, projects, owners = new Map(), problems = [], unavailable = new Map(), unread = new Set() } = parts;
   const claims = new Map<string, Domain>();
   const domains = new Map<string, Domain>();
   const collections = new Map<string, Collection>();
@@ -60,7 +60,7 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
       const claimed = Object.freeze({ name, project, config: domain, forms });
       claims.set(claim, claimed);
       if (environmentOf(tenant) === 'test') continue;
-      if (holders.get(name) === tenant || (!holders.has(name) && !domains.has(name))) domains.set(name, claimed);
+      if (owners.get(name) === tenant || (!owners.has(name) && !domains.has(name))) domains.set(name, claimed);
     }
     for (const [name, collection] of Object.entries(config.collections)) {
       if (collections.has(name)) continue;

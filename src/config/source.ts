@@ -1,43 +1,92 @@
 /**
- * The configuration that is in force, and its reload. What is invalid changes nothing: server.yml, each project file and
- * each pushed project keep their last good version on their own, and `problems` of the snapshot says so. Reloads never
- * overlap, and a snapshot is swapped as a whole, only after every revision in it is committed.
+ * The configuration in force, and its reload. Projects in force are revisions in the database; a project file is a push by
+ * the operator, which makes a revision when the file differs from what this machine loaded last. What is invalid changes
+ * nothing: server.yml and each project keep what is in force, and `problems` of the snapshot says so. Reloads never overlap,
+ * and a snapshot is swapped as a whole, only after every revision in it is committed.
  */
+import { dirname } from 'node:path';
 import { errorFields, messageOf, UserError } from '../lib/errors.ts';
+import { environmentOf } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
-import { assembleProjects, type Assembled, type Revisions } from './assemble.ts';
 import type { BundleReader } from './bundle.ts';
-import { loadServer, type Reading } from './load.ts';
+import { diffConfig, writtenProject, writtenServer, type Change } from './diff.ts';
+import {
+  checkConfig,
+  checkFolder,
+  placesOf,
+  type ConfigReport,
+  type DeployableFile,
+  type FolderCheck,
+  type RefusedFile,
+} from './folder.ts';
+import { projectName, readInForce, type InForce, type ProjectRecord, type StoredRevision } from './in-force.ts';
+import type { Project } from './forms.ts';
+import { loadServer, type ProjectFile, type Reading } from './load.ts';
+import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import { applicable } from './restart.ts';
 import type { ServerConfig } from './schema.ts';
-import type { Snapshot } from './snapshot.ts';
-import {
-  changesBetween,
-  stateOf,
-  storedChanges,
-  takenBy,
-  type FileChange,
-  type ServerState,
-  type State,
-} from './state.ts';
-import { readStored, type Kept, type StoredProjects } from './stored.ts';
+import { buildSnapshot, type Snapshot } from './snapshot.ts';
+
+/** What a machine loaded last from a file. */
+export interface LoadedFile {
+  /** Its path. */
+  readonly file: string;
+  readonly slug: string;
+  readonly hash: string;
+}
+
+/** What a load of the folder changes in the database, as one unit. */
+export interface FolderLoad {
+  /** Files whose content is to be in force. */
+  readonly deploy: readonly FileContent[];
+  /** Slugs of projects whose file has gone, and of those whose file is back. */
+  readonly missing: readonly string[];
+  readonly found: readonly string[];
+}
+
+export interface FileContent {
+  readonly file: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly yaml: string;
+  readonly files: Readonly<Record<string, string>>;
+  /** The revision that it replaces. */
+  readonly was: string | undefined;
+}
+
+/** The projects in the database. */
+export interface ProjectStore {
+  /** All of them, the oldest first. */
+  list(): Promise<readonly ProjectRecord[]>;
+  revision(id: string): Promise<StoredRevision | undefined>;
+  /** By domain: the tenant that owns it, where one does. */
+  owners(domains: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** What this machine loaded last from its files. */
+  loaded(): Promise<readonly LoadedFile[]>;
+  hash(content: Pick<FileContent, 'yaml' | 'files'>): string;
+  /** False where another daemon changed one of the projects meanwhile: then nothing is written. */
+  save(load: FolderLoad): Promise<boolean>;
+}
 
 export interface ConfigSourceOptions {
   /** Path of server.yml; projects lie beside it. */
   readonly file: string;
   /** What `loadServer` made of it: the daemon opened its database by that. */
   readonly server: ServerConfig;
-  /** The tenant that owns projects on disk. */
+  /** The tenant that owns the projects of files. */
   readonly tenant: string;
+  /** As the database knows it. */
+  readonly machine: string;
   readonly reading: Reading;
-  readonly revisions: Revisions;
-  /** The projects that live in the database. */
-  readonly stored: StoredProjects;
+  readonly projects: ProjectStore;
   /** Reads what was pushed. */
   readonly reader: BundleReader;
   readonly log: Log;
 }
+
+/** A key that a reload changed; values stay out of logs. */
+export type FileChange = Pick<Change, 'op' | 'path'> & { readonly file: string };
 
 export type Reload =
   | { readonly kind: 'unchanged' }
@@ -53,18 +102,42 @@ export interface ConfigSource {
   reload(): Promise<Reload>;
   /** Takes over what the database says of projects and domains now. Rejects where it cannot be read. */
   refresh(): Promise<void>;
+  /** Checks the files as they are on disk now, and changes nothing. */
+  check(): Promise<ConfigReport>;
   /** Calls `listener` after each reload that changed something, until the function it answers is called. */
   onChange(listener: (snapshot: Snapshot, before: Snapshot) => void): () => void;
 }
 
-/** Reads the projects for the first time. Rejects where the folder or the store cannot be read. */
+interface ServerState {
+  readonly server: ServerConfig;
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+  readonly refused: boolean;
+}
+
+interface State {
+  readonly server: ServerState;
+  readonly refused: readonly RefusedFile[];
+  readonly inForce: readonly InForce[];
+  readonly snapshot: Snapshot;
+}
+
+/** Changes that one line of the log names; the rest is counted. */
+const MAX_LOGGED = 20;
+/** Loads that may find each time that another daemon was faster. */
+const MAX_TRIES = 10;
+/** Errors of one file that are listed; the rest is counted. */
+const MAX_LISTED = 20;
+
+/** Loads the projects for the first time. Rejects where the folder or the database cannot be read. */
 export async function createConfigSource(options: ConfigSourceOptions): Promise<ConfigSource> {
-  const { log } = options;
+  const { log, file } = options;
   const listeners = new Set<(snapshot: Snapshot, before: Snapshot) => void>();
-  let state = await firstState(options);
   let last: Promise<unknown> = Promise.resolve();
-  report(options, state);
-  return { current: () => state.snapshot, reload, refresh, onChange };
+  const first = await load(options, { server: options.server, problems: [], warnings: [], refused: false }, []);
+  let { state } = first;
+  report(state, first.warnings);
+  return { current: () => state.snapshot, reload, refresh, check, onChange };
 
   function reload(): Promise<Reload> {
     return oneAfterAnother(async () => {
@@ -80,14 +153,27 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   function refresh(): Promise<void> {
     return oneAfterAnother(async () => {
       const before = state;
-      const after = await refreshed(options, before);
-      const changed = storedChanges(before, after);
+      const inForce = await readStored(options, before.inForce, false);
+      const after = await stateOf(options, { server: before.server, refused: before.refused, inForce });
+      const changed = changedProjects(before, after);
       if (changed.length === 0) return;
-      state = after;
-      log.info('config.refreshed', { changed: changed.slice(0, MOST_LOGGED), count: changed.length });
-      for (const problem of newProblems(before, after)) log.error('config.problem', { problem });
-      tell(after.snapshot, before.snapshot);
+      // What a file could not have it may have now.
+      state = before.refused.length === 0 ? after : (await load(options, before.server, inForce)).state;
+      log.info('config.refreshed', { changed: changed.slice(0, MAX_LOGGED), count: changed.length });
+      const known = new Set(before.snapshot.problems);
+      for (const problem of state.snapshot.problems) if (!known.has(problem)) log.error('config.problem', { problem });
+      notify(state.snapshot, before.snapshot);
     });
+  }
+
+  function check(): Promise<ConfigReport> {
+    const { inForce } = state;
+    const context = {
+      tenant: options.tenant,
+      inForce: inForce.flatMap(({ project }) => project ?? []),
+      owners: options.projects.owners,
+    };
+    return checkConfig(file, options.reading, context);
   }
 
   function oneAfterAnother<T>(step: () => Promise<T>): Promise<T> {
@@ -98,22 +184,38 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
 
   async function once(): Promise<Reload> {
     const before = state;
-    const after = await nextState(options, before);
-    const changes = changesBetween(options.file, before, after);
+    const server = await readServer(options, before.server.server);
+    const { state: after, deployed, warnings } = await load(options, server, before.inForce);
+    const changes = [
+      ...diffConfig(writtenServer(before.server.server), writtenServer(after.server.server)).map(({ op, path }) => ({
+        op,
+        path,
+        file,
+      })),
+      ...deployed.flatMap(({ file: path, slug }) => changesOf(projectOf(before, slug), projectOf(after, slug), path)),
+    ];
     const { problems } = after.snapshot;
     const sameProblems = JSON.stringify(problems) === JSON.stringify(before.snapshot.problems);
-    const elsewhere = storedChanges(before, after).length > 0;
-    // A new comment is a new revision as well, although it changes nothing.
     state = after;
-    if (changes.length > 0 || elsewhere) tell(after.snapshot, before.snapshot);
-    if (changes.length === 0 && sameProblems && after.refused === 0) return { kind: 'unchanged' };
-    report(options, after);
-    if (changes.length === 0 && after.refused > 0) return { kind: 'refused', problems };
-    log.info('config.applied', { changes: changes.map(({ op, file, path }) => `${file}: ${op} ${path}`) });
+    if (changes.length > 0 || changedProjects(before, after).length > 0) notify(after.snapshot, before.snapshot);
+    const isRefused = after.server.refused || after.refused.length > 0;
+    if (changes.length === 0 && sameProblems && !isRefused) return { kind: 'unchanged' };
+    report(after, warnings);
+    if (changes.length === 0 && isRefused) return { kind: 'refused', problems };
+    log.info('config.applied', { changes: changes.map(({ op, file: at, path }) => `${at}: ${op} ${path}`) });
     return { kind: 'applied', changes, problems };
   }
 
-  function tell(snapshot: Snapshot, before: Snapshot): void {
+  function projectOf({ inForce }: State, slug: string): InForce | undefined {
+    return inForce.find(({ record }) => record.tenant === options.tenant && record.slug === slug);
+  }
+
+  function report({ server, snapshot }: State, warnings: readonly string[]): void {
+    for (const warning of [...server.warnings, ...warnings]) log.warn('config.warning', { warning });
+    for (const problem of snapshot.problems) log.error('config.problem', { problem });
+  }
+
+  function notify(snapshot: Snapshot, before: Snapshot): void {
     for (const listener of listeners) {
       try {
         listener(snapshot, before);
@@ -131,60 +233,84 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   }
 }
 
-/** Changes that one line of the log names; the rest is counted. */
-const MOST_LOGGED = 20;
-
-async function firstState(options: ConfigSourceOptions): Promise<State> {
-  const stored = await storedNow(options, []);
-  const files = await assemble(options, { server: options.server, before: [], stored });
-  return stateOf(
-    { server: { server: options.server, problems: [], warnings: [] }, files, stored },
-    options.stored.standings,
-  );
+interface Loaded {
+  readonly state: State;
+  /** What was deployed from files. */
+  readonly deployed: readonly FileContent[];
+  readonly warnings: readonly string[];
 }
 
-async function nextState(options: ConfigSourceOptions, before: State): Promise<State> {
-  const server = await readServer(options, before.snapshot.server);
-  const stored = await storedNow(options, before.stored);
-  const files = await assemble(options, { server: server.server, before: before.files.served, stored });
-  return stateOf({ server, files, stored }, options.stored.standings);
+/** Deploys the files that have changed, and reads what is in force then. */
+async function load(options: ConfigSourceOptions, server: ServerState, before: readonly InForce[]): Promise<Loaded> {
+  let inForce = before;
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    inForce = await readStored(options, inForce, true);
+    const { refused, warnings, ...check } = await checkFiles(options, server.server, inForce);
+    const change = await loadOf(options, check, inForce);
+    const isSame = change.deploy.length + change.missing.length + change.found.length === 0;
+    if (!isSame && !(await options.projects.save(change))) continue;
+    if (!isSame) inForce = await readStored(options, inForce, false);
+    return { state: await stateOf(options, { server, refused, inForce }), deployed: change.deploy, warnings };
+  }
+  throw new Error('other daemons keep changing the same projects');
 }
 
-/** The files as they are in force, and the rest as the database has it now. */
-async function refreshed(options: ConfigSourceOptions, before: State): Promise<State> {
-  const stored = await storedNow(options, before.stored);
-  const isSame = stored.length === before.stored.length && stored.every((kept, i) => kept === before.stored[i]);
-  // What a file could not have it may have now.
-  const files =
-    isSame || before.files.problems.length === 0
-      ? before.files
-      : await assemble(options, { server: before.server.server, before: before.files.served, stored });
-  return stateOf({ server: before.server, files, stored }, options.stored.standings);
+async function readStored(
+  { projects, reader, reading }: ConfigSourceOptions,
+  before: readonly InForce[],
+  again: boolean,
+): Promise<readonly InForce[]> {
+  const records = await projects.list();
+  return readInForce({ records, revision: projects.revision, reader, secrets: reading.secrets, before, again });
 }
 
-function storedNow({ stored, reader }: ConfigSourceOptions, before: readonly Kept[]): Promise<readonly Kept[]> {
-  return readStored({ stored, reader, before });
-}
-
-interface Assembling {
-  readonly server: ServerConfig;
-  readonly before: Assembled['served'];
-  readonly stored: readonly Kept[];
-}
-
-function assemble(
-  { file, tenant, reading, revisions }: ConfigSourceOptions,
-  { server, before, stored }: Assembling,
-): Promise<Assembled> {
+function checkFiles(
+  { file, tenant, reading, projects }: ConfigSourceOptions,
+  server: ServerConfig,
+  inForce: readonly InForce[],
+): Promise<FolderCheck> {
   const bounded = { ...reading, formRecipients: server.limits.form_recipients };
-  return assembleProjects({
-    serverFile: file,
-    tenant,
-    reading: bounded,
-    revisions,
-    before,
-    taken: takenBy(stored, tenant),
+  const known = inForce.flatMap(({ project }) => project ?? []);
+  return checkFolder(file, bounded, { tenant, inForce: known, owners: projects.owners });
+}
+
+/** What is to change: files that differ from what this machine loaded last, and those that have gone or are back. */
+async function loadOf(
+  { file: serverFile, tenant, machine, projects }: ConfigSourceOptions,
+  { files, deployable }: Pick<FolderCheck, 'files' | 'deployable'>,
+  inForce: readonly InForce[],
+): Promise<FolderLoad> {
+  const records = new Map(
+    inForce.flatMap(({ record }) => (record.tenant === tenant ? [[record.slug, record] as const] : [])),
+  );
+  const loaded = new Map((await projects.loaded()).map((one) => [one.file, one]));
+  const deploy = deployable.flatMap((file): FileContent[] => {
+    const content = contentOf(file);
+    const { slug } = content;
+    const last = loaded.get(content.file);
+    const record = records.get(slug);
+    const isKnown = last?.slug === slug && last.hash === projects.hash(content);
+    return isKnown && record !== undefined ? [] : [{ ...content, was: record?.revision }];
   });
+  const slugs = new Map(files.map(({ shown, result }) => [shown, 'ok' in result ? result.ok.project.slug : undefined]));
+  const managed = [...records.values()].filter(
+    (record) =>
+      record.machine === machine && record.file !== null && dirname(dirname(record.file)) === dirname(serverFile),
+  );
+  const isThere = ({ file, slug }: ProjectRecord): boolean =>
+    file !== null && slugs.has(file) && (slugs.get(file) ?? slug) === slug;
+  const slugsOf = (some: readonly ProjectRecord[]): string[] =>
+    some.flatMap(({ slug }) => (deploy.some((content) => content.slug === slug) ? [] : [slug]));
+  return {
+    deploy,
+    missing: slugsOf(managed.filter((record) => record.file_missing === 0 && !isThere(record))),
+    found: slugsOf(managed.filter((record) => record.file_missing === 1 && isThere(record))),
+  };
+}
+
+function contentOf({ shown, text, files, config }: DeployableFile): Omit<FileContent, 'was'> {
+  const { slug, name } = config.project;
+  return { file: shown, slug, name, yaml: text, files };
 }
 
 async function readServer({ file, reading }: ConfigSourceOptions, running: ServerConfig): Promise<ServerState> {
@@ -193,7 +319,7 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
     if (!('ok' in result)) return refuse(result.errors.map(formatProblem));
     const { server, waiting } = applicable(running, result.ok);
     const problems = waiting.map((key) => `${file}: ${key}: the new value takes effect after a restart`);
-    return { server, problems, warnings: result.warnings.map(formatProblem) };
+    return { server, problems, warnings: result.warnings.map(formatProblem), refused: false };
   } catch (error) {
     if (error instanceof UserError) return refuse([error.message]);
     throw error;
@@ -202,19 +328,97 @@ async function readServer({ file, reading }: ConfigSourceOptions, running: Serve
   function refuse(problems: readonly string[]): ServerState {
     return {
       server: running,
-      problems: [`${file}: what was in force goes on`, ...problems],
+      problems: [`${file}: the running configuration stays in force`, ...problems],
       warnings: [],
       refused: true,
     };
   }
 }
 
-function report({ log }: ConfigSourceOptions, { snapshot, server, files }: State): void {
-  for (const warning of [...server.warnings, ...files.warnings]) log.warn('config.warning', { warning });
-  for (const problem of snapshot.problems) log.error('config.problem', { problem });
+/** Puts the parts together: the one place where a snapshot is made. Rejects where the database cannot be read. */
+async function stateOf(
+  { tenant, projects: { owners } }: ConfigSourceOptions,
+  { server, refused, inForce }: Omit<State, 'snapshot'>,
+): Promise<State> {
+  const projects = inForce.flatMap(({ project }) => project ?? []);
+  const live = projects.filter((project) => environmentOf(project.tenant) === 'live');
+  const served = new Set(live.flatMap(({ config }) => Object.keys(config.domains)));
+  const outOfService = inForce.flatMap(({ record, unavailable }) =>
+    unavailable.map((name) => [name, projectName(record)] as const),
+  );
+  const undeployed = refused.filter(({ file }) => inForceOf(file, inForce, tenant) === undefined);
+  const lost = undeployed.flatMap(({ file }) => placesOf(file).map((place) => [place, file.shown] as const));
+  const collections = new Set(
+    projects.flatMap(({ config }) => Object.keys(config.collections).map((name) => `c/${name}`)),
+  );
+  return {
+    server,
+    refused,
+    inForce,
+    snapshot: buildSnapshot({
+      server: server.server,
+      projects,
+      owners: await owners(sharedNames(live)),
+      unavailable: new Map(
+        [...outOfService, ...lost].filter(([place]) => !served.has(place) && !collections.has(place)),
+      ),
+      unread: new Set([
+        ...(undeployed.length > 0 ? [tenant] : []),
+        ...inForce.flatMap(({ record, project }) => (project === undefined ? [record.tenant] : [])),
+      ]),
+      problems: [
+        ...server.problems,
+        ...refused.flatMap((one) => problemsOf(one, inForceOf(one.file, inForce, tenant))),
+        ...inForce.flatMap(({ problems }) => problems),
+      ],
+    }),
+  };
 }
 
-function newProblems(before: State, after: State): string[] {
-  const known = new Set(before.snapshot.problems);
-  return after.snapshot.problems.filter((problem) => !known.has(problem));
+/** Domains that several accounts claim. */
+function sharedNames(projects: readonly Project[]): string[] {
+  const claims = projects.flatMap(({ tenant, config }) =>
+    Object.keys(config.domains).map((name) => ({ name, tenant })),
+  );
+  const byName = Map.groupBy(claims, ({ name }) => name);
+  return [...byName].flatMap(([name, by]) => (by.some(({ tenant }) => tenant !== by[0]?.tenant) ? [name] : []));
+}
+
+/** The project that stays in force where its file is refused. */
+function inForceOf({ shown, text }: ProjectFile, inForce: readonly InForce[], tenant: string): Project | undefined {
+  const { slug } = glanceAtProject(text);
+  const own = inForce.filter(({ record }) => record.tenant === tenant);
+  return (own.find(({ record }) => record.slug === slug) ?? own.find(({ record }) => record.file === shown))?.project;
+}
+
+function problemsOf({ file, errors }: RefusedFile, project: Project | undefined): string[] {
+  const places = placesOf(file).join(', ') || 'its project';
+  const outcome =
+    project === undefined
+      ? `no revision of it is in force, so ${places} is out of service until it is corrected`
+      : `its revision ${project.revision} stays in force`;
+  const rest = errors.length > MAX_LISTED ? [`${file.shown}: and ${errors.length - MAX_LISTED} errors more`] : [];
+  return [`${file.shown}: ${outcome}`, ...errors.slice(0, MAX_LISTED), ...rest];
+}
+
+function changesOf(before: InForce | undefined, after: InForce | undefined, file: string): FileChange[] {
+  const [old, now] = [before, after].map((one) => one?.project && writtenProject(one.project.config));
+  return diffConfig(old, now).map(({ op, path }) => ({ op, path, file }));
+}
+
+/** Projects, and domains, that are not what they were, as the log names them. */
+function changedProjects(before: State, after: State): string[] {
+  const [old, now] = [before, after].map(
+    ({ inForce }) => new Map(inForce.map((one) => [projectName(one.record), one])),
+  );
+  const projects = new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])]);
+  const domains = new Set([...before.snapshot.domains.keys(), ...after.snapshot.domains.keys()]);
+  return [
+    ...[...projects].filter((name) => old?.get(name) !== now?.get(name)),
+    ...[...domains].filter((name) => tenantOf(before, name) !== tenantOf(after, name)),
+  ];
+}
+
+function tenantOf({ snapshot }: State, domain: string): string | undefined {
+  return snapshot.domains.get(domain)?.project.tenant;
 }

@@ -2,24 +2,36 @@
  * The configuration of the daemon, wired to its store: read, opened, watched. The layer `config` knows no store; what it
  * needs of one is handed in here.
  */
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
 import type { BundleReader } from '../config/bundle.ts';
 import { loadServer, type Reading } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { createConfigSource, type ConfigSource } from '../config/source.ts';
+import { createConfigSource, type ConfigSource, type FolderLoad, type ProjectStore } from '../config/source.ts';
 import { watchConfig } from '../config/watch.ts';
 import { keepCertificate, readCertificate, type CertificateKeeper, type KeeperParts } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { UserError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { standingsOf } from '../store/domains.ts';
-import { storedProjects } from '../store/projects.ts';
-import { OPERATOR, findRevision, lastRevisionOfFile, saveRevision } from '../store/revisions.ts';
-import type { Store } from '../store/store.ts';
+import { newId } from '../lib/ids.ts';
+import { domainOwners } from '../store/domains.ts';
+import {
+  hashOf,
+  insertProjectFile,
+  loadedFiles,
+  putInForce,
+  revisionWith,
+  setFileMissing,
+  storedProjects,
+} from '../store/projects.ts';
+import { OPERATOR, findRevision } from '../store/revisions.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
 
 /** Reads server.yml. Throws UserError with the whole report where it is invalid. */
 export async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
-  const loaded = await loadServer(file, reading.secrets);
+  const loaded = await loadServer(file, reading.secrets, { checkMachine: true });
   if ('ok' in loaded) return loaded.ok;
   throw new UserError(`the configuration is invalid\n${loaded.errors.map(formatProblem).join('\n')}`);
 }
@@ -34,25 +46,63 @@ interface ConfigParts {
   readonly log: Log;
 }
 
-/** Opens the configuration: projects on disk are the operator's, all others are in the store. */
+/** Opens the configuration: the project files beside server.yml are pushed as the operator's. */
 export function openConfig({ file, server, reading, reader, store, clock, log }: ConfigParts): Promise<ConfigSource> {
+  const machine = hostname();
   return createConfigSource({
-    file,
+    file: resolve(file),
     server,
     reading,
     reader,
     log,
+    machine,
     tenant: OPERATOR,
-    revisions: {
-      save: (project) => saveRevision(store, { ...project, tenant: OPERATOR, source: 'file' }, clock.now()),
-      lastGood: (name) => lastRevisionOfFile(store, OPERATOR, name),
-    },
-    stored: {
-      list: () => storedProjects(store),
-      revision: (id) => findRevision(store, id),
-      standings: (names) => standingsOf(store, names),
-    },
+    projects: projectStore({ store, clock, machine }),
   });
+}
+
+interface ProjectStoreParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Whose files these are. */
+  readonly machine: string;
+}
+
+/** The projects of the database, and what this machine loads into it. */
+export function projectStore({ store, clock, machine }: ProjectStoreParts): ProjectStore {
+  async function save({ deploy, missing, found }: FolderLoad): Promise<boolean> {
+    const now = clock.now();
+    const unit: Statement[] = [];
+    for (const { was, ...content } of deploy) {
+      const project = { ...content, tenant: OPERATOR, source: 'file', machine } as const;
+      const id = (await revisionWith(store, project)) ?? newId('rev', now);
+      const { file, slug } = content;
+      unit.push(
+        ...putInForce(project, { was, id }, now),
+        insertProjectFile({ machine, file, slug, hash: hashOf(content), loaded_at: now }),
+      );
+    }
+    unit.push(
+      ...missing.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 1 })),
+      ...found.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 0 })),
+    );
+    try {
+      await store.write(unit);
+      return true;
+    } catch (error) {
+      if (error instanceof UnmetError) return false;
+      throw error;
+    }
+  }
+
+  return {
+    list: () => storedProjects(store),
+    revision: (id) => findRevision(store, id),
+    owners: (names) => domainOwners(store, names),
+    loaded: () => loadedFiles(store, machine),
+    hash: hashOf,
+    save,
+  };
 }
 
 /** The certificate of `tls`; undefined where there is none. Throws UserError where it cannot be used. */
@@ -67,18 +117,19 @@ export async function openCertificate(
 export interface Watching {
   readonly file: string;
   readonly clock: Clock;
-  readonly config: ConfigSource;
+  readonly config: Pick<ConfigSource, 'current'>;
+  readonly reload: () => Promise<unknown>;
 }
 
 /** Takes over what changes on disk, until the function that it answers is called. */
-export function startWatching({ file, clock, config }: Watching): () => Promise<void> {
+export function startWatching({ file, clock, config, reload }: Watching): () => Promise<void> {
   const stop = new AbortController();
   const watching = watchConfig({
     file,
     clock,
     signal: stop.signal,
     enabled: () => config.current().server.server.watch,
-    reload: config.reload,
+    reload,
   });
   return async () => {
     stop.abort();

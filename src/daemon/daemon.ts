@@ -32,8 +32,7 @@ import { createPolicyFetch } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/refuses-mail.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
-import { createEventCounts } from '../events/counts.ts';
-import { forgetOldEvents } from '../events/retention.ts';
+import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { createAccept, sweepAcknowledged } from '../forms/accept.ts';
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
@@ -53,7 +52,7 @@ import { createStore, databaseFile } from '../store/database.ts';
 import { joinPeers } from './cluster.ts';
 import { createProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
-import { longestWaits } from '../queue/retry.ts';
+import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
 import { createSmtpTallies, type SmtpTallies } from '../smtp/counters.ts';
@@ -62,16 +61,17 @@ import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
-import { openWebhooks } from './webhooks.ts';
+import { createWebhooks } from '../events/webhooks.ts';
+import { openWebhookHttp } from './webhooks.ts';
 import { createMetrics, type Metrics, type MetricsParts } from '../http/metrics.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Renderer } from '../templates/render.ts';
 import { createTransactional, type Transactional } from '../transactional/send.ts';
 import { createKeyring } from '../domains/signing-keys.ts';
-import { ownDoor } from './delivery.ts';
+import { loopbackSmtp } from './delivery.ts';
 import { createExplain, type Explain } from '../explain/explain.ts';
-import { type ExplainParts } from '../explain/steps.ts';
+import type { ExplainParts } from '../explain/steps.ts';
 import { trace, type Trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
@@ -191,6 +191,8 @@ async function compose(
   ending.push(() => delivery.stop(GRACE_MS));
   const peers = joinPeers({ store, clock, log, hear });
   ending.push(() => peers.close());
+  // Its files may have brought new revisions.
+  peers.configChanged();
 
   /** There is mail to send, here or elsewhere. */
   function wake(): void {
@@ -213,8 +215,13 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
-  const here = { listening: () => addresses?.tcp ?? [] };
-  const webhooks = openWebhooks({ store, clock, log, resolver, random, snapshot, ...here, wakeMail: wake });
+  let addresses: HttpAddresses | undefined;
+  const webhookHttp = openWebhookHttp({
+    resolver,
+    config: () => snapshot().server,
+    listening: () => addresses?.tcp ?? [],
+  });
+  const webhooks = createWebhooks({ store, clock, log, http: webhookHttp, snapshot, wake });
   await webhooks.adopt();
 
   const path = databaseFile(server.database.url);
@@ -231,6 +238,7 @@ async function compose(
     metrics,
     snapshot,
     domains,
+    checkConfig: config.check,
     hostKeys,
     backups,
     doctor: createDoctor({ store, clock, resolver, snapshot, queueProblem: delivery.problem, databaseFile: path }),
@@ -270,26 +278,28 @@ async function compose(
     bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
-  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
-  // Together: what each of them has in progress may take as long.
-  const doors: { close(graceMs: number): Promise<void> }[] = [http];
-  ending.push(async () => {
-    await Promise.all(doors.map((door) => door.close(GRACE_MS)));
-  });
-  const around = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies };
-  const inbound = await openInbound({ ...around, domains, freeSpace, limits, revisionOf, consent, wake });
-  doors.push(inbound);
-  delivery.openDoor(inbound.door);
+  const smtp = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies, freeSpace, wake };
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
-  const submission = await openSubmission({ ...around, ...account, freeSpace, wake });
-  doors.push(submission);
+  const listeners: { close(graceMs: number): Promise<void> }[] = [];
+  // Together: what each of them has in progress may take as long.
+  ending.push(async () => {
+    await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
+  });
+  const inbound = await openInbound({ ...smtp, domains, limits, revisionOf, consent });
+  listeners.push(inbound);
+  const submission = await openSubmission({ ...smtp, ...account });
+  listeners.push(submission);
+  // Last: /readyz must not answer before mail is accepted, too.
+  listeners.push(http);
+  addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
+  delivery.setListening({ smtp: inbound.door, http: addresses?.tcp ?? [] });
   if (server.server.roles.includes('delivery')) {
-    const stop = webhooks.start();
-    ending.push(() => stop(GRACE_MS));
+    ending.push(webhooks.start());
   }
 
   async function reload(): Promise<Reload> {
     const answer = await config.reload();
+    if (answer.kind !== 'unchanged') peers.configChanged();
     await certificate?.look();
     return answer;
   }
@@ -309,7 +319,7 @@ async function compose(
   function adopt(what: string, adopting: Promise<unknown>): void {
     adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
   }
-  ending.push(startWatching({ file, clock, config }));
+  ending.push(startWatching({ file, clock, config, reload }));
   ending.push(
     startJobs({
       clock,
@@ -324,6 +334,7 @@ async function compose(
             await pullBackDueTimes(store, {
               now: clock.now(),
               deliveries: longestWaits(retry),
+              webhooks: longestWaits(WEBHOOK_RETRY_MS),
               lease: LEASE,
               bounce: BOUNCE_LEASE,
             });
@@ -351,11 +362,11 @@ async function compose(
   );
 
   for (const address of sockets.left()) log.warn('socket.unused', { address });
-  const smtp = [...inbound.addresses, ...submission.addresses];
+  const smtpAddresses = [...inbound.addresses, ...submission.addresses];
   const { hostname } = server.server;
-  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp, socket: addresses?.socket });
+  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
   const { problem: queueProblem, isStuck } = delivery;
-  return { addresses, smtp, domains, store, log, queueProblem, isStuck, snapshot, reload };
+  return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
 }
 
 // The figures for Prometheus, composed: those of the store, of HTTP, of mail, of the certificate.
@@ -430,7 +441,7 @@ async function openExplain(parts: Parts): Promise<Insight> {
   const explain = createExplain({
     ...parts,
     // Under its name: that is enough to say where mail would go.
-    door: ownDoor({ store, config: () => snapshot().server, door: () => undefined }),
+    door: loopbackSmtp({ store, config: () => snapshot().server, door: () => undefined }),
     keysOf: createKeyring({ store, clock, hostname: () => snapshot().server.server.hostname }),
     async directory() {
       await srs.renew();

@@ -2,13 +2,19 @@
 import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { startDelivery, type DeliveryParts, type Delivery, type ToDelivery, type FromDelivery } from './delivery.ts';
-import type { DoorPlace } from '../smtp-client/route.ts';
+import {
+  startDelivery,
+  type Delivery,
+  type DeliveryParts,
+  type FromDelivery,
+  type Listening,
+  type ToDelivery,
+} from './delivery.ts';
 import type { Clock } from '../lib/clock.ts';
 import { TurnBatch } from '../lib/batch.ts';
 import type { Store } from '../store/store.ts';
 
-export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'door'> {
+export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'> {
   /** As it was at the start. */
   readonly server: ServerConfig;
   /** What the test holds. */
@@ -21,7 +27,7 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
     return {
       wake() {},
       configure() {},
-      openDoor() {},
+      setListening() {},
       problem: () => undefined,
       isStuck: () => false,
       stop: () => Promise.resolve(),
@@ -29,15 +35,16 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
   }
   if (parts.clock === undefined && parts.resolver === undefined)
     return startDeliveryThread(here.store, server, here.clock);
-  let door: DoorPlace | undefined;
+  let listening: Listening | undefined;
   const random = parts.random ?? Math.random;
-  const delivery = await startDelivery({ ...here, random, door: () => door });
+  const delivery = await startDelivery({ ...here, random, listening: () => listening });
   return {
     ...delivery,
     // In this thread it reads the configuration by itself.
     configure() {},
-    openDoor(place) {
-      door = place;
+    setListening(next) {
+      listening = next;
+      delivery.wake();
     },
   };
 }
@@ -47,8 +54,8 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
 export interface RemoteDelivery extends Delivery {
   /** Tells it what is in force from now on. */
   configure(server: ServerConfig): void;
-  /** Tells it where this daemon takes mail. */
-  openDoor(place: DoorPlace | undefined): void;
+  /** Tells it where this daemon listens. */
+  setListening(listening: Listening): void;
 }
 
 /** A thread that has been silent for so long is stuck, ms. */
@@ -86,7 +93,7 @@ async function startDeliveryThread(store: Store, server: ServerConfig, clock: Cl
   return {
     wake: () => wakes.add(undefined),
     configure: (next) => tell({ kind: 'configure', server: next }),
-    openDoor: (place) => tell({ kind: 'door', place }),
+    setListening: (listening) => tell({ kind: 'listening', listening }),
     problem: () => (isSilent() ? 'the delivery thread is silent' : problem),
     isStuck: () => isStuck || isSilent(),
     async stop(graceMs) {

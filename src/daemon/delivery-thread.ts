@@ -1,7 +1,7 @@
 /** The delivery thread: the delivering half of the daemon on a store connection of its own. */
 import { workerData, type MessagePort } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
-import { startDelivery, BEAT_MS, type FromDelivery, type ToDelivery } from './delivery.ts';
+import { startDelivery, BEAT_MS, type FromDelivery, type Listening, type ToDelivery } from './delivery.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
@@ -10,12 +10,10 @@ import { putBehind } from '../lib/nice.ts';
 import { connectStore } from '../store/database.ts';
 import type { StoreHandle } from '../store/store.ts';
 
-import type { DoorPlace } from '../smtp-client/route.ts';
-
 const { port, handle, server } = workerData as { port: MessagePort; handle: StoreHandle; server: ServerConfig };
 
 let config = server;
-let door: DoorPlace | undefined;
+let listening: Listening | undefined;
 const log = createLog(server.log);
 const store = connectStore(handle);
 const resolver = createResolver({ servers: server.dns.servers, log });
@@ -26,7 +24,7 @@ const delivery = await startDelivery({
   resolver,
   random: Math.random,
   config: () => config,
-  door: () => door,
+  listening: () => listening,
   env: process.env,
 });
 
@@ -37,9 +35,9 @@ port.on('message', (message: ToDelivery) => {
     case 'configure':
       config = message.server;
       return log.adjust(config.log);
-    case 'door':
-      door = message.place;
-      return;
+    case 'listening':
+      listening = message.listening;
+      return delivery.wake();
     case 'stop':
       void stop(message.graceMs);
   }

@@ -5,18 +5,19 @@
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { createMessageLimits } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/signing-keys.ts';
-import { createRevisions } from '../accounts/projects.ts';
+import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/source.ts';
+import { createWebhookTransport } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { ListenAddress } from '../lib/sockets.ts';
 import type { Desk } from '../mail/finish.ts';
-import { createCourier } from '../smtp-client/client.ts';
-import type { Consequence, Failure, Random, Source } from '../queue/interfaces.ts';
-import type { DoorPlace, OwnDoor } from '../smtp-client/route.ts';
-import { withSandbox } from '../queue/sandbox.ts';
+import { createSmtpClient } from '../smtp-client/client.ts';
+import type { Consequence, Failure, Random, Source } from '../queue/transport.ts';
+import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
@@ -30,6 +31,7 @@ import { isDomainKnown } from '../store/domains.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
+import { alertWebhookOwner, openWebhookHttp } from './webhooks.ts';
 
 export interface DeliveryParts {
   readonly store: Store;
@@ -39,10 +41,17 @@ export interface DeliveryParts {
   readonly random: Random;
   /** What is in force now. */
   readonly config: () => ServerConfig;
-  /** Where this daemon takes mail; undefined where it does not, or not yet. */
-  readonly door: () => DoorPlace | undefined;
+  /** Where this daemon listens; undefined before it does. */
+  readonly listening: () => Listening | undefined;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Where this daemon listens. */
+export interface Listening {
+  /** For mail; undefined where it takes none. */
+  readonly smtp: LoopbackAddress | undefined;
+  readonly http: readonly ListenAddress[];
 }
 
 export interface Delivery {
@@ -61,26 +70,34 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random, config } = parts;
+  const { store, clock, log, resolver, random, config, listening } = parts;
   const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
-  const source = await createSource(parts, pool);
-  const courier = withSandbox(
-    createCourier({
-      resolver,
-      config,
-      clock,
-      log,
-      random,
-      ownAddresses: (ip) => config().server.public_ips.includes(ip),
-      door: ownDoor(parts),
-    }),
-  );
+  const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
+  const source = await createSource(parts, { renderer: pool.renderer, revisionOf });
+  const mail = createSmtpClient({
+    resolver,
+    config,
+    clock,
+    log,
+    random,
+    ownAddresses: (ip) => config().server.public_ips.includes(ip),
+    door: loopbackSmtp({ store, config, door: () => listening()?.smtp }),
+  });
+  const webhooks = createWebhookTransport({
+    store,
+    clock,
+    log,
+    http: openWebhookHttp({ resolver, config, listening: () => listening()?.http ?? [] }),
+    isReady: () => listening() !== undefined,
+    alertOwner: alertWebhookOwner({ store, clock, config, revisionOf }),
+    wake: () => worker.wake(),
+  });
   const worker = createWorker({
     store,
     clock,
     log,
     source,
-    courier,
+    transports: { mail, webhooks },
     config,
     owner: randomUUID(),
     random,
@@ -109,8 +126,12 @@ async function followFailure(failure: Failure, parts: PolicyParts): Promise<Cons
   return { unit: [...unit, ...(await policyLetterFor(failure, parts))], data };
 }
 
-/** The door of this daemon, for the domains that it may know and its own name. */
-export function ownDoor({ store, config, door }: Pick<DeliveryParts, 'store' | 'config' | 'door'>): OwnDoor {
+/** The SMTP port of this daemon, for the domains that it may know and its own name. */
+export function loopbackSmtp({
+  store,
+  config,
+  door,
+}: Pick<DeliveryParts, 'store' | 'config'> & { readonly door: () => LoopbackAddress | undefined }): LoopbackSmtp {
   return {
     async takes(domain) {
       return domain === config().server.hostname || (await isDomainKnown(store, domain));
@@ -129,15 +150,16 @@ const LOOPBACKS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Where the bytes of every message come from, by what it is. */
-async function createSource({ store, clock, log, config, env }: DeliveryParts, pool: ProcessPool): Promise<Source> {
+async function createSource(
+  { store, clock, log, config }: DeliveryParts,
+  { renderer, revisionOf }: Pick<ProcessPool, 'renderer'> & { readonly revisionOf: RevisionOf },
+): Promise<Source> {
   const desk: Desk = {
     keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),
     secret: createSecretKey(await obtainSecret(store, 'return-path', clock.now())),
     hostname: () => config().server.hostname,
     now: () => clock.now(),
   };
-  const { reader, renderer } = pool;
-  const revisionOf = createRevisions({ store, secrets: machineSecrets(env), reader });
   const forms = createFormSource({ store, log, config, revisionOf, renderer, desk });
   const submitted = createSubmittedSource({ store, desk });
   const transactional = createTransactionalSource({ store, desk, submitted });
@@ -162,6 +184,8 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts, p
           return replies.prepare(message, kept);
         case 'dsn':
           return reports.prepare(message);
+        case 'webhook':
+          return Promise.resolve({ kind: 'unrenderable', reason: 'it is no mail' });
       }
     },
   };
@@ -172,7 +196,7 @@ async function createSource({ store, clock, log, config, env }: DeliveryParts, p
 export type ToDelivery =
   | { readonly kind: 'wake' }
   | { readonly kind: 'configure'; readonly server: ServerConfig }
-  | { readonly kind: 'door'; readonly place: DoorPlace | undefined }
+  | { readonly kind: 'listening'; readonly listening: Listening }
   | { readonly kind: 'stop'; readonly graceMs: number };
 
 export type FromDelivery =

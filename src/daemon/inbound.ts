@@ -20,7 +20,7 @@ import { receivedLine } from '../mail/received.ts';
 import { openReplyAddress } from '../mail/relay.ts';
 import { openSrs } from '../mail/srs.ts';
 import { authorRefusal, dmarcRefusal, writeVerdicts } from '../mail/verdicts.ts';
-import type { DoorPlace } from '../smtp-client/route.ts';
+import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createBounceReading } from '../smtp/bounce-reading.ts';
 import { createBounces } from '../smtp/bounces.ts';
 import { createSmtpDoor } from '../smtp/policy.ts';
@@ -61,7 +61,7 @@ export interface InboundParts {
 export interface Inbound {
   readonly addresses: readonly ListenAddress[];
   /** The first of them, as our own mail finds it. */
-  readonly door: DoorPlace | undefined;
+  readonly door: LoopbackAddress | undefined;
   /** What it does by the clock. */
   readonly jobs: Readonly<Record<string, () => Promise<void>>>;
   /** Takes no more connections, lets transactions end for `graceMs`. */

@@ -106,6 +106,7 @@ function withoutContent({ kind, source }: Pick<MessageRow, 'kind' | 'source'>): 
     case 'acknowledgment':
     case 'forward':
     case 'reply':
+    case 'webhook':
       return source;
   }
 }

@@ -5,7 +5,15 @@
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { Recent } from '../lib/lru.ts';
-import { findInForms, locateIn, readBundle, type Bundle, type ReadBundle } from '../config/bundle.ts';
+import {
+  editYaml,
+  findInForms,
+  locateIn,
+  readBundle,
+  type Bundle,
+  type DomainEdit,
+  type ReadBundle,
+} from '../config/bundle.ts';
 import type { FormPlace } from '../config/checks.ts';
 import type { Finding, Problem } from '../config/problem.ts';
 import type { CheckTemplates } from '../config/template-places.ts';
@@ -18,6 +26,7 @@ export type Order =
   | { readonly kind: 'ready' }
   | { readonly kind: 'read'; readonly bundle: Bundle; readonly accepted: boolean; readonly ms: number }
   | { readonly kind: 'locate'; readonly yaml: string; readonly findings: readonly Finding[] }
+  | { readonly kind: 'edit'; readonly yaml: string; readonly edit: DomainEdit }
   | { readonly kind: 'forms'; readonly forms: readonly FormPlace[]; readonly ms: number }
   | { readonly kind: 'render'; readonly parts: readonly RenderPart[]; readonly ms: number };
 
@@ -25,6 +34,7 @@ export type Reply =
   | { readonly kind: 'ready' }
   | { readonly kind: 'read'; readonly read: ReadBundle }
   | { readonly kind: 'locate'; readonly problems: readonly Problem[] }
+  | { readonly kind: 'edit'; readonly yaml: string | undefined }
   | { readonly kind: 'forms'; readonly findings: readonly Finding[] }
   | { readonly kind: 'render'; readonly parts: readonly RenderedPart[] };
 
@@ -43,6 +53,8 @@ export function work(order: Order): Reply {
       return { kind: 'read', read: readBundle(order.bundle, order.accepted ? 'accepted' : checkWithin(order.ms)) };
     case 'locate':
       return { kind: 'locate', problems: locateIn(order.yaml, order.findings) };
+    case 'edit':
+      return { kind: 'edit', yaml: editYaml(order.yaml, order.edit) };
     case 'forms':
       return { kind: 'forms', findings: findInForms(order.forms, checkWithin(order.ms)) };
     case 'render':

@@ -153,6 +153,10 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
         const reply = await run(tenant, { kind: 'locate', yaml, findings }, BUDGETS.check);
         return reply?.kind === 'locate' ? reply.problems : [];
       },
+      async edit(yaml, edit, { tenant }) {
+        const reply = await run(tenant, { kind: 'edit', yaml, edit }, BUDGETS.check);
+        return reply?.kind === 'edit' ? reply.yaml : undefined;
+      },
       async checkForms(forms, { tenant }) {
         const { soft: ms } = BUDGETS.check;
         const reply = await run(tenant, { kind: 'forms', forms, ms }, BUDGETS.check);

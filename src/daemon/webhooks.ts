@@ -1,51 +1,58 @@
-/** Webhooks, composed: what they are told is posted through the guarded door, and their owners are written to by mail. */
+/** Webhooks, composed: everything is posted through one guarded door, and owners are alerted by mail. */
 import { networkInterfaces } from 'node:os';
-import type { Snapshot } from '../config/snapshot.ts';
-import { createHttpDoor } from '../dns/guarded-fetch.ts';
+import type { RevisionOf } from '../accounts/projects.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { createHttpDoor, type HttpDoor } from '../dns/guarded-fetch.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { createWebhooks, type Webhooks } from '../events/webhooks.ts';
-import type { ListenAddress } from '../lib/sockets.ts';
+import type { WebhookTransportOptions } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
+import type { ListenAddress } from '../lib/sockets.ts';
+import { version } from '../lib/version.ts';
 import { systemMail } from '../queue/system-mail.ts';
+import { findProject } from '../store/projects.ts';
 import type { Store } from '../store/store.ts';
 import { findTenant } from '../store/tenants.ts';
-import { version } from '../lib/version.ts';
 
-export interface OpenWebhooks {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface WebhookHttpParts {
   readonly resolver: Resolver;
-  readonly random: () => number;
-  readonly snapshot: () => Snapshot;
+  readonly config: () => ServerConfig;
   /** Where this daemon answers HTTP. */
   readonly listening: () => readonly ListenAddress[];
-  readonly wakeMail: () => void;
 }
 
-/** Webhooks under the configuration that is in force at each moment. */
-export function openWebhooks({ resolver, listening, ...parts }: OpenWebhooks): Webhooks {
-  const { store, clock, snapshot } = parts;
-  const door = createHttpDoor({
+/** The HTTP client of webhooks, under the configuration that is in force at each moment. */
+export function openWebhookHttp({ resolver, config, listening }: WebhookHttpParts): HttpDoor {
+  return createHttpDoor({
     resolver,
     userAgent: `Postern/${version()}`,
-    allowPrivate: () => snapshot().server.webhooks.allow_private_networks,
+    allowPrivate: () => config().webhooks.allow_private_networks,
     isOwn: (address, port) => {
-      const mine = [...snapshot().server.server.public_ips, ...machineAddresses()];
+      const mine = [...config().server.public_ips, ...machineAddresses()];
       return listening().some((own) => own.port === port && answersAt(own.host, address, mine));
     },
   });
-  return createWebhooks({
-    ...parts,
-    door,
-    async mailOwner({ tenant, project }, letter) {
-      const { server, projects } = snapshot();
-      const owner = projects.find((one) => one.tenant === tenant && one.slug === project)?.config.project.owner;
-      const to = owner ?? (await findTenant(store, tenant))?.email;
-      return to === undefined ? [] : systemMail({ tenant, to, ...letter }, server.server.hostname, clock.now());
-    },
-  });
+}
+
+interface AlertParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: () => ServerConfig;
+  readonly revisionOf: RevisionOf;
+}
+
+/** Alerts the owner of the project whose configuration names the webhook, else the tenant. */
+export function alertWebhookOwner({
+  store,
+  clock,
+  config,
+  revisionOf,
+}: AlertParts): WebhookTransportOptions['alertOwner'] {
+  return async ({ tenant, project }, alert) => {
+    const row = project === null ? undefined : await findProject(store, tenant, project);
+    const revision = row === undefined || row.revision === '' ? undefined : await revisionOf(row.revision);
+    const to = revision?.config.project.owner ?? (await findTenant(store, tenant))?.email;
+    return to === undefined ? [] : systemMail({ tenant, to, ...alert }, config().server.hostname, clock.now());
+  };
 }
 
 /** Whether whoever listens at `host` answers at `address`; `::` and `0.0.0.0` stand for all of the machine's. */

@@ -3,7 +3,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
-import { findRoute, type Way } from '../smtp-client/route.ts';
+import { findRoute, type NextHop } from '../smtp-client/route.ts';
 import { openSession } from '../smtp-client/session.ts';
 import { TIMEOUTS } from '../smtp-client/timeouts.ts';
 import { check, type Check } from './check.ts';
@@ -49,15 +49,15 @@ export async function checkPort25(out: WayOut, target: string | undefined): Prom
 async function attempt(destination: string, out: WayOut, target: string | undefined): Promise<Tried> {
   const config = target === undefined ? out.config : routedTo(target, out.config);
   const route = await findRoute(destination, { ...out, config, ownAddresses: () => false, random: Math.random });
-  if (route.kind !== 'way') return { state: 'untried', words: `${destination}: ${route.reply}` };
-  const [host] = route.way.hosts;
+  if (route.kind !== 'nextHop') return { state: 'untried', words: `${destination}: ${route.reply}` };
+  const [host] = route.nextHop.hosts;
   // The operator's own routes may lead anywhere, what a request names may not.
   const isGuarded = target !== undefined && !config.delivery.allow_private_networks;
   const address = host?.addresses.find((each) => !isGuarded || isPublicAddress(each));
   if (host === undefined || address === undefined) {
     return { state: 'closed', words: `${destination} is on a private network (delivery.allow_private_networks)` };
   }
-  return open(route.way, { host: host.name, address }, out);
+  return open(route.nextHop, { host: host.name, address }, out);
 }
 
 function routedTo(target: string, config: ServerConfig): ServerConfig {
@@ -66,9 +66,13 @@ function routedTo(target: string, config: ServerConfig): ServerConfig {
   return { ...config, delivery: { ...delivery, routes: { [target]: value } } };
 }
 
-async function open(way: Way, target: { host: string; address: string }, { clock, config }: WayOut): Promise<Tried> {
+async function open(
+  nextHop: NextHop,
+  target: { host: string; address: string },
+  { clock, config }: WayOut,
+): Promise<Tried> {
   const opened = await openSession(target, {
-    way,
+    nextHop,
     hostname: config.server.hostname,
     timeouts: PATIENCE,
     pressed: () => false,
@@ -76,7 +80,7 @@ async function open(way: Way, target: { host: string; address: string }, { clock
     brokenTls: new Set(),
     onWire: () => undefined,
   });
-  const place = `${target.host} (${target.address}), port ${way.port}`;
+  const place = `${target.host} (${target.address}), port ${nextHop.port}`;
   if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
   opened.session.wire.quit();
   return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };

@@ -1,9 +1,9 @@
 /**
- * Who may send as a domain: the tenant whose token and keys its DNS publishes. Each claim of the configuration has a row
- * with its state; DNS that does not answer changes no state, records that break leave a grace before it counts
- * (docs/states.md has the table). Several tenants may claim one domain, but one alone is verified at a time: another takes
- * over, and the holder is pending again and told why, when its own records are right and the holder's no longer are. A change
- * of state is committed once, with what is told of it, however many daemons look.
+ * Who may send as a domain: its owner, the first tenant whose token and keys its DNS publishes. Each claim of the
+ * configuration has a row with its state; DNS that does not answer changes no state, records that break leave a grace before
+ * it counts (docs/states.md has the table). The claims of other tenants stay pending until the owner removes the domain, has
+ * been failed for longer than `dns.release`, or the operator moves it. A change of state is committed once, with its event and
+ * notices, however many daemons check.
  */
 import { takesMail } from '../config/forwarding.ts';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
@@ -14,7 +14,17 @@ import type { Clock } from '../lib/clock.ts';
 import { environmentOf } from '../lib/ids.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { awardDomain, findDomain, hastenCheck, rivalClaims, touchRivals, updateDomain } from '../store/domains.ts';
+import {
+  domainOwners,
+  endLapsedOwnership,
+  endOtherOwnership,
+  findDomain,
+  hastenCheck,
+  lockDomain,
+  ownDomain,
+  touchOtherOwners,
+  updateDomain,
+} from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { OPERATOR } from '../store/revisions.ts';
@@ -35,13 +45,13 @@ export interface DomainsOptions {
   readonly snapshot: () => Snapshot;
   /** The statements that send a letter of the server itself. */
   readonly letter: (letter: Letter) => readonly Statement[];
-  /** A state has changed, which is committed: another may hold the domain now, and there may be mail to send. Never rejects. */
+  /** A state has changed, which is committed: another may own the domain now, and there may be mail to send. Never rejects. */
   readonly onTransition: () => Promise<void>;
   /** Reads the MTA-STS policy that senders find. */
   readonly fetchPolicy: CheckWorld['fetchPolicy'];
 }
 
-/** Where no tenant is named, the one that holds the domain is meant. */
+/** Where no tenant is named, the one that the domain is served for is meant. */
 export interface Domains {
   /** The state of a configured domain; undefined while it is not configured. */
   status(name: string): DomainStatus | undefined;
@@ -51,6 +61,8 @@ export interface Domains {
   check(name: string, tenant?: string): Promise<DomainReport | undefined>;
   /** Makes the next DKIM keys, unless they are made; each signs once a check has seen its record. */
   rotateKeys(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Makes the tenant the owner, whoever was, and checks its records; undefined where it has no such domain. */
+  move(name: string, tenant: string): Promise<DomainReport | undefined>;
   /** Makes rows and keys for what the snapshot names and is new, and notes what it names no more. */
   adopt(): Promise<void>;
   /** Checks every domain whose check is due. */
@@ -116,9 +128,8 @@ export function createDomains(options: DomainsOptions): Domains {
     // Nothing of a test partition leaves, and its domains are nobody's in DNS.
     if (environmentOf(claim.row.tenant) === 'test') return report(name, tenant);
     const seen = await look(claim);
-    const isNew = seen.verdict === 'ok' && claim.row.status !== 'verified';
-    const row = await commit(claim, seen, isNew ? await losersTo(claim) : []);
-    return row && reportOf(row, seen.records);
+    const row = await commit(claim, seen);
+    return row && reportOf(row, seen.records, await reasonOf(row));
   }
 
   /** What DNS says now, and the keys moved as far as it lets them. */
@@ -135,42 +146,55 @@ export function createDomains(options: DomainsOptions): Domains {
     return { ...(await checkDomain(name, await required(claim), world)), keySince };
   }
 
-  /** Whose claims to the domain end when this one is verified, as they are found now; undefined where one of them holds it yet. */
-  async function losersTo({ domain: { name, project } }: Claim): Promise<Loser[] | undefined> {
-    const losers: Loser[] = [];
-    for (const row of await rivalClaims(store, project.tenant, name)) {
-      // Of one whose file is broken nothing is known.
-      const rival = await claimOf(name, row.tenant);
-      const seen = rival && (await look(rival));
-      if (seen?.verdict === 'ok' || (seen?.verdict === 'unknown' && row.status === 'verified')) return undefined;
-      losers.push({ row, domain: rival?.domain, records: seen?.records });
-    }
-    return losers;
+  /** Since when the records of an owner are broken whose ownership has ended, ms. */
+  function lapsedBefore(): number {
+    const { grace, release } = snapshot().server.dns;
+    return clock.now() - grace - release;
   }
 
-  /** Writes what was seen; without `losers` another tenant has the domain, and the claim waits, whatever DNS says. */
-  async function commit(claim: Claim, seen: Look, losers?: readonly Loser[]): Promise<DomainRow | undefined> {
+  async function isOwnedByOther({ tenant, name }: DomainRow): Promise<boolean> {
+    const owner = (await domainOwners(store, [name], lapsedBefore())).get(name);
+    return owner !== undefined && owner !== tenant;
+  }
+
+  /** Why a claim stays pending, whatever its records say. */
+  async function reasonOf(row: DomainRow): Promise<string | null> {
+    return row.status === 'pending' && (await isOwnedByOther(row)) ? OWNED_BY_OTHER : null;
+  }
+
+  /** Writes what was seen. */
+  async function commit(claim: Claim, seen: Look): Promise<DomainRow | undefined> {
     const { domain, row } = claim;
     const { tenant, name, status: was, verified_at, broken_at, next_check_at: due } = row;
     const { verdict, records, keySince } = seen;
     const now = clock.now();
     const { recheck, grace } = snapshot().server.dns;
-    const state = losers ? nextState(row, verdict, { now, grace }) : { status: was, verified_at, broken_at };
+    const isBarred = was === 'pending' && verdict === 'ok' && (await isOwnedByOther(row));
+    const state = isBarred ? { status: was, verified_at, broken_at } : nextState(row, verdict, { now, grace });
     const checked = { ...state, records: JSON.stringify(records), checked_at: now };
     const next_check_at = nextCheck({ ...row, ...state }, verdict, { now, recheck, keySince });
     const update = updateDomain({ tenant, name, ...checked, next_check_at, was, due }, 1);
     const changed = state.status !== was && state.status !== 'pending' ? state.status : undefined;
     const change = changed && { name, tenant, project: domain.project, status: changed, records };
+    const notices = change ? await noticesOf(change) : [];
     try {
-      await store.write([
-        ...(changed === 'verified' ? await endings({ tenant, name }, losers ?? []) : []),
-        update,
-        ...(change ? await tellings(change) : []),
-      ]);
+      if (was === 'pending' && changed !== undefined) {
+        const lapsed = endLapsedOwnership({ tenant, name, before: lapsedBefore() });
+        const [, { rows: ended }] = await store.write([
+          lockDomain({ tenant, name }),
+          lapsed,
+          update,
+          touchOtherOwners({ tenant, name }, 0),
+          ...notices,
+        ]);
+        for (const other of ended) {
+          log.warn('domain.released', { domain: name, tenant: other.tenant });
+          await readAgain({ tenant: other.tenant, name });
+        }
+      } else await store.write([update, ...notices]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      // Another daemon was faster, and has told of it; or the claim is gone.
-      for (const loser of losers ?? []) await readAgain(loser.row);
+      // Another daemon was faster, or another account; or the claim is gone.
       return readAgain(row);
     }
     const next = { ...row, ...checked, next_check_at };
@@ -180,33 +204,14 @@ export function createDomains(options: DomainsOptions): Domains {
       return next;
     }
     log[changed === 'verified' ? 'info' : 'warn'](`domain.${changed}`, { domain: name, tenant });
-    for (const loser of losers ?? []) {
-      log.warn('domain.failed', { domain: name, tenant: loser.row.tenant, reason: TAKEN_OVER });
-      await readAgain(loser.row);
-    }
     await onTransition();
     return next;
   }
 
-  async function readAgain({ tenant, name }: DomainRow): Promise<DomainRow | undefined> {
+  async function readAgain({ tenant, name }: Pick<DomainRow, 'tenant' | 'name'>): Promise<DomainRow | undefined> {
     const row = await findDomain(store, tenant, name);
     if (row !== undefined) rows.put(row);
     return row;
-  }
-
-  /** What ends the claims of the losers, and tells them; unmet where another one than these has the domain by then. */
-  async function endings(award: Pick<DomainRow, 'tenant' | 'name'>, losers: readonly Loser[]): Promise<Statement[]> {
-    const unit = [awardDomain(award)];
-    for (const { row, domain, records = [] } of losers) {
-      const { tenant, name, status: was, next_check_at } = row;
-      const ended = { status: 'pending', verified_at: null, broken_at: null, checked_at: clock.now() } as const;
-      const found = domain === undefined ? row.records : JSON.stringify(records);
-      unit.push(
-        updateDomain({ tenant, name, ...ended, records: found, next_check_at, was, due: next_check_at }, 1),
-        ...(await tellings({ name, tenant, project: domain?.project, status: 'lost', records })),
-      );
-    }
-    return [...unit, touchRivals(award, 0)];
   }
 
   /** Takes one after the other off the list. */
@@ -219,23 +224,19 @@ export function createDomains(options: DomainsOptions): Domains {
     }
   }
 
-  /** The event of a change, and the letters where it is a bad one. */
-  async function tellings({ status, ...change }: Change): Promise<readonly Statement[]> {
+  /** The event of a change, and the notices where it is a bad one. */
+  async function noticesOf({ status, ...change }: Change): Promise<readonly Statement[]> {
     const { name: domain, tenant, records } = change;
-    const at = clock.now();
-    if (status === 'verified') return [recordEvent({ type: 'domain.verified', tenant, at, domain, data: { records } })];
-    const [type, data] =
-      status === 'lost'
-        ? (['domain.failed', { records, reason: TAKEN_OVER }] as const)
-        : ([`domain.${status}`, { records }] as const);
+    const event = recordEvent({ type: `domain.${status}`, tenant, at: clock.now(), domain, data: { records } });
+    if (status === 'verified') return [event];
     const letters = await lettersAbout({ ...change, status }, store, snapshot());
-    return [recordEvent({ type, tenant, at, domain, data }), ...letters.flatMap(letter)];
+    return [event, ...letters.flatMap(letter)];
   }
 
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
-    return lastReport(claim.row, await required(claim));
+    return lastReport(claim.row, await required(claim), await reasonOf(claim.row));
   }
 
   return {
@@ -256,6 +257,16 @@ export function createDomains(options: DomainsOptions): Domains {
       await store.write([hastenCheck({ tenant: row.tenant, name: row.name, at })]);
       return report(name, tenant);
     },
+    async move(name, tenant) {
+      const claim = environmentOf(tenant) === 'live' ? await claimOf(name, tenant) : undefined;
+      if (claim === undefined) return undefined;
+      const whose = { tenant, name };
+      await store.write([lockDomain(whose), endOtherOwnership(whose), ownDomain({ ...whose, at: clock.now() })]);
+      log.warn('domain.moved', { domain: name, tenant });
+      await rows.adopt();
+      await onTransition();
+      return check(name, tenant);
+    },
     adopt: () => rows.adopt(),
     async checkDue() {
       await rows.adopt();
@@ -272,23 +283,17 @@ interface Look {
   readonly keySince: number | undefined;
 }
 
-/** Another tenant's claim that ends, and what was seen of it; its domain is undefined where its file is broken. */
-interface Loser {
-  readonly row: DomainRow;
-  readonly domain: Domain | undefined;
-  readonly records: readonly CheckedRecord[] | undefined;
-}
-
 type Change = Omit<Broken, 'status'> & { readonly status: Broken['status'] | 'verified' };
 
-const TAKEN_OVER = 'another account has proved that the domain is its own';
+const OWNED_BY_OTHER = 'owned by another account';
 
-// What somebody is shown of a domain: its state, what it has to publish, and how each record was last found.
-
+/** The state of a domain, what it has to publish, and how each record was last found. */
 export interface DomainReport {
   readonly name: string;
   readonly project: string;
   readonly status: DomainStatus;
+  /** Why it stays pending, whatever its records say. */
+  readonly reason: string | null;
   readonly records: readonly CheckedRecord[];
   /** ms */
   readonly checkedAt: number | null;
@@ -296,14 +301,14 @@ export interface DomainReport {
 }
 
 /** The report of a domain whose records are as they were just found. */
-function reportOf(row: DomainRow, records: readonly CheckedRecord[]): DomainReport {
+function reportOf(row: DomainRow, records: readonly CheckedRecord[], reason: string | null): DomainReport {
   const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
-  return { name, project, status, records, checkedAt, verifiedAt };
+  return { name, project, status, reason, records, checkedAt, verifiedAt };
 }
 
 /** The report from what the last check found of the records that are wanted now. */
-function lastReport(row: DomainRow, wanted: readonly DomainRecord[]): DomainReport {
-  return reportOf(row, lastSeen(wanted, readRecords(row)));
+function lastReport(row: DomainRow, wanted: readonly DomainRecord[], reason: string | null): DomainReport {
+  return reportOf(row, lastSeen(wanted, readRecords(row)), reason);
 }
 
 /** An advised value is merged into what stands there; a required one that has changed since was never seen. */

@@ -1,4 +1,4 @@
-/** What the owner of a domain and the operator are told when its records break, when its mail is held, and when it is lost. */
+/** What the owner of a domain and the operator are told when its records break and when its mail is held. */
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import type { CheckedRecord } from '../dns/check.ts';
@@ -11,17 +11,15 @@ import type { Store } from '../store/store.ts';
 export interface Broken {
   readonly name: string;
   readonly tenant: string;
-  /** Undefined where its file is broken. */
-  readonly project: Project | undefined;
-  /** `lost`: to another account, which has proved that the domain is its own. */
-  readonly status: 'degraded' | 'failed' | 'lost';
+  readonly project: Project;
+  readonly status: 'degraded' | 'failed';
   readonly records: readonly CheckedRecord[];
 }
 
 /** One letter to the owner (`project.owner`, else the tenant's address) and one to the operator, who may be the same. */
 export async function lettersAbout(broken: Broken, store: Store, { server }: Snapshot): Promise<Letter[]> {
   const { tenant, project } = broken;
-  const owner = project?.config.project.owner ?? (await findTenant(store, tenant))?.email;
+  const owner = project.config.project.owner ?? (await findTenant(store, tenant))?.email;
   const { operator } = server.server;
   const words = wordsFor(broken, server.dns.grace);
   return [
@@ -48,13 +46,6 @@ function wordsFor({ name, status, records }: Broken, grace: number): Pick<Letter
         subject: `Mail of ${name} is held: its DNS records are wrong`,
         text: `${list}\nThe forms of ${name} still accept what visitors send, and nothing of it is lost: the mail waits, and goes out as soon as the records are right again.\n`,
       };
-    case 'lost': {
-      const proved = `Another account on this server has proved in DNS that ${name} is its own, and the records of this account do not stand there any more.`;
-      return {
-        subject: `Another account has taken over ${name}`,
-        text: `${proved}\n\n${wrong.length === 0 ? '' : `${list}\n`}The forms that this account has at ${name} are no longer served, and its mail of ${name} is held until it is too old. If the domain has moved on purpose, take it out of this account. If not, put the records right, remove those of the other account, and look again: postern domains verify ${name}\n`,
-      };
-    }
   }
 }
 

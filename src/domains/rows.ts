@@ -33,9 +33,6 @@ export interface DomainRows {
   due(): Domain[];
 }
 
-/** Of several daemons, whichever claims a domain has looked at it after `dns.recheck` and this, ms. */
-const OTHERS_LOOK_MS = 86_400_000;
-
 /** So often is a selector chosen anew that another tenant took meanwhile. */
 const MOST_TRIES = 3;
 
@@ -76,24 +73,15 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     }
   }
 
-  /** Whether nobody claims the domain any more. A project whose file is broken may claim it yet. */
-  async function isAbandoned(row: DomainRow): Promise<boolean> {
-    const { claims, unavailable } = snapshot();
-    const claim = claimKey(row.tenant, row.name);
-    if (row.project === '' || claims.has(claim) || unavailable.has(row.name)) return false;
-    return adopted.get(claim)?.project.slug === row.project || isLeft(row);
-  }
-
-  /** Whether what this process never saw claimed was given up before it began. */
-  async function isLeft({ tenant, project: slug, checked_at, created_at }: DomainRow): Promise<boolean> {
-    const { projects, server } = snapshot();
-    // The folder of another daemon may have it, which then looks at it.
-    const isQuiet = clock.now() - (checked_at ?? created_at) > server.dns.recheck + OTHERS_LOOK_MS;
-    if (store.dialect === 'postgres' && !isQuiet) return false;
+  /** Whether its project claims the domain no more. Of another revision than the one in force the snapshot says nothing. */
+  async function isAbandoned({ tenant, name, project: slug }: DomainRow): Promise<boolean> {
+    const { claims, unavailable, projects } = snapshot();
+    if (slug === '' || claims.has(claimKey(tenant, name)) || unavailable.has(name)) return false;
     const project = await findProject(store, tenant, slug);
-    if (project?.source === 'api') return false;
-    // Of another revision than the one in force this snapshot knows nothing.
-    return project?.source !== 'push' || projects.some((one) => one.revision === project.revision);
+    return (
+      project === undefined ||
+      projects.some((one) => one.tenant === tenant && one.slug === slug && one.revision === project.revision)
+    );
   }
 
   async function release(claim: string, { tenant, name, project }: DomainRow): Promise<void> {
@@ -109,14 +97,13 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
   }
 
   async function make(domain: Domain): Promise<void> {
-    const { tenant, slug: project, source } = domain.project;
+    const { tenant, slug: project } = domain.project;
     const { name } = domain;
     const now = clock.now();
     const token = randomBytes(16).toString('hex');
     const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
     for (let tries = 1; ; tries++) {
-      // Without a YAML the row is the claim: one that is gone was taken back.
-      const isClaimed = source === 'api' || rows.get(keyOf(domain))?.project === project;
+      const isClaimed = rows.get(keyOf(domain))?.project === project;
       const unit = [...(isClaimed ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
       try {
         if (unit.length > 0) await store.write(unit);

@@ -19,6 +19,9 @@ import {
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
 import type { EventCountRow } from '../store/tables-accounts.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { firstId } from '../lib/ids.ts';
+import { forgetEvents } from '../store/events.ts';
 
 /** So many events of a type, domain and form (empty: none) within a span, which lies in one hour. */
 export interface Counted extends Span {
@@ -132,4 +135,24 @@ export function hourOf(at: number): number {
 
 function spanOf({ from, until }: Span): Span {
   return { from, until };
+}
+
+export interface ForgetOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly counts: Pick<EventCounts, 'rollUp'>;
+  readonly config: () => { readonly retention: Pick<ServerConfig['retention'], 'events'> };
+}
+
+/** So many go in one commit, so that what is accepted meanwhile waits for milliseconds. */
+const BATCH = 1000;
+
+/** Forgets whole hours of events that are older than the configuration keeps them; their counts stay. */
+export async function forgetOldEvents({ store, clock, counts, config }: ForgetOptions): Promise<void> {
+  await counts.rollUp();
+  const before = firstId('evt', hourOf(clock.now() - config().retention.events));
+  for (let gone = BATCH; gone === BATCH;) {
+    const [{ changes }] = await store.write([forgetEvents({ before, most: BATCH })]);
+    gone = changes;
+  }
 }

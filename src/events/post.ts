@@ -1,10 +1,12 @@
-/** One try: a signed POST to the target and what it means. */
+/** What a webhook is sent by the Standard Webhooks specification: the body, its signature, the POST and what the answer means. */
 import { STATUS_CODES } from 'node:http';
+import { createHmac, randomBytes } from 'node:crypto';
+import { z } from 'zod';
 import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
-import { retryAfter } from './schedule.ts';
-import { signatures } from './signature.ts';
+import { isoTime } from '../lib/clock.ts';
+import type { EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 
 export interface Posted {
   /** `gone`: the target says that it wants nothing more, ever (410). */
@@ -17,21 +19,22 @@ export interface Posted {
 }
 
 export interface Message {
-  /** The `webhook-id`: the same for every try. */
+  /** The `webhook-id`: the same at every attempt. */
   readonly id: string;
   readonly body: string;
 }
 
-const LONGEST = 500;
+const MAX_RESULT_LENGTH = 500;
+const MAX_RETRY_AFTER_MS = 36_000_000;
 
 /** Posts it, signed at `now`; never rejects. */
 export async function post(
-  door: Pick<HttpDoor, 'request'>,
+  http: Pick<HttpDoor, 'request'>,
   webhook: Pick<WebhookRow, 'url' | 'secret' | 'old_secret' | 'old_secret_until'>,
   { id, body, now }: Message & { readonly now: number },
 ): Promise<Posted> {
   const timestamp = Math.floor(now / 1000);
-  const reply = await door.request({
+  const reply = await http.request({
     method: 'POST',
     url: webhook.url,
     headers: {
@@ -44,15 +47,22 @@ export async function post(
   });
   if (reply.kind !== 'answered') {
     const words = reply.kind === 'refused' ? `not sent: the target ${reply.reason}` : reply.reason;
-    return { kind: 'failed', status: null, words: cleanText(words, LONGEST), wait: 0 };
+    return { kind: 'failed', status: null, words: cleanText(words, MAX_RESULT_LENGTH), wait: 0 };
   }
   const { status } = reply;
   return {
     kind: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
     status,
-    words: wordsOf(status, cleanText(reply.text, LONGEST)),
+    words: wordsOf(status, cleanText(reply.text, MAX_RESULT_LENGTH)),
     wait: status === 429 || status === 503 ? retryAfter(reply.retryAfter, now) : 0,
   };
+}
+
+/** The wait that a `Retry-After` asks for, in ms: seconds or a date (RFC 9110 §10.2.3), at most ten hours. */
+function retryAfter(value: string | undefined, now: number): number {
+  if (value === undefined) return 0;
+  const wait = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now;
+  return Number.isNaN(wait) ? 0 : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
 }
 
 /** The secret, and the one before it while receivers change over. */
@@ -67,4 +77,67 @@ function wordsOf(status: number, text: string): string {
   const line = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   if (status >= 300 && status < 400) return `${line}: redirects are not followed`;
   return text === '' ? line : `${line}: ${text}`;
+}
+
+const data = z.record(z.string(), z.unknown());
+const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
+
+/** What a visitor sent, for the events that tell of it. */
+export interface Sent {
+  readonly submission: Pick<SubmissionRow, 'id' | 'form' | 'fields'>;
+  readonly files: readonly FileRow[];
+}
+
+/** The body for an event, `{ type, timestamp, data }`, the same at every attempt; `sent` where it is about a submission that is still kept. */
+export function bodyOf(event: EventRow, sent: Sent | undefined): string {
+  const { id, type, created_at, form, submission, message, domain } = event;
+  const ids = { form, submission, message, domain };
+  return JSON.stringify({
+    type,
+    timestamp: isoTime(created_at),
+    data: {
+      event: id,
+      ...Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== null)),
+      ...data.parse(JSON.parse(event.data)),
+      ...(sent === undefined ? {} : content(sent)),
+    },
+  });
+}
+
+/** The body of a test, which is about the webhook itself. */
+export function testBody(webhook: string, now: number): string {
+  return JSON.stringify({ type: 'webhook.test', timestamp: isoTime(now), data: { webhook } });
+}
+
+function content({ submission, files }: Sent): object {
+  return {
+    id: submission.id,
+    form: submission.form,
+    fields: Object.fromEntries(fields.parse(JSON.parse(submission.fields))),
+    files: files.map(({ field, filename, content_type, size }) => ({ field, filename, content_type, size })),
+  };
+}
+
+const PREFIX = 'whsec_';
+
+/** A new secret: `whsec_` and 32 random bytes in base64. */
+export function newSecret(): string {
+  return PREFIX + randomBytes(32).toString('base64');
+}
+
+export interface Signed {
+  readonly id: string;
+  /** Seconds since the epoch. */
+  readonly timestamp: number;
+  readonly body: string;
+}
+
+/** `webhook-signature`: one `v1,…` for each secret, so that a receiver may know any of them. */
+export function signatures(secrets: readonly string[], { id, timestamp, body }: Signed): string {
+  return secrets
+    .map((secret) => {
+      const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
+      return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+    })
+    .join(' ');
 }

@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts';
 import type { WebhookRow } from '../store/tables-accounts.ts';
 import type { Scope } from '../store/webhook-events.ts';
 import { configuredWebhooks, deleteWebhook, insertWebhook, replaceSecret, updateWebhook } from '../store/webhooks.ts';
-import { newSecret } from './signature.ts';
+import { newSecret } from './post.ts';
 
 interface Wanted extends Pick<WebhookRow, 'tenant' | 'form' | 'url'> {
   readonly project: string;
@@ -90,10 +90,9 @@ function changed(row: WebhookRow, { events, secret }: Wanted, now: number): Stat
 }
 
 /** A project that is only out of service keeps what its webhooks still have to be told. */
-function removed({ id, tenant, project }: WebhookRow, { projects, problems, unavailable }: Snapshot): Statement[] {
+function removed({ id, tenant, project }: WebhookRow, { projects, unread }: Snapshot): Statement[] {
   const served = projects.some((one) => one.slug === project && one.tenant === tenant);
-  const whole = problems.length === 0 && unavailable.size === 0;
-  return served || whole ? [deleteWebhook({ id, tenant })] : [];
+  return served || !unread.has(tenant) ? [deleteWebhook({ id, tenant })] : [];
 }
 
 function wantedBy({ projects }: Snapshot): Wanted[] {

@@ -1,7 +1,7 @@
 /** What becomes of mail to an address elsewhere: whether it may be sent, whether it is sent now, to which hosts, and how it went. */
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
-import { findRoute, routeRule, tlsPolicy, type Route, type Way } from '../smtp-client/route.ts';
+import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
 import { HEEDS_SUPPRESSION, NEEDS_CONSENT } from '../queue/worker.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/attempts.ts';
 import { recipientStatuses } from '../store/consents.ts';
@@ -36,7 +36,7 @@ export async function outboundSteps({ address, mail }: Recipient, parts: Explain
     mail === undefined ? await anybodysSuppression(address, parts) : await suppressionStep(address, mail, parts),
     await destinationStep(destination, parts),
     routeStep(destination, route, parts),
-    ...(route.kind === 'way' ? [tlsStep(route.way, attempts)] : []),
+    ...(route.kind === 'nextHop' ? [tlsStep(route.nextHop, attempts)] : []),
     attemptsStep(address, attempts),
   ];
   return steps.map((step) => ({ ...step, about: address }));
@@ -115,22 +115,22 @@ function routeStep(destination: string, route: Route, { snapshot }: ExplainParts
       return stops('route', `refused at once: ${route.reply}`, because);
     case 'temporary':
       return warns('route', `no way for now, tried again later: ${route.reply}`, because);
-    case 'way': {
-      if (rule.by === 'mx' && route.way.hosts.some(({ name }) => name === snapshot().server.server.hostname)) {
+    case 'nextHop': {
+      if (rule.by === 'mx' && route.nextHop.hosts.some(({ name }) => name === snapshot().server.server.hostname)) {
         return passes(
           'route',
           'in by our own door, which knows what becomes of it',
           `the mail hosts of ${destination} are this server`,
         );
       }
-      const hosts = route.way.hosts.map(({ name, addresses }) => `${name} [${addresses.join(', ')}]`);
-      return passes('route', `${hosts.join(', then ')}, port ${route.way.port}`, because);
+      const hosts = route.nextHop.hosts.map(({ name, addresses }) => `${name} [${addresses.join(', ')}]`);
+      return passes('route', `${hosts.join(', then ')}, port ${route.nextHop.port}`, because);
     }
   }
 }
 
-function tlsStep(way: Way, attempts: readonly RecentAttempt[]): Step {
-  const policies = way.hosts.flatMap(({ addresses }) => addresses.map((address) => tlsPolicy(way, address)));
+function tlsStep(nextHop: NextHop, attempts: readonly RecentAttempt[]): Step {
+  const policies = nextHop.hosts.flatMap(({ addresses }) => addresses.map((address) => tlsPolicy(nextHop, address)));
   const required = policies.some((policy) => policy.required);
   const verified = policies.some((policy) => policy.verified);
   const last = attempts.find(({ outcome, host }) => outcome === 'delivered' && host !== null);
@@ -141,7 +141,7 @@ function tlsStep(way: Way, attempts: readonly RecentAttempt[]): Step {
   return passes(
     'tls',
     `${wanted} (${seen})`,
-    way.tls === 'implicit'
+    nextHop.tls === 'implicit'
       ? 'the smarthost speaks TLS from the first byte'
       : required
         ? 'a password is said'

@@ -5,8 +5,8 @@ import type { RevisionOf } from '../accounts/projects.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Random } from '../queue/interfaces.ts';
-import type { OwnDoor } from '../smtp-client/route.ts';
+import type { Random } from '../queue/transport.ts';
+import type { LoopbackSmtp } from '../smtp-client/route.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import type { Store } from '../store/store.ts';
 
@@ -72,7 +72,7 @@ export interface ExplainParts {
   readonly resolver: Resolver;
   readonly random: Random;
   /** For mail to domains that come here. */
-  readonly door: OwnDoor;
+  readonly door: LoopbackSmtp;
   readonly domains: Pick<Domains, 'report'>;
   readonly keysOf: KeysOf;
   readonly revisionOf: RevisionOf;

@@ -17,9 +17,8 @@ import {
   eventsOfSubmission,
   findEvent,
   messagesOfSubmission,
-  postsOfEvents,
-  type Posted,
 } from '../store/trace.ts';
+import { postsOfEvents, type Posted } from '../store/webhook-deliveries.ts';
 import { isoTime } from '../lib/clock.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
 
@@ -60,8 +59,10 @@ async function rootsOf(store: Store, id: string): Promise<Roots | undefined> {
       return fromSubmission(store, id);
     case 'msg_':
       return fromMessage(store, id);
+    case 'whd_':
     case 'dlv_': {
       const delivery = await findDelivery(store, id);
+      if (delivery?.event != null) return rootsOf(store, delivery.event);
       const roots = delivery && (await fromMessage(store, delivery.message));
       return roots && { ...roots, delivery: id };
     }

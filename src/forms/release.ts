@@ -9,7 +9,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 
 import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
-import { recomputeDue } from '../store/destinations.ts';
+import { recomputeDueAmong } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
 import { counterOf } from '../store/form-counters.ts';
 import { UnmetError, type Store } from '../store/store.ts';
@@ -94,7 +94,7 @@ export async function markAsSpam(
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
     uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
-    ...destinations.map((name) => recomputeDue({ name })),
+    recomputeDueAmong(destinations),
   ];
   const changed = await done(store.write(unit));
   if (changed) wake();

@@ -10,7 +10,7 @@ import type { Log } from '../lib/log.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { finishMail, type Desk } from '../mail/finish.ts';
 import { replyAddress } from '../mail/relay.ts';
-import type { Prepared, Source } from '../queue/interfaces.ts';
+import type { Prepared, Source } from '../queue/transport.ts';
 import { filesOf, readFile } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
 import { submissionToMail, type SubmissionToMail } from '../store/submissions.ts';

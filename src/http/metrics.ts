@@ -114,12 +114,16 @@ function registerFigures(registry: Registry): (figures: Figures, now: number) =>
     help: 'Of all forms, ever.',
     registers,
   });
-  const deliveries = byLabel('postern_deliveries', 'By state, without those that are delivered.', 'state');
+  const deliveries = new Gauge({
+    name: 'postern_deliveries',
+    help: 'By state and transport (smtp: mail, http: webhooks), without those that are delivered.',
+    labelNames: ['state', 'transport'],
+    registers,
+  });
   const domains = byLabel('postern_domains', 'By state.', 'status');
   const age = plain('postern_queue_oldest_due_seconds', 'How long the oldest due mail has waited.');
   const paused = plain('postern_destinations_paused', 'Left alone until their next try.');
   const held = plain('postern_destinations_held', 'Held by the operator.');
-  const webhooks = plain('postern_webhook_deliveries_pending', 'Posts to webhooks that are still to be made.');
 
   function plain(name: string, help: string): Gauge {
     return new Gauge({ name, help, registers });
@@ -140,12 +144,12 @@ function registerFigures(registry: Registry): (figures: Figures, now: number) =>
   return (figures, now) => {
     submissions.reset();
     submissions.inc(figures.submissions);
-    deliveries(figures.deliveries.map(({ state, count }) => [state, count]));
+    deliveries.reset();
+    for (const { state, transport, count } of figures.deliveries) deliveries.set({ state, transport }, count);
     domains(figures.domains.map(({ status, count }) => [status, count]));
     age.set(figures.dueSince === null ? 0 : (now - figures.dueSince) / 1000);
     paused.set(figures.paused);
     held.set(figures.held);
-    webhooks.set(figures.webhooks);
   };
 }
 

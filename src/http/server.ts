@@ -54,7 +54,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 
 export interface HttpServerOptions extends SubmitParts, TableParts {
-  readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys'>;
+  readonly domains: Pick<Domains, 'status' | 'report' | 'check' | 'rotateKeys' | 'move'>;
   readonly limits: Limits;
   /** Comes before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;

@@ -46,8 +46,13 @@ export async function readCertificate(files: CertificateFiles): Promise<Certific
   return certificate;
 }
 
+/** Whether it is the certificate or key itself, and not the name of its file. */
+export function isPem(text: string): boolean {
+  return text.startsWith('-----BEGIN ');
+}
+
 async function textOf(name: string, file: string): Promise<string> {
-  if (file.startsWith('-----BEGIN ')) return file;
+  if (isPem(file)) return file;
   try {
     return await readFile(file, 'utf8');
   } catch (error) {

@@ -1,27 +1,27 @@
 /**
- * What V8's collector leaves too long, of the thread that asks: memory outside its heap, which it hardly counts, and what a
- * start leaves behind. Without the launcher, which exposes the collector, these do nothing.
+ * Collections that V8 would make too late: it hardly counts the memory outside its heap, and lets what a start leaves behind
+ * stay. Both are measured by row 11 of `bench/`. Without the launcher, which exposes the collector, they do nothing.
  */
 
-/** A start leaves garbage, a third of the heap, which would stay as long as the daemon is idle. Gives it back; 50 ms of CPU. */
+/** Gives back what a start leaves behind; 50 ms of CPU. Row 11: 185 instead of 227 MiB resident while idle. */
 export function compactHeap(): void {
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
 }
 
 export interface Garbage {
-  /** So many bytes of short-lived buffers were used: what the socket or the store gave, and nobody will look at again. */
+  /** So many bytes of buffers from a socket or the store were used and are done with. */
   add(bytes: number): void;
 }
 
-const MOST_BYTES = 8 * 1024 * 1024;
+const COLLECT_BYTES = 8 * 1024 * 1024;
 
-/** Of a hundred large messages at once the buffers that are done with would grow to twice what is needed. */
+/** Collects used buffers before they pile up. Row 11: 303 instead of 415 MiB for a hundred mails of 25 MiB at once. */
 export function createGarbage(): Garbage {
   let waiting = 0;
   return {
     add(bytes) {
       waiting += bytes;
-      if (waiting < MOST_BYTES) return;
+      if (waiting < COLLECT_BYTES) return;
       waiting = 0;
       globalThis.gc?.({ type: 'minor', execution: 'sync' });
     },

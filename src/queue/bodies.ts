@@ -8,7 +8,7 @@ import { isAscii } from 'node:buffer';
 import { bodyChunk, CHUNK_BYTES, findMessage, storeBody, storePrefix } from '../store/messages.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import type { Body, Opened, Prepared, Source, Streamed } from './interfaces.ts';
+import type { Body, Opened, Prepared, Source, Streamed } from './transport.ts';
 
 export interface Bodies {
   /** A holder of the message's bytes; `release` it when its try has ended. `row` is the message, where it was just read. */
@@ -40,7 +40,7 @@ type Ready = Extract<Prepared, { kind: 'ready' }>;
 type Fresh = Ready | Streamed;
 
 /** One message while somebody holds it. */
-interface Entry {
+interface HeldMessage {
   holders: number;
   message: Promise<MessageRow | undefined> | undefined;
   opened: Promise<Opened> | undefined;
@@ -51,10 +51,10 @@ interface Entry {
 }
 
 export function createBodies({ store, source, onFault }: BodiesOptions): Bodies {
-  const budget = new Budget(BUDGET);
-  const entries = new Map<string, Entry>();
+  const budget = new MemoryLimit(BUDGET);
+  const entries = new Map<string, HeldMessage>();
 
-  function messageOf(id: string, entry: Entry): Promise<MessageRow | undefined> {
+  function messageOf(id: string, entry: HeldMessage): Promise<MessageRow | undefined> {
     entry.message ??= findMessage(store, id).catch((error: unknown) => {
       entry.message = undefined;
       throw error;
@@ -62,7 +62,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     return entry.message;
   }
 
-  async function open(id: string, entry: Entry): Promise<Opened> {
+  async function open(id: string, entry: HeldMessage): Promise<Opened> {
     try {
       return await openMessage(await messageOf(id, entry), entry);
     } catch (error) {
@@ -73,7 +73,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     }
   }
 
-  async function openMessage(message: MessageRow | undefined, entry: Entry): Promise<Opened> {
+  async function openMessage(message: MessageRow | undefined, entry: HeldMessage): Promise<Opened> {
     switch (message?.body) {
       case undefined:
       case 'dropped':
@@ -87,7 +87,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     }
   }
 
-  async function render(message: MessageRow, entry: Entry): Promise<Opened> {
+  async function render(message: MessageRow, entry: HeldMessage): Promise<Opened> {
     const prepared = await prepare(message, entry);
     if (prepared.kind === 'unrenderable') return prepared;
     entry.fresh = prepared;
@@ -100,7 +100,7 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
   }
 
   /** Goes on with a message of which the beginning is kept. */
-  async function resume(message: MessageRow, entry: Entry): Promise<Opened> {
+  async function resume(message: MessageRow, entry: HeldMessage): Promise<Opened> {
     const kept: Uint8Array[] = [];
     for await (const piece of storedPieces(message.id)) kept.push(piece);
     const prepared = await prepare(message, entry, Buffer.concat(kept));
@@ -109,14 +109,14 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     return bodyOf(prepared);
   }
 
-  async function prepare(message: MessageRow, entry: Entry, kept?: Uint8Array): Promise<Prepared> {
+  async function prepare(message: MessageRow, entry: HeldMessage, kept?: Uint8Array): Promise<Prepared> {
     await budget.take(RESERVE);
     entry.charged += RESERVE;
     return source.prepare(message, kept).finally(() => refund(entry));
   }
 
   /** Where another daemon was faster, its bytes are the message's from now on. */
-  async function keep(id: string, entry: Entry): Promise<void> {
+  async function keep(id: string, entry: HeldMessage): Promise<void> {
     const { fresh } = entry;
     // Which of two mails is sent each server decides: they are rendered again.
     if (fresh === undefined || hasPlain(fresh)) return;
@@ -142,12 +142,12 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     }
   }
 
-  function charge(entry: Entry, bytes: number): void {
+  function charge(entry: HeldMessage, bytes: number): void {
     entry.charged += bytes;
     budget.add(bytes);
   }
 
-  function refund(entry: Entry): void {
+  function refund(entry: HeldMessage): void {
     budget.give(entry.charged);
     entry.charged = 0;
   }
@@ -224,7 +224,7 @@ function encodingOf({ smtpUtf8, content }: Ready): MessageRow['encoding'] {
 }
 
 /** A share of memory that many ask for: who comes when it is used up waits, first come, first served. */
-export class Budget {
+export class MemoryLimit {
   readonly #total: number;
   readonly #waiting: { readonly amount: number; readonly go: () => void }[] = [];
   #used = 0;

@@ -1,5 +1,5 @@
 /**
- * Claims what is due: destination by destination, from each as much as the courier can make use of, from a long queue in
+ * Claims what is due: destination by destination, from each as much as its transport can make use of, from a long queue in
  * turns by tenant. One claim at a time, and one commit for all destinations that it concerns. What is claimed is bounded.
  *
  * Destinations wait in lines: one for all that have answered, and for each tenant one of first contacts and one of those
@@ -13,16 +13,16 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DestinationRow } from '../store/tables.ts';
 import { Destination, claimDelays, type RetryOptions } from './retry.ts';
-import type { Courier } from './interfaces.ts';
+import { isWebhook, type Transport } from './transport.ts';
 
 export interface ClaimerOptions {
   readonly store: Store;
-  readonly courier: Pick<Courier, 'appetite'>;
+  readonly transportOf: (destination: string) => Pick<Transport, 'capacity'>;
   /** How many destinations that have not answered may be tried at a time. */
   readonly mostUnproven: () => number;
   /** Of this daemon's leases. */
   readonly owner: string;
-  readonly retry: () => RetryOptions;
+  readonly retry: (destination: string) => RetryOptions;
 }
 
 export interface Claimed {
@@ -34,11 +34,13 @@ export interface Claimed {
 export const LEASE = 60_000;
 /** No commit takes longer, ms; where one does, the sweep comes. */
 const LATELY = 10_000;
-const MOST_CLAIMED = 2000;
-const MOST_DESTINATIONS = 64;
-const MOST_TENANTS = 8;
+const MAX_CLAIMED = 2000;
+/** Webhooks have room of their own: targets that hang delay no mail. */
+const MAX_WEBHOOKS_CLAIMED = 1000;
+const MAX_DESTINATIONS = 64;
+const MAX_TENANTS = 8;
 /** Recipients of a destination that has not answered; one alone where its line has half of its share. */
-const MOST_OF_UNPROVEN = 4;
+const MAX_PER_UNPROVEN = 4;
 
 interface Plan {
   readonly destination: Destination;
@@ -108,20 +110,20 @@ export class Claimer {
 
   async #plan(now: number): Promise<Plan[]> {
     const shares = this.#shares();
+    const left = this.#leftProven();
     const lines = await this.#dueLines(now);
-    const open = lines.filter((line) => (line === '' ? this.#leftProven() > 0 : shares.isOpen(line)));
+    const open = lines.filter((line) => (line === '' ? left.mail > 0 || left.webhooks > 0 : shares.isOpen(line)));
     this.#crowded = lines.some((line) => line !== '' && !shares.isOpen(line));
     this.#hungry = open.length < lines.length;
     const due = await Promise.all(open.map((line) => this.#dueIn(line, now)));
     const plans: Plan[] = [];
-    let left = this.#leftProven();
     for (let turn = 0; due.some((rows) => turn < rows.length); turn++) {
       for (const row of due.flatMap((rows) => rows[turn] ?? [])) {
-        const plan = plans.length < MOST_DESTINATIONS ? this.#planFor(row, { left, shares }) : undefined;
+        const plan = plans.length < MAX_DESTINATIONS ? this.#planFor(row, { left, shares }) : undefined;
         if (plan === undefined) this.#hungry = true;
         else {
           plans.push(plan);
-          if (plan.destination.isProven) left -= plan.room;
+          if (plan.destination.isProven) left[kindOf(plan.destination)] -= plan.room;
           else if (plan.destination.outstanding === 0) shares.take(row.line);
           if (row.line !== '') this.#line = row.line;
         }
@@ -130,13 +132,13 @@ export class Claimer {
     return plans;
   }
 
-  #planFor(row: DestinationRow, { left, shares }: { left: number; shares: Shares }): Plan | undefined {
+  #planFor(row: DestinationRow, { left, shares }: { left: Left; shares: Shares }): Plan | undefined {
     const destination = this.#destinations.get(row.name) ?? new Destination(row.name);
     destination.read(row);
     const { line, isProven, outstanding } = destination;
     if (!isProven && outstanding === 0 && !shares.isOpen(line)) return undefined;
-    const most = isProven ? left : shares.isHalfFull(line) ? 1 : MOST_OF_UNPROVEN;
-    const room = Math.min(this.#appetite(destination) - outstanding, most);
+    const most = isProven ? left[kindOf(destination)] : shares.isHalfFull(line) ? 1 : MAX_PER_UNPROVEN;
+    const room = Math.min(this.#capacity(destination) - outstanding, most);
     return room > 0 && this.#isLow(destination) ? { destination, room } : undefined;
   }
 
@@ -146,17 +148,17 @@ export class Claimer {
     const rest = lines.filter((line) => line !== '');
     const next = rest.findIndex((line) => line > this.#line);
     const turns = next === -1 ? rest : [...rest.slice(next), ...rest.slice(0, next)];
-    return [...lines.slice(0, lines.length - rest.length), ...turns.slice(0, MOST_DESTINATIONS)];
+    return [...lines.slice(0, lines.length - rest.length), ...turns.slice(0, MAX_DESTINATIONS)];
   }
 
   #dueIn(line: string, now: number): Promise<DestinationRow[]> {
     const inHand = [...this.#destinations.values()].filter((each) => each.line === line).length;
-    return dueDestinations(this.#options.store, line, { now, limit: MOST_DESTINATIONS + inHand });
+    return dueDestinations(this.#options.store, line, { now, limit: MAX_DESTINATIONS + inHand });
   }
 
   async #statements({ destination, room }: Plan, now: number): Promise<Statement<ClaimedRow>[]> {
     const { owner, retry } = this.#options;
-    const delays = claimDelays(retry());
+    const delays = claimDelays(retry(destination.name));
     const claim = {
       destination: destination.name,
       now,
@@ -175,10 +177,10 @@ export class Claimer {
   /** The next few tenants with mail for the destination, after those whose turn it was last. */
   async #turns(destination: Destination): Promise<string[]> {
     const { store } = this.#options;
-    const turns = { after: destination.tenant, limit: MOST_TENANTS };
+    const turns = { after: destination.tenant, limit: MAX_TENANTS };
     const tenants = await tenantsWaiting(store, destination.name, turns);
-    if (tenants.length < MOST_TENANTS && destination.tenant !== '') {
-      const more = await tenantsWaiting(store, destination.name, { after: '', limit: MOST_TENANTS - tenants.length });
+    if (tenants.length < MAX_TENANTS && destination.tenant !== '') {
+      const more = await tenantsWaiting(store, destination.name, { after: '', limit: MAX_TENANTS - tenants.length });
       tenants.push(...more.filter((tenant) => !tenants.includes(tenant)));
     }
     destination.tenant = tenants.at(-1) ?? '';
@@ -199,19 +201,20 @@ export class Claimer {
   }
 
   /** One recipient is enough to find out whether a failing destination is back. */
-  #appetite(destination: Destination): number {
-    return destination.isFailing ? 1 : this.#options.courier.appetite(destination.name);
+  #capacity(destination: Destination): number {
+    return destination.isFailing ? 1 : this.#options.transportOf(destination.name).capacity(destination.name);
   }
 
-  /** Whether half of what the courier can make use of is gone: claims are worth their commit. */
+  /** Whether half of what the transport can make use of is gone: claims are worth their commit. */
   #isLow(destination: Destination): boolean {
-    return destination.outstanding * 2 <= this.#appetite(destination);
+    return destination.outstanding * 2 <= this.#capacity(destination);
   }
 
   /** How many recipients at proven destinations may be claimed beside those that are. */
-  #leftProven(): number {
-    let left = MOST_CLAIMED;
-    for (const { isProven, outstanding } of this.#destinations.values()) if (isProven) left -= outstanding;
+  #leftProven(): Left {
+    const left = { mail: MAX_CLAIMED, webhooks: MAX_WEBHOOKS_CLAIMED };
+    for (const destination of this.#destinations.values())
+      if (destination.isProven) left[kindOf(destination)] -= destination.outstanding;
     return left;
   }
 
@@ -220,6 +223,13 @@ export class Claimer {
     for (const { line, isProven } of this.#destinations.values()) if (!isProven) shares.take(line);
     return shares;
   }
+}
+
+/** How much may be claimed of each. */
+type Left = Record<'mail' | 'webhooks', number>;
+
+function kindOf({ name }: Destination): keyof Left {
+  return isWebhook(name) ? 'webhooks' : 'mail';
 }
 
 /** How much of the room for destinations that have not answered each line has. */

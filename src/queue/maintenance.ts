@@ -8,11 +8,11 @@ import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { DeliveryRow } from '../store/tables.ts';
 import { LEASE } from './claimer.ts';
-import type { OnFailure } from './interfaces.ts';
+import type { OnFailure } from './transport.ts';
 import { expired } from './outcome.ts';
 import { writeEndings } from './results.ts';
 
-export interface ChoresOptions {
+export interface MaintenanceOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -33,8 +33,8 @@ const WALK_EVERY = 1000;
 const STRETCH = 500;
 const STRETCHES = 4;
 
-export class Chores {
-  readonly #options: ChoresOptions;
+export class Maintenance {
+  readonly #options: MaintenanceOptions;
   #started = false;
   /** On both clocks: the monotonic one stands still while the machine is suspended, and leases run out by the other. */
   #renewed: { readonly wall: number; readonly monotonic: number };
@@ -43,7 +43,7 @@ export class Chores {
   #walkAt = -Infinity;
   #walk: { state: 'queued' | 'deferred'; after: string } = { state: 'queued', after: '' };
 
-  constructor(options: ChoresOptions) {
+  constructor(options: MaintenanceOptions) {
     this.#options = options;
     this.#renewed = { wall: options.clock.now(), monotonic: options.clock.monotonic() };
   }

@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises';
 import { attemptsOfMessage } from '../store/attempts.ts';
 import {
   cancelAmong,
+  countStretch,
   deliveriesOfMessage,
   endWaiting,
   findDelivery,
@@ -21,7 +22,7 @@ import {
   type DeliveryFilter,
   type DeliveryPageFilter,
 } from '../store/deliveries.ts';
-import { clearFailures, heldDestinations, recomputeDue, setHeld } from '../store/destinations.ts';
+import { clearFailures, heldDestinations, recomputeDueAmong, setHeld } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
@@ -57,7 +58,7 @@ export async function listDeliveries(store: Store, filter: DeliveryPageFilter): 
 
 /** The message with this id, or that of the delivery with this id, with every delivery and attempt. */
 export async function showMessage(store: Store, id: string): Promise<ShownMessage | undefined> {
-  const messageId = id.startsWith('dlv_') ? (await findDelivery(store, id))?.message : id;
+  const messageId = isDelivery(id) ? (await findDelivery(store, id))?.message : id;
   const message = messageId === undefined ? undefined : await findMessage(store, messageId);
   if (message === undefined) return undefined;
   // In this order: a delivery that is seen to have ended has its last attempt.
@@ -78,8 +79,8 @@ export function retryNow(store: Store, id: string, now: number): Promise<Operate
     const names = namesOf(rows);
     return store.write([
       ...rows.map((row) => makeDue({ id: row.id, due: now })),
-      ...names.map((name) => clearFailures({ name })),
-      ...names.map((name) => recomputeDue({ name })),
+      clearFailures(names),
+      recomputeDueAmong(names),
     ]);
   });
 }
@@ -98,7 +99,7 @@ function end(store: Store, id: string, word: { readonly reply: string; readonly 
   return operate(store, id, (rows) => {
     return store.write([
       ...rows.map((row) => endWaiting({ id: row.id, state: 'cancelled', ...word })),
-      ...namesOf(rows).map((name) => recomputeDue({ name })),
+      recomputeDueAmong(namesOf(rows)),
     ]);
   });
 }
@@ -113,29 +114,36 @@ export async function hold(store: Store, destination: string): Promise<void> {
 
 /** Ends the hold of a destination, and its pause. */
 export async function release(store: Store, destination: string): Promise<void> {
-  const name = { name: destination };
-  await store.write([setHeld({ ...name, held: 0 }), clearFailures(name), recomputeDue(name)]);
+  const names = [destination];
+  await store.write([setHeld({ name: destination, held: 0 }), clearFailures(names), recomputeDueAmong(names)]);
 }
 
 export type Action = 'retry' | 'cancel' | 'hold' | 'release';
 /** `resume`: as `retry`, but pauses of destinations stay. */
 type AnyAction = Action | 'resume';
 
+/** So many deliveries are changed in one commit, */
 const STRETCH = 500;
+/** and counted in one turn. */
+const COUNTED = 2000;
 
-/** What an action does to waiting deliveries, and to which. */
+/** What an action does to waiting deliveries, and to which by the time of their next try. */
 const ACTIONS: Readonly<
   Record<
     AnyAction,
-    { readonly concerns: (isHeld: boolean) => boolean; readonly act: (ids: string, now: number) => Statement }
+    { readonly concerns: (next: number | null) => boolean; readonly act: (ids: string, now: number) => Statement }
   >
 > = {
-  retry: { concerns: (isHeld) => !isHeld, act: (ids, due) => makeDueAmong({ ids, due }) },
-  resume: { concerns: (isHeld) => !isHeld, act: (ids, due) => makeDueAmong({ ids, due }) },
+  retry: { concerns: isDueSometime, act: (ids, due) => makeDueAmong({ ids, due }) },
+  resume: { concerns: isDueSometime, act: (ids, due) => makeDueAmong({ ids, due }) },
   cancel: { concerns: () => true, act: (ids, at) => cancelAmong({ ids, at, reply: CANCELLED }) },
-  hold: { concerns: (isHeld) => !isHeld, act: (ids) => holdAmong({ ids }) },
-  release: { concerns: (isHeld) => isHeld, act: (ids, due) => releaseAmong({ ids, due }) },
+  hold: { concerns: (next) => next !== HELD, act: (ids) => holdAmong({ ids }) },
+  release: { concerns: (next) => next === HELD, act: (ids, due) => releaseAmong({ ids, due }) },
 };
+
+function isDueSometime(next: number | null): boolean {
+  return next !== null && next < HELD;
+}
 
 export interface ManyOptions {
   readonly filter: DeliveryFilter;
@@ -145,9 +153,9 @@ export interface ManyOptions {
 }
 
 /**
- * Does it to all that waits and that the filter lets through, some hundred at a time, so that nobody else waits for it.
- * Answers how many that were. What is retried ends the pause of its destination; what is held neither leaves nor expires
- * until it is released.
+ * Does it to all that waits and that the filter lets through, some hundred at a time in a few statements, so that nobody
+ * else waits for it. Answers how many that were. What is retried ends the pause of its destination; what is held neither
+ * leaves nor expires until it is released.
  */
 export async function actOnMany(
   store: Store,
@@ -162,14 +170,14 @@ export async function actOnMany(
     do {
       const { rows, next } = await stretchOf(store, { ...filter, state }, { after, limit: STRETCH });
       after = next;
-      const concerned = rows.filter(({ next_attempt_at: due }) => concerns(due === HELD));
+      const concerned = rows.filter(({ next_attempt_at: at }) => concerns(at));
       if (dryRun === true) count += concerned.length;
       else if (concerned.length > 0) {
         const names = namesOf(concerned);
         const [result] = await store.write([
           act(JSON.stringify(concerned.map(({ id }) => id)), now),
-          ...(action === 'retry' ? names.map((name) => clearFailures({ name })) : []),
-          ...names.map((name) => recomputeDue({ name })),
+          ...(action === 'retry' ? [clearFailures(names)] : []),
+          recomputeDueAmong(names),
         ]);
         count += result?.changes ?? 0;
       }
@@ -177,6 +185,19 @@ export async function actOnMany(
       await setImmediate();
     } while (after !== '');
   }
+  return count;
+}
+
+/** How many deliveries the filter lets through. */
+export async function countDeliveries(store: Store, filter: DeliveryFilter): Promise<number> {
+  let count = 0;
+  let after = '';
+  do {
+    const stretch = await countStretch(store, filter, { after, limit: COUNTED });
+    count += stretch.count;
+    after = stretch.next;
+    await setImmediate();
+  } while (after !== '');
   return count;
 }
 
@@ -190,7 +211,7 @@ async function operate(
   id: string,
   change: (rows: readonly DeliveryRow[]) => Promise<readonly { readonly changes: number }[]>,
 ): Promise<Operated> {
-  const one = id.startsWith('dlv_') ? await findDelivery(store, id) : undefined;
+  const one = isDelivery(id) ? await findDelivery(store, id) : undefined;
   const rows = one === undefined ? await deliveriesOfMessage(store, id) : [one];
   if (rows.length === 0) return { kind: 'unknown' };
   const waiting = rows.filter(({ state }) => state === 'queued' || state === 'deferred');
@@ -198,6 +219,11 @@ async function operate(
   const deliveries = waiting.flatMap((row, i) => (results[i]?.changes === 1 ? [row.id] : []));
   if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldAmong(store, waiting) };
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };
+}
+
+/** Of mail, or of a webhook. */
+function isDelivery(id: string): boolean {
+  return id.startsWith('dlv_') || id.startsWith('whd_');
 }
 
 function namesOf(rows: readonly Pick<DeliveryRow, 'destination'>[]): string[] {

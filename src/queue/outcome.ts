@@ -18,7 +18,7 @@ import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { AttemptRow, DeliveryRow, MessageRow, SuppressionRow } from '../store/tables.ts';
-import type { FailedRecipient, Peer } from './interfaces.ts';
+import { isWebhook, type FailedRecipient, type Peer } from './transport.ts';
 
 export interface Ending {
   /** `told` goes into the event that tells of a failure. */
@@ -67,14 +67,14 @@ export function settled(
       settleDelivery({ id, owner, attempts, state, reply: words.reply, at: now }, 1),
       // A suppressed recipient was never tried.
       ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
-      eventOf(tried, EVENTS[state], {
+      ...eventOf(tried, EVENTS[state], {
         state,
         ...said(words),
         ...(state === 'bounced' && { class: meaning.class }),
         attempt: attempts,
         ...told,
       }),
-      ...(words.complained === true ? [eventOf(tried, 'email.complained', {})] : []),
+      ...(words.complained === true ? eventOf(tried, 'email.complained', {}) : []),
       ...(reason === undefined
         ? []
         : [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })]),
@@ -93,7 +93,7 @@ export function deferred(tried: Tried, due: number, words: Words): Ending {
     unit: () => [
       deferDelivery({ id, owner, attempts, reply: words.reply, due }, 1),
       attempt(tried, 'deferred', words),
-      eventOf(tried, 'email.deferred', {
+      ...eventOf(tried, 'email.deferred', {
         ...said(words),
         class: meaningOf(words).class,
         attempt: attempts,
@@ -113,7 +113,7 @@ export function waitsForPlan(tried: Tried, due: number, reply: string): Ending {
   return {
     unit: () => [
       waitForPlan({ id, owner, attempts, due, reply, wait: Math.max(0, due - now) }, 1),
-      eventOf(tried, 'email.deferred', { ...said(words), attempt: 0, next_attempt_at: isoTime(due) }),
+      ...eventOf(tried, 'email.deferred', { ...said(words), attempt: 0, next_attempt_at: isoTime(due) }),
     ],
     event: 'delivery.deferred',
     fields: { ...lineOf(tried, words), next_attempt_at: isoTime(due) },
@@ -175,7 +175,7 @@ export function expired(row: DeliveryRow, message: MessageRow | undefined, now: 
     unit: (told) => [
       endWaiting({ id, state: 'expired', reply, at: now }, 1),
       insertAttempt({ delivery: id, number: attempts + 1, at: now, ...host, outcome: 'expired', reply }),
-      eventOf({ row, message, now }, EVENTS.expired, {
+      ...eventOf({ row, message, now }, EVENTS.expired, {
         state: 'expired',
         reply,
         class: last.class,
@@ -209,7 +209,8 @@ function failureOf(
   { reply, host }: Words,
   why: BounceClass,
 ): Ending['failure'] {
-  return message && { message, recipient: { address: row.recipient, reply, host, class: why } };
+  if (message === undefined || isWebhook(row.destination)) return undefined;
+  return { message, recipient: { address: row.recipient, reply, host, class: why } };
 }
 
 function meaningOf({ reply, after }: Words): BounceMeaning {
@@ -225,14 +226,16 @@ function attempt({ row, now }: Tried, outcome: Exclude<AttemptRow['outcome'], 'e
   return insertAttempt({ delivery: row.id, number: row.attempts, at: now, host, address, tls, outcome, reply });
 }
 
-type About = Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message'>;
+type About = Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message' | 'destination'>;
 
+/** What becomes of a webhook delivery is no event: webhooks would be told of it. */
 function eventOf(
   { row, message, now }: { row: About; message: MessageRow | undefined; now: number },
   type: EventType,
   more: Fields,
-): Statement {
-  return recordEvent({
+): Statement[] {
+  if (isWebhook(row.destination)) return [];
+  const event = recordEvent({
     type,
     tenant: row.tenant,
     at: now,
@@ -246,9 +249,11 @@ function eventOf(
     ...(message === undefined ? {} : { domain: message.domain }),
     ...(message === undefined || message.submission === null ? {} : { submission: message.submission }),
   });
+  return [event];
 }
 
 function lineOf({ row }: Tried, { host, address, tls, reply }: Words): Fields {
-  const { id, message, recipient, attempts } = row;
-  return { message, delivery: id, recipient, attempt: attempts, host, address, tls, reply };
+  const { id, message, recipient, destination, attempts } = row;
+  const whom = isWebhook(destination) ? { destination } : {};
+  return { message, delivery: id, recipient, ...whom, attempt: attempts, host, address, tls, reply };
 }

@@ -5,13 +5,13 @@
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { ClaimedRow } from '../store/leases.ts';
+import { type ClaimedRow, beginDeliveries } from '../store/leases.ts';
 import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import { StoreError, type Store, UnmetError } from '../store/store.ts';
 import type { HeldBody } from './bodies.ts';
 import { type Destination, retryDelay, type RetryOptions } from './retry.ts';
-import type { OnFailure, RecipientResult, Result, Unreachable, Consequence } from './interfaces.ts';
+import type { OnFailure, RecipientResult, Result, Unreachable, Consequence } from './transport.ts';
 import {
   deferred,
   interrupted,
@@ -25,18 +25,18 @@ import {
 } from './outcome.ts';
 
 /** Claimed recipients of one message at one destination. */
-export interface Batch {
+export interface ClaimedBatch {
   readonly destination: Destination;
   readonly rows: readonly ClaimedRow[];
   readonly body: HeldBody;
 }
 
-export interface LedgerOptions {
+export interface ResultWriterOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly owner: string;
-  readonly retry: () => RetryOptions;
+  readonly retry: (destination: string) => RetryOptions;
   readonly onFailure: OnFailure;
   /** There may be something to send. */
   readonly wake: () => void;
@@ -44,7 +44,7 @@ export interface LedgerOptions {
   readonly over: AbortSignal;
 }
 
-interface Entry {
+interface Written {
   readonly endings: readonly Ending[];
   /** What concerns the destination; written after the deliveries. */
   readonly more: readonly Statement[];
@@ -58,21 +58,21 @@ const NOBODY = { host: null, address: null, tls: null };
 /** Trying again mends no broken constraint. */
 const HOPELESS = /CONSTRAINT|^23/;
 
-export class Ledger {
-  readonly #options: LedgerOptions;
+export class ResultWriter {
+  readonly #options: ResultWriterOptions;
 
-  constructor(options: LedgerOptions) {
+  constructor(options: ResultWriterOptions) {
     this.#options = options;
   }
 
   /** Writes the end of a try. */
-  write(batch: Batch, result: Result): Promise<void> {
+  write(batch: ClaimedBatch, result: Result): Promise<void> {
     if (result.kind === 'unreachable') return this.#unreachable(batch, result);
     return this.#decided(batch, result.recipients);
   }
 
   /** Writes that nobody was asked, because none of them wants this mail: `reply` says why. */
-  suppressed(batch: Batch, reply: string): Promise<void> {
+  suppressed(batch: ClaimedBatch, reply: string): Promise<void> {
     const words = { reply, ...NOBODY };
     return this.#persist(batch, async (now) => {
       const tried = await this.#tried(batch, now);
@@ -81,7 +81,10 @@ export class Ledger {
   }
 
   /** Writes that it waits for room in the plan of its tenant. */
-  waitForPlan(batch: Batch, { until, reply }: { readonly until: number; readonly reply: string }): Promise<void> {
+  waitForPlan(
+    batch: ClaimedBatch,
+    { until, reply }: { readonly until: number; readonly reply: string },
+  ): Promise<void> {
     return this.#persist(batch, async (now) => ({
       endings: (await this.#tried(batch, now)).map((tried) => waitsForPlan(tried, until, reply)),
       more: [noteDue({ name: batch.destination.name, due: until })],
@@ -89,7 +92,7 @@ export class Ledger {
   }
 
   /** Writes that it waits for the reason in `reply`, as if it had not been claimed. */
-  putOff(batch: Batch, { due, reply }: { due: number; reply: string }): Promise<void> {
+  putOff(batch: ClaimedBatch, { due, reply }: { due: number; reply: string }): Promise<void> {
     const { name } = batch.destination;
     return this.#persist(batch, async (now) => ({
       endings: (await this.#tried(batch, now)).map((tried) => waits(tried, due, reply)),
@@ -98,7 +101,7 @@ export class Ledger {
   }
 
   /** Writes that nobody was asked, because none of them has agreed yet to get the mail. */
-  parked(batch: Batch): Promise<void> {
+  parked(batch: ClaimedBatch): Promise<void> {
     return this.#persist(batch, async (now) => {
       const tried = await this.#tried(batch, now);
       return {
@@ -108,13 +111,13 @@ export class Ledger {
     });
   }
 
-  #unreachable(batch: Batch, result: Unreachable): Promise<void> {
+  #unreachable(batch: ClaimedBatch, result: Unreachable): Promise<void> {
     const { clock, log, retry } = this.#options;
     const { destination } = batch;
     const { name } = destination;
     const now = clock.now();
     const tenant = batch.rows[0]?.tenant ?? '';
-    const pause = destination.fail(result, { now, monotonic: clock.monotonic(), tenant }, retry());
+    const pause = destination.fail(result, { now, monotonic: clock.monotonic(), tenant }, retry(name));
     const until = destination.pausedUntil ?? now;
     if (pause !== undefined) {
       const { reply, host, address } = result;
@@ -131,7 +134,7 @@ export class Ledger {
     }));
   }
 
-  #decided(batch: Batch, results: readonly RecipientResult[]): Promise<void> {
+  #decided(batch: ClaimedBatch, results: readonly RecipientResult[]): Promise<void> {
     const { destination, body } = batch;
     const { name } = destination;
     const isBack = (destination.isFailing || !destination.isProven) && results.some(isAnswer);
@@ -150,14 +153,20 @@ export class Ledger {
             return settled(tried, result.outcome, result);
           case 'deferred': {
             const cause = result.cause === 'fault' ? 'fault' : 'reply';
-            const due = now + retryDelay(tried.row.attempts, cause, this.#options.retry());
+            const delay = retryDelay(tried.row.attempts, cause, this.#options.retry(name));
+            const due = now + Math.max(delay, result.wait ?? 0);
             dues.push(due);
             return deferred(tried, due, result);
           }
           case 'interrupted': {
-            const due = now + retryDelay(tried.row.attempts, 'reply', this.#options.retry());
+            const due = now + retryDelay(tried.row.attempts, 'reply', this.#options.retry(name));
             dues.push(due);
             return interrupted(tried, due, result);
+          }
+          case 'postponed': {
+            const due = now + (result.wait ?? 0);
+            dues.push(due);
+            return waits(tried, due, result.reply);
           }
           case 'untouched':
           case undefined:
@@ -170,14 +179,14 @@ export class Ledger {
     });
   }
 
-  async #tried({ rows, body }: Batch, now: number): Promise<Tried[]> {
+  async #tried({ rows, body }: ClaimedBatch, now: number): Promise<Tried[]> {
     const { owner } = this.#options;
     const message = await body.message();
     return rows.map((row) => ({ row, owner, message, now }));
   }
 
   /** Makes and writes the entry until that works. */
-  async #persist({ destination }: Batch, make: (now: number) => Promise<Entry>): Promise<void> {
+  async #persist({ destination }: ClaimedBatch, make: (now: number) => Promise<Written>): Promise<void> {
     const { clock, log, over } = this.#options;
     for (let complained = false; ; complained = true) {
       try {
@@ -211,8 +220,6 @@ function isAnswer({ outcome, cause, host }: RecipientResult): boolean {
   if (outcome === 'deferred') return cause === 'reply' && host !== null;
   return outcome === 'delivered' || outcome === 'bounced' || outcome === 'captured';
 }
-
-// Writes how tries ended, and what follows from it, in one unit.
 
 export interface WritingOptions {
   readonly store: Store;
@@ -267,5 +274,59 @@ async function consequenceOf(
     // What has ended has ended: it must not be made again for a fault in what follows.
     log.error('delivery.unfollowed', { message: first.message.id, ...errorFields(error) });
     return NOTHING;
+  }
+}
+
+interface Waiting {
+  readonly rows: readonly ClaimedRow[];
+  readonly answer: (begun: boolean) => void;
+}
+
+/**
+ * Writes that attempts begin, before anybody is dialled: what was claimed and had not begun when the daemon died costs no
+ * attempt and is due at once. One write at a time, for all that have come together meanwhile.
+ */
+export class BeginWriter {
+  readonly #store: Store;
+  readonly #log: Log;
+  readonly #owner: string;
+  #waiting: Waiting[] = [];
+  #writing = false;
+
+  constructor({ store, log, owner }: { store: Store; log: Log; owner: string }) {
+    this.#store = store;
+    this.#log = log;
+    this.#owner = owner;
+  }
+
+  /** Resolves when it is on the disk; with false where it cannot be: the lease is lost, the tenant suspended, the store away. */
+  begin(rows: readonly ClaimedRow[]): Promise<boolean> {
+    return new Promise((answer) => {
+      this.#waiting.push({ rows, answer });
+      if (!this.#writing) void this.#write();
+    });
+  }
+
+  async #write(): Promise<void> {
+    this.#writing = true;
+    while (this.#waiting.length > 0) {
+      const together = this.#waiting;
+      this.#waiting = [];
+      const begun = await this.#begin(together.flatMap(({ rows }) => rows));
+      for (const { rows, answer } of together) answer(rows.every(({ id, attempts }) => begun.get(id) === attempts));
+    }
+    this.#writing = false;
+  }
+
+  async #begin(rows: readonly ClaimedRow[]): Promise<ReadonlyMap<string, number>> {
+    const ids = JSON.stringify(rows.map(({ id }) => id));
+    try {
+      const [{ rows: begun }] = await this.#store.write([beginDeliveries({ ids, owner: this.#owner })]);
+      return new Map(begun.map(({ id, attempts }) => [id, attempts]));
+    } catch (error) {
+      // What did not begin is given back as soon as that can be written.
+      this.#log.warn('delivery.not_begun', { deliveries: rows.length, ...errorFields(error) });
+      return new Map();
+    }
   }
 }

@@ -24,7 +24,7 @@ const HOUR = 3_600_000;
 const STEPS = 200;
 /** So many are looked at in one go, and so many bytes dropped in one commit: what is accepted meanwhile waits for milliseconds. */
 const STRETCH = 250;
-const MOST_BYTES = 16 * 1024 * 1024;
+const MAX_BYTES = 16 * 1024 * 1024;
 
 /** A job to run every few seconds. */
 export function forgetOldMessages({ store, clock, config, withoutContent }: ForgetParts): () => Promise<void> {
@@ -36,7 +36,7 @@ export function forgetOldMessages({ store, clock, config, withoutContent }: Forg
     const before = firstId('msg', Math.max(bodiesSince, recordsSince));
     const found = await agedMessages(store, { after, before, limit: STRETCH });
     const telling = found.filter((message) => message.body !== 'dropped' && isOver(message, bodiesSince));
-    for (const part of portions(telling, ({ bytes }) => bytes, MOST_BYTES)) await drop(part);
+    for (const part of portions(telling, ({ bytes }) => bytes, MAX_BYTES)) await drop(part);
     const silent = found.filter((message) => message.body === 'dropped' && message.has_submission === 0);
     const past = silent.filter((message) => isOver(message, recordsSince)).map(({ id }) => id);
     if (past.length > 0) await store.write([forgetMessages(past)]);

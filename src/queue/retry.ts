@@ -1,13 +1,27 @@
 /** When to try again: the operator's table with jitter, so that what failed together does not come back together. */
-import type { Random, Unreachable } from './interfaces.ts';
+import type { Random, Unreachable } from './transport.ts';
 import type { DestinationRow } from '../store/tables.ts';
 
 /** A connection or DNS fault is often over soon: one early look before the table begins. */
 const FIRST_AFTER_FAULT = 60_000;
 const JITTER = 0.1;
 
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+/** The table of webhooks: eight attempts over about 28 hours, as the Standard Webhooks specification suggests, ms. */
+export const WEBHOOK_RETRY_MS: readonly number[] = [
+  5000,
+  5 * MINUTE,
+  30 * MINUTE,
+  2 * HOUR,
+  5 * HOUR,
+  10 * HOUR,
+  10 * HOUR,
+];
+
 export interface RetryOptions {
-  /** `delivery.retry`, ms; the last repeats. */
+  /** `delivery.retry` of mail, ms; the last repeats. */
   readonly table: readonly number[];
   readonly random: Random;
 }
@@ -39,10 +53,6 @@ function jittered(delay: number, random: Random): number {
   return Math.round(delay * (1 - JITTER + 2 * JITTER * random()));
 }
 
-// * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
-// pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
-// short outage of its owner's server into a long silence.
-
 export interface Pause {
   readonly failures: number;
   readonly pauses: number;
@@ -50,6 +60,11 @@ export interface Pause {
   readonly line: string;
 }
 
+/**
+ * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
+ * pause is a step of the retry table, one within a pause (new mail may probe) is none, so that a busy form does not turn a
+ * short outage of its owner's server into a long silence.
+ */
 export class Destination {
   readonly name: string;
   /** Recipients that are claimed and not settled. */

@@ -6,52 +6,50 @@
 import { parseAddress } from '../lib/addresses.ts';
 import {
   untouched,
-  type Courier,
-  type Parcel,
+  type Transport,
+  type Batch,
   type Peer,
   type Recipient,
   type RecipientResult,
   type Result,
-} from './interfaces.ts';
+} from './transport.ts';
 
 /** The destination of all mail that is not to leave; it has no dot, so that no address can name it. */
 export const SANDBOX = 'sandbox';
 /** The domain of the addresses that play a part. */
 export const SANDBOX_DOMAIN = 'sandbox.invalid';
 
-const APPETITE = 100;
+const CAPACITY = 100;
 const NOBODY: Peer = { host: null, address: null, tls: null };
 
-/** The same courier, but for mail that is not to leave. */
-export function withSandbox(courier: Courier): Courier {
+/** The transport of mail that is not to leave. */
+export function createSandbox(): Transport {
   const pending = new Set<Promise<void>>();
 
-  async function capture(parcel: Parcel): Promise<void> {
-    await parcel.done(await resultOf(parcel));
+  async function capture(batch: Batch): Promise<void> {
+    await batch.done(await resultOf(batch));
   }
 
   return {
-    ...courier,
-    take(destination, parcels) {
-      if (destination !== SANDBOX) return courier.take(destination, parcels);
-      for (const parcel of parcels) {
-        const work = capture(parcel).finally(() => pending.delete(work));
+    send(_destination, batches) {
+      for (const batch of batches) {
+        const work = capture(batch).finally(() => pending.delete(work));
         pending.add(work);
       }
     },
-    appetite: (destination) => (destination === SANDBOX ? APPETITE : courier.appetite(destination)),
-    async stop(graceMs) {
-      await Promise.all([courier.stop(graceMs), ...pending]);
+    capacity: () => CAPACITY,
+    async stop() {
+      await Promise.all(pending);
     },
   };
 }
 
-async function resultOf(parcel: Parcel): Promise<Result> {
-  if (!(await parcel.begin())) return untouched(parcel);
-  const opened = await parcel.open();
+async function resultOf(batch: Batch): Promise<Result> {
+  if (!(await batch.begin())) return untouched(batch);
+  const opened = await batch.open();
   return {
     kind: 'decided',
-    recipients: parcel.recipients.map((recipient): RecipientResult => {
+    recipients: batch.recipients.map((recipient): RecipientResult => {
       const cause = 'reply';
       switch (opened.kind) {
         case 'ready':

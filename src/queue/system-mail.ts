@@ -5,7 +5,7 @@ import { finishMail, type Desk } from '../mail/finish.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { enqueue } from './enqueue.ts';
-import type { Source } from './interfaces.ts';
+import type { Source } from './transport.ts';
 
 const source = z.object({ to: z.string(), subject: z.string(), text: z.string() });
 

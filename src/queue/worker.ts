@@ -1,5 +1,5 @@
 /**
- * The worker: claims what is due, hands it to the courier, writes down how each try ended. What it claims is leased, so
+ * The worker: claims what is due, hands it to the transport, writes down how each try ended. What it claims is leased, so
  * that after a crash the next start (SQLite) or another daemon within a minute (PostgreSQL) goes on where this one ended;
  * an end that cannot be written is written again until it can, and no connection sends more until then.
  */
@@ -16,20 +16,29 @@ import type { Store } from '../store/store.ts';
 import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { suspendedTenants } from '../store/tenants.ts';
 import { createBodies, type Bodies } from './bodies.ts';
-import { Begins } from './begins.ts';
-import { Chores } from './maintenance.ts';
+import { BeginWriter, ResultWriter, type ClaimedBatch } from './results.ts';
+import { Maintenance } from './maintenance.ts';
 import { Claimer, type Claimed } from './claimer.ts';
-import type { Admission, Consequence, Courier, OnFailure, Parcel, Random, Recipient, Source } from './interfaces.ts';
-import { Ledger, type Batch } from './results.ts';
-import type { RetryOptions } from './retry.ts';
-import { SANDBOX } from './sandbox.ts';
+import {
+  isWebhook,
+  type Admission,
+  type Batch,
+  type Consequence,
+  type OnFailure,
+  type Random,
+  type Recipient,
+  type Source,
+  type Transport,
+} from './transport.ts';
+import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
+import { createSandbox, SANDBOX } from './sandbox.ts';
 
 export interface WorkerOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly source: Source;
-  readonly courier: Courier;
+  readonly transports: { readonly mail: Transport; readonly webhooks: Transport };
   readonly config: () => ServerConfig;
   /** Names this daemon's leases; no two starts of a daemon share it. */
   readonly owner: string;
@@ -47,7 +56,6 @@ export interface Progress {
   readonly triedAt: number;
   /** Recipients that are claimed: at hand or in flight. */
   readonly claimed: number;
-  readonly connections: { readonly open: number; readonly busy: number };
   /** What keeps the store from being written; undefined while it works. */
   readonly fault: string | undefined;
 }
@@ -81,6 +89,7 @@ export const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
   forward: true,
   reply: true,
   dsn: true,
+  webhook: false,
 };
 
 /** Whose recipients the tenant names, so that they have to agree to get its mail; other mail has rules of its own. */
@@ -92,6 +101,7 @@ export const NEEDS_CONSENT: Readonly<Record<MessageKind, boolean>> = {
   transactional: false,
   reply: false,
   dsn: false,
+  webhook: false,
 };
 /** What a tenant causes by mail that strangers send; what programs send counted when it was accepted. */
 const COUNTS: ReadonlySet<MessageKind> = new Set(['notification', 'acknowledgment', 'forward', 'reply']);
@@ -103,17 +113,18 @@ export function createWorker(options: WorkerOptions): Worker {
 
 class QueueWorker implements Worker {
   readonly #options: WorkerOptions;
+  readonly #sandbox = createSandbox();
   readonly #bodies: Bodies;
   readonly #claimer: Claimer;
-  readonly #chores: Chores;
-  readonly #ledger: Ledger;
-  readonly #begins: Begins;
+  readonly #maintenance: Maintenance;
+  readonly #results: ResultWriter;
+  readonly #beginWriter: BeginWriter;
   /** Tenants of which nothing leaves. */
   #suspended: ReadonlySet<string> = new Set();
   readonly #running: Promise<void>;
   /** Ids of claimed deliveries. */
   readonly #claimed = new Set<string>();
-  /** What is being written that no courier waits for. */
+  /** What is being written that no transport waits for. */
   readonly #pending = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   /** Aborted when nothing is written again any more. */
@@ -125,7 +136,7 @@ class QueueWorker implements Worker {
   #fault: string | undefined;
 
   constructor(options: WorkerOptions) {
-    const { store, source, courier, owner, clock, log, onFailure = nothingFollows } = options;
+    const { store, source, owner, clock, log, onFailure = nothingFollows } = options;
     this.#options = options;
     this.#lookedAt = clock.now();
     this.#triedAt = clock.monotonic();
@@ -134,19 +145,19 @@ class QueueWorker implements Worker {
       source,
       onFault: (message, error) => log.error('delivery.unprepared', { message, ...errorFields(error) }),
     });
-    const retry = () => this.#retry();
+    const retry = (destination: string) => this.#retry(destination);
     const wake = () => this.wake();
     this.#claimer = new Claimer({
       store,
-      courier,
+      transportOf: (destination) => this.#transportOf(destination),
       owner,
       retry,
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
-    this.#begins = new Begins({ store, log, owner });
-    this.#ledger = new Ledger({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
+    this.#beginWriter = new BeginWriter({ store, log, owner });
+    this.#results = new ResultWriter({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
     const isClaimed = (id: string) => this.#claimed.has(id);
-    this.#chores = new Chores({ store, clock, log, owner, isClaimed, onFailure, wake });
+    this.#maintenance = new Maintenance({ store, clock, log, owner, isClaimed, onFailure, wake });
     this.#running = this.#run();
   }
 
@@ -160,7 +171,8 @@ class QueueWorker implements Worker {
     this.#stopping.abort();
     this.wake();
     await this.#running;
-    await this.#options.courier.stop(graceMs);
+    const { mail, webhooks } = this.#options.transports;
+    await Promise.all([mail, webhooks, this.#sandbox].map((transport) => transport.stop(graceMs)));
     this.#over.abort();
     await Promise.all(this.#pending);
   }
@@ -170,7 +182,6 @@ class QueueWorker implements Worker {
       lookedAt: this.#lookedAt,
       triedAt: this.#triedAt,
       claimed: this.#claimer.outstanding,
-      connections: this.#options.courier.connections(),
       fault: this.#fault,
     };
   }
@@ -192,11 +203,11 @@ class QueueWorker implements Worker {
   async #look(): Promise<number> {
     const { clock, store } = this.#options;
     this.#suspended = new Set(await suspendedTenants(store));
-    await this.#chores.start();
+    await this.#maintenance.start();
     const now = clock.now();
     const claimed = await this.#claimer.claim(now);
     if (claimed.length > 0) await this.#dispatch(claimed);
-    await this.#chores.run();
+    await this.#maintenance.run();
     this.#lookedAt = clock.now();
     this.#fault = undefined;
     if (claimed.length > 0) return 0;
@@ -216,8 +227,15 @@ class QueueWorker implements Worker {
     this.#fault = fault;
   }
 
-  #retry(): RetryOptions {
-    return { table: this.#options.config().delivery.retry, random: this.#options.random };
+  #transportOf(destination: string): Transport {
+    const { mail, webhooks } = this.#options.transports;
+    if (isWebhook(destination)) return webhooks;
+    return destination === SANDBOX ? this.#sandbox : mail;
+  }
+
+  #retry(destination: string): RetryOptions {
+    const table = isWebhook(destination) ? WEBHOOK_RETRY_MS : this.#options.config().delivery.retry;
+    return { table, random: this.#options.random };
   }
 
   async #dispatch(claimed: readonly Claimed[]): Promise<void> {
@@ -233,7 +251,7 @@ class QueueWorker implements Worker {
     const agreed = all.filter(({ id }) => (statuses.get(id) ?? 'confirmed') === 'confirmed');
     const waits = await this.#admit(agreed, messages);
     for (const { destination, rows } of claimed) {
-      const parcels: Parcel[] = [];
+      const batches: Batch[] = [];
       for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
         const message = messages.get(id);
         if (group.some(({ suspended }) => suspended === 1)) {
@@ -249,14 +267,14 @@ class QueueWorker implements Worker {
           const waiting = Map.groupBy(some, (row) => (status === 'confirmed' ? waits?.get(row.id) : undefined));
           for (const [wait, group] of waiting) {
             const batch = { destination, rows: group, body: this.#bodies.hold(id, kept) };
-            if (wait !== undefined) this.#endWith(batch, this.#ledger.waitForPlan(batch, wait));
+            if (wait !== undefined) this.#endWith(batch, this.#results.waitForPlan(batch, wait));
             else if (status !== 'confirmed') this.#withhold(batch, status);
             else if (waits === undefined) this.#withhold(batch, 'unknown');
-            else parcels.push(this.#parcel(batch));
+            else batches.push(this.#batch(batch));
           }
         }
       }
-      if (parcels.length > 0) this.#options.courier.take(destination.name, parcels);
+      if (batches.length > 0) this.#transportOf(destination.name).send(destination.name, batches);
     }
   }
 
@@ -298,22 +316,22 @@ class QueueWorker implements Worker {
   }
 
   /** Ends or puts off what is not to be sent now. */
-  #withhold(batch: Batch, why: 'suppressed' | Exclude<RecipientStatus, 'confirmed'> | 'unknown'): void {
+  #withhold(batch: ClaimedBatch, why: 'suppressed' | Exclude<RecipientStatus, 'confirmed'> | 'unknown'): void {
     switch (why) {
       case 'suppressed':
-        return this.#endWith(batch, this.#ledger.suppressed(batch, SUPPRESSED));
+        return this.#endWith(batch, this.#results.suppressed(batch, SUPPRESSED));
       case 'refused':
-        return this.#endWith(batch, this.#ledger.suppressed(batch, REFUSED));
+        return this.#endWith(batch, this.#results.suppressed(batch, REFUSED));
       case 'pending':
         return this.#endWith(batch, this.#park(batch));
       case 'unknown':
-        return this.#endWith(batch, this.#ledger.write(batch, { kind: 'decided', recipients: [] }));
+        return this.#endWith(batch, this.#results.write(batch, { kind: 'decided', recipients: [] }));
     }
   }
 
   /** What was answered while it was parked has found nothing to release: that is looked at again. */
-  async #park(batch: Batch): Promise<void> {
-    await this.#ledger.parked(batch);
+  async #park(batch: ClaimedBatch): Promise<void> {
+    await this.#results.parked(batch);
     const { store, clock, config, log } = this.#options;
     for (const tenant of new Set(batch.rows.map((row) => row.tenant))) {
       const release = { tenant, now: clock.now(), ttl: config().delivery.expire.default };
@@ -324,13 +342,13 @@ class QueueWorker implements Worker {
   }
 
   /** Mail of a suspended tenant waits without a try until the tenant is served again, or it is too old. */
-  #putOff(batch: Batch): void {
+  #putOff(batch: ClaimedBatch): void {
     const due = this.#options.clock.now() + LOOK_AT_SUSPENDED;
-    this.#endWith(batch, this.#ledger.putOff(batch, { due, reply: SUSPENDED }));
+    this.#endWith(batch, this.#results.putOff(batch, { due, reply: SUSPENDED }));
   }
 
-  /** Ends a try that no courier was asked to make. */
-  #endWith(batch: Batch, writing: Promise<void>): void {
+  /** Ends a try that no transport was asked to make. */
+  #endWith(batch: ClaimedBatch, writing: Promise<void>): void {
     const written = writing.then(() => {
       this.#release(batch);
       this.#pending.delete(written);
@@ -338,24 +356,24 @@ class QueueWorker implements Worker {
     this.#pending.add(written);
   }
 
-  #parcel(batch: Batch): Parcel {
+  #batch(batch: ClaimedBatch): Batch {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
       recipients: rows.map(recipientOf),
       isProven: destination.isProven,
-      begin: () => this.#begins.begin(rows),
+      begin: () => this.#beginWriter.begin(rows),
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
-      mayLeave: () => this.#chores.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
+      mayLeave: () => this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
       done: async (result) => {
-        await this.#ledger.write(batch, result);
+        await this.#results.write(batch, result);
         this.#release(batch);
       },
     };
   }
 
-  #release({ destination, rows, body }: Batch): void {
+  #release({ destination, rows, body }: ClaimedBatch): void {
     body.release();
     for (const { id } of rows) this.#claimed.delete(id);
     if (this.#claimer.settle(destination, rows.length)) this.wake();

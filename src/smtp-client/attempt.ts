@@ -1,24 +1,24 @@
 /**
- * The way of one try through the mail hosts: which address comes next, what each recipient was told so far, and what it
+ * The course of one attempt through the mail hosts: which address comes next, what each recipient was told so far, and what it
  * all comes to. At most five addresses (the resolver's list) and two sessions a try.
  */
 import { isIP } from 'node:net';
-import type { Verdict } from './reply.ts';
-import type { Peer, Recipient, RecipientResult, Result } from '../queue/interfaces.ts';
+import type { ReplyClass } from './reply.ts';
+import type { Peer, Recipient, RecipientResult, Result } from '../queue/transport.ts';
 import type { Target } from './session.ts';
 import type { Spoken } from './transaction.ts';
 
-const MOST_SESSIONS = 2;
+const MAX_SESSIONS = 2;
 /** RFC 5321 §4.5.3.1.8: what every server takes in one transaction. */
-const MOST_RECIPIENTS = 100;
+const MAX_RECIPIENTS = 100;
 
 interface Word {
-  readonly verdict: Verdict;
+  readonly verdict: ReplyClass;
   readonly reply: string;
   readonly peer: Peer;
 }
 
-export class Trial {
+export class HostAttempt {
   readonly #began: number;
   readonly #targets: readonly Target[];
   readonly #tried = new Set<string>();
@@ -43,7 +43,7 @@ export class Trial {
 
   /** Who is still to be told something, as many as one transaction takes. */
   get open(): readonly Recipient[] {
-    return this.#open.slice(0, MOST_RECIPIENTS);
+    return this.#open.slice(0, MAX_RECIPIENTS);
   }
 
   /** Whether those who are left want another server than the last. */
@@ -119,7 +119,7 @@ export class Trial {
   }
 
   /** A word that no other server can change. */
-  #isLast(target: Target, verdict: Verdict): boolean {
+  #isLast(target: Target, verdict: ReplyClass): boolean {
     if (verdict.kind === 'ok' || verdict.kind === 'again') return true;
     if (verdict.kind === 'temporary') return verdict.next === 'schedule';
     return verdict.next === 'none' && !(verdict.otherFamily && this.#mayTryOtherFamily(target));
@@ -132,14 +132,14 @@ export class Trial {
     this.#words.set(recipient, word);
   }
 
-  #avoid(target: Target, verdict: Verdict): void {
+  #avoid(target: Target, verdict: ReplyClass): void {
     if (verdict.kind !== 'permanent') return;
     if (verdict.next === 'host') this.#refusing.add(target.host);
     if (verdict.otherFamily && this.#mayTryOtherFamily(target)) this.#otherFamilyOf = target;
   }
 
   #peek(): Target | undefined {
-    if (this.#sessions.size >= MOST_SESSIONS) return undefined;
+    if (this.#sessions.size >= MAX_SESSIONS) return undefined;
     return this.#siblingOf(this.#otherFamilyOf) ?? this.#targets.find((other) => this.#isUntried(other));
   }
 
@@ -185,11 +185,11 @@ const NO_HOST: Word = {
   peer: NOBODY,
 };
 
-function isTemporary(verdict: Verdict): boolean {
+function isTemporary(verdict: ReplyClass): boolean {
   return verdict.kind === 'temporary';
 }
 
-function isHostRefusal(verdict: Verdict): boolean {
+function isHostRefusal(verdict: ReplyClass): boolean {
   return verdict.kind === 'permanent' && verdict.next === 'host';
 }
 
@@ -198,12 +198,12 @@ function resultOf(recipient: Recipient, { verdict, reply, peer }: Word): Recipie
   return { recipient, outcome: outcomeOf(verdict), cause: causeOf(verdict), reply, after, ...peer };
 }
 
-function causeOf(verdict: Verdict): RecipientResult['cause'] {
+function causeOf(verdict: ReplyClass): RecipientResult['cause'] {
   if (verdict.kind !== 'temporary' || !verdict.connection) return 'reply';
   return verdict.next === 'schedule' ? 'uncertain' : 'fault';
 }
 
-function outcomeOf(verdict: Verdict): RecipientResult['outcome'] {
+function outcomeOf(verdict: ReplyClass): RecipientResult['outcome'] {
   switch (verdict.kind) {
     case 'ok':
       return 'delivered';

@@ -1,5 +1,5 @@
 /**
- * The courier: takes parcels to their mail hosts over kept sessions. It decides where to and how many at a time; what
+ * The SMTP client: delivers batches to their mail hosts over kept sessions. It decides where to and how many at a time; what
  * becomes of a delivery is the worker's business.
  */
 import type { ServerConfig } from '../config/schema.ts';
@@ -8,20 +8,19 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import {
-  type Courier,
-  type Parcel,
+  type Transport,
+  type Batch,
   type Random,
   type RecipientResult,
   type Result,
   untouched,
-} from '../queue/interfaces.ts';
-import { findRoute, type OwnDoor, type Route, type Way } from './route.ts';
-
-import { Site } from './mx-pool.ts';
-import { Slots } from './concurrency.ts';
+} from '../queue/transport.ts';
+import { findRoute, type LoopbackSmtp, type Route, type NextHop } from './route.ts';
+import { MxPool } from './mx-pool.ts';
+import { ConnectionLimit } from './concurrency.ts';
 import { TIMEOUTS, type Timeouts } from './timeouts.ts';
 
-export interface CourierOptions {
+export interface SmtpClientOptions {
   readonly resolver: Resolver;
   readonly config: () => ServerConfig;
   readonly clock: Clock;
@@ -30,28 +29,34 @@ export interface CourierOptions {
   /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
   readonly ownAddresses?: (ip: string) => boolean;
   /** None unless told. */
-  readonly door?: OwnDoor;
+  readonly door?: LoopbackSmtp;
   readonly timeouts?: Timeouts;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
 }
 
 /** Recipients to have at hand for a destination of which nothing is known yet, and for each connection of one that answers. */
-const FIRST_APPETITE = 4;
-const APPETITE_PER_CONNECTION = 5;
+const FIRST_CAPACITY = 4;
+const CAPACITY_PER_CONNECTION = 5;
 /** What bounces without a connection goes as fast as it can be written down. */
-const APPETITE_FOR_BOUNCES = 100;
-const MOST_REMEMBERED = 10_000;
+const CAPACITY_FOR_BOUNCES = 100;
+const MAX_REMEMBERED = 10_000;
 /** How long what was cut off has to write down how it ended, ms. */
 const AFTER_CUT = 2000;
 
-/** A courier without connections; it opens them as parcels come. */
-export function createCourier(options: CourierOptions): Courier {
+/** Mail's transport. */
+export interface SmtpClient extends Transport {
+  /** Open connections, and those of them that carry a message. */
+  connections(): { readonly open: number; readonly busy: number };
+}
+
+/** An SMTP client without connections; it opens them as batches come. */
+export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   const { config, clock, log, timeouts = TIMEOUTS, ca } = options;
-  const slots = new Slots(() => config().delivery.concurrency);
-  const sites = new Map<string, Site>();
-  /** Where each destination's last parcels went; undefined: nowhere for good. */
-  const lastSite = new Map<string, Site | undefined>();
+  const connectionLimit = new ConnectionLimit(() => config().delivery.concurrency);
+  const pools = new Map<string, MxPool>();
+  /** Where each destination's last batches went; undefined: nowhere for good. */
+  const lastPool = new Map<string, MxPool | undefined>();
   const unsettled = new Set<Promise<void>>();
   let stopped = false;
 
@@ -60,16 +65,16 @@ export function createCourier(options: CourierOptions): Courier {
     return work.finally(() => unsettled.delete(work));
   }
 
-  async function send(destination: string, parcels: readonly Parcel[]): Promise<void> {
+  async function deliver(destination: string, batches: readonly Batch[]): Promise<void> {
     const began = clock.monotonic();
     const route = await routeTo(destination);
-    if (stopped) return end(parcels, untouched);
+    if (stopped) return end(batches, untouched);
     switch (route.kind) {
-      case 'way':
-        return siteOf(destination, route.way).take(parcels);
+      case 'nextHop':
+        return poolOf(destination, route.nextHop).take(batches);
       case 'permanent':
         remember(destination, undefined);
-        return end(parcels, (parcel) => bounced(parcel, route.reply));
+        return end(batches, (batch) => bounced(batch, route.reply));
       case 'temporary': {
         // One has found out for all of them.
         const result = {
@@ -80,8 +85,8 @@ export function createCourier(options: CourierOptions): Courier {
           address: null,
           tls: null,
         } as const;
-        end(parcels.slice(0, 1), () => result);
-        return end(parcels.slice(1), untouched);
+        end(batches.slice(0, 1), () => result);
+        return end(batches.slice(1), untouched);
       }
     }
   }
@@ -96,53 +101,53 @@ export function createCourier(options: CourierOptions): Courier {
     }
   }
 
-  function end(parcels: readonly Parcel[], resultOf: (parcel: Parcel) => Result): void {
-    for (const parcel of parcels) void track(parcel.done(resultOf(parcel)));
+  function end(batches: readonly Batch[], resultOf: (batch: Batch) => Result): void {
+    for (const batch of batches) void track(batch.done(resultOf(batch)));
   }
 
-  function siteOf(destination: string, way: Way): Site {
-    let site = sites.get(way.site);
-    if (site === undefined) {
+  function poolOf(destination: string, nextHop: NextHop): MxPool {
+    let pool = pools.get(nextHop.pool);
+    if (pool === undefined) {
       forgetUnused();
-      site = new Site(way, { clock, log, config, timeouts, slots, ca, track });
-      sites.set(way.site, site);
+      pool = new MxPool(nextHop, { clock, log, config, timeouts, connectionLimit, ca, track });
+      pools.set(nextHop.pool, pool);
     }
-    site.way = way;
-    remember(destination, site);
-    return site;
+    pool.nextHop = nextHop;
+    remember(destination, pool);
+    return pool;
   }
 
-  function remember(destination: string, site: Site | undefined): void {
-    lastSite.delete(destination);
-    lastSite.set(destination, site);
-    const [oldest] = lastSite.size > MOST_REMEMBERED ? lastSite.keys() : [];
-    if (oldest !== undefined) lastSite.delete(oldest);
+  function remember(destination: string, pool: MxPool | undefined): void {
+    lastPool.delete(destination);
+    lastPool.set(destination, pool);
+    const [oldest] = lastPool.size > MAX_REMEMBERED ? lastPool.keys() : [];
+    if (oldest !== undefined) lastPool.delete(oldest);
   }
 
   function forgetUnused(): void {
-    if (sites.size < MOST_REMEMBERED) return;
-    for (const [key, site] of sites) if (site.isUnused) sites.delete(key);
+    if (pools.size < MAX_REMEMBERED) return;
+    for (const [key, pool] of pools) if (pool.isUnused) pools.delete(key);
   }
 
-  function allLanes() {
-    return [...sites.values()].flatMap((site) => [...site.lanes]);
+  function allConnections() {
+    return [...pools.values()].flatMap((pool) => [...pool.connections]);
   }
 
   return {
-    take(destination, parcels) {
-      void track(send(destination, parcels));
+    send(destination, batches) {
+      void track(deliver(destination, batches));
     },
-    appetite(destination) {
-      const site = lastSite.get(destination);
-      if (site === undefined) return lastSite.has(destination) ? APPETITE_FOR_BOUNCES : FIRST_APPETITE;
-      return site.isProven() ? site.limit * APPETITE_PER_CONNECTION : Math.min(FIRST_APPETITE, site.limit * 2);
+    capacity(destination) {
+      const pool = lastPool.get(destination);
+      if (pool === undefined) return lastPool.has(destination) ? CAPACITY_FOR_BOUNCES : FIRST_CAPACITY;
+      return pool.isProven() ? pool.limit * CAPACITY_PER_CONNECTION : Math.min(FIRST_CAPACITY, pool.limit * 2);
     },
-    connections: () => ({ open: slots.open, busy: allLanes().filter(({ isBusy }) => isBusy).length }),
+    connections: () => ({ open: connectionLimit.open, busy: allConnections().filter(({ isBusy }) => isBusy).length }),
     async stop(graceMs) {
       stopped = true;
-      for (const site of sites.values()) site.stop();
+      for (const pool of pools.values()) pool.stop();
       const cut = setTimeout(() => {
-        for (const lane of allLanes()) lane.cut();
+        for (const connection of allConnections()) connection.cut();
       }, graceMs);
       const over = timeout(graceMs + AFTER_CUT);
       while (unsettled.size > 0 && !over.passed) await Promise.race([Promise.all(unsettled), over.promise]);
@@ -152,7 +157,7 @@ export function createCourier(options: CourierOptions): Courier {
   };
 }
 
-function bounced({ recipients }: Parcel, reply: string): Result {
+function bounced({ recipients }: Batch, reply: string): Result {
   return {
     kind: 'decided',
     recipients: recipients.map((recipient): RecipientResult => {

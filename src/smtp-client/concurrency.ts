@@ -1,10 +1,10 @@
 /**
- * Who may have a connection: sites that have answered share `delivery.concurrency`, in turns. A site that has not answered
+ * Who may have a connection: pools that have answered share `delivery.concurrency`, in turns. A pool that has not answered
  * yet has its connections beside that, because nobody who is served waits for one that may hang: the claims bound them
  * (claimer.ts), fairly among tenants.
  */
 
-/** A site as far as connections are concerned. */
+/** A pool as far as connections are concerned. */
 export interface Claimant {
   /** Whether it has answered. */
   isProven(): boolean;
@@ -12,7 +12,7 @@ export interface Claimant {
   grant(): boolean;
 }
 
-export class Slots {
+export class ConnectionLimit {
   readonly #total: () => number;
   readonly #held = new Map<Claimant, number>();
   readonly #waiting = new Set<Claimant>();
@@ -40,36 +40,36 @@ export class Slots {
   }
 
   /** Takes a connection now, or waits for `grant`. */
-  request(site: Claimant): boolean {
-    if (this.#mayTake(site) && !this.#othersWait(site)) {
-      this.#take(site);
+  request(pool: Claimant): boolean {
+    if (this.#mayTake(pool) && !this.#othersWait(pool)) {
+      this.#take(pool);
       return true;
     }
-    this.#waiting.add(site);
+    this.#waiting.add(pool);
     this.#hangUpIdle();
     return false;
   }
 
   /** Waits no longer: others are not to be hurried for it. */
-  withdraw(site: Claimant): void {
-    this.#waiting.delete(site);
+  withdraw(pool: Claimant): void {
+    this.#waiting.delete(pool);
   }
 
-  release(site: Claimant): void {
+  release(pool: Claimant): void {
     this.#open -= 1;
-    const left = (this.#held.get(site) ?? 0) - 1;
-    if (left > 0) this.#held.set(site, left);
-    else this.#held.delete(site);
+    const left = (this.#held.get(pool) ?? 0) - 1;
+    if (left > 0) this.#held.set(pool, left);
+    else this.#held.delete(pool);
     this.#review();
   }
 
-  /** Whether the site has more than its share while others wait for a connection. */
-  mustYield(site: Claimant): boolean {
-    if (this.#waiting.size === 0 || !site.isProven()) return false;
+  /** Whether the pool has more than its share while others wait for a connection. */
+  mustYield(pool: Claimant): boolean {
+    if (this.#waiting.size === 0 || !pool.isProven()) return false;
     const holders = [...this.#held.keys()].filter((holder) => holder.isProven()).length;
     const share = Math.max(1, Math.floor(this.#total() / (holders + this.#waiting.size)));
-    if ((this.#held.get(site) ?? 0) <= share) return false;
-    return this.#used() >= this.#total() && this.#othersWait(site);
+    if ((this.#held.get(pool) ?? 0) <= share) return false;
+    return this.#used() >= this.#total() && this.#othersWait(pool);
   }
 
   /** Notes a connection without work; `hangUp` is called when somebody else needs it. Answers how to end that. */
@@ -81,32 +81,32 @@ export class Slots {
 
   /** Serves those who wait. */
   #review(): void {
-    for (const site of this.#waiting) {
-      if (!this.#mayTake(site)) continue;
-      this.#waiting.delete(site);
-      this.#take(site);
-      if (!site.grant()) this.release(site);
+    for (const pool of this.#waiting) {
+      if (!this.#mayTake(pool)) continue;
+      this.#waiting.delete(pool);
+      this.#take(pool);
+      if (!pool.grant()) this.release(pool);
     }
   }
 
-  #take(site: Claimant): void {
+  #take(pool: Claimant): void {
     this.#open += 1;
-    this.#held.set(site, (this.#held.get(site) ?? 0) + 1);
+    this.#held.set(pool, (this.#held.get(pool) ?? 0) + 1);
   }
 
-  #mayTake(site: Claimant): boolean {
-    return !site.isProven() || this.#used() < this.#total();
+  #mayTake(pool: Claimant): boolean {
+    return !pool.isProven() || this.#used() < this.#total();
   }
 
-  /** Connections to sites that have answered. */
+  /** Connections to pools that have answered. */
   #used(): number {
     let used = 0;
-    for (const [site, count] of this.#held) if (site.isProven()) used += count;
+    for (const [pool, count] of this.#held) if (pool.isProven()) used += count;
     return used;
   }
 
-  #othersWait(site: Claimant): boolean {
-    return site.isProven() && [...this.#waiting].some((other) => other !== site);
+  #othersWait(pool: Claimant): boolean {
+    return pool.isProven() && [...this.#waiting].some((other) => other !== pool);
   }
 
   #hangUpIdle(): void {

@@ -3,35 +3,42 @@
  * connections it is good for. It starts with two, gets one more with each answer while more waits, and half with a 421
  * or a fault.
  */
-import { untouched, type Parcel, type Unreachable } from '../queue/interfaces.ts';
-import { Lane, type SiteOptions, type Waiting, type Workplace } from './connection.ts';
-import type { Way } from './route.ts';
-import type { Target } from './session.ts';
-import type { Claimant } from './concurrency.ts';
+import { untouched, type Batch, type Unreachable, type Result } from '../queue/transport.ts';
+import type { NextHop } from './route.ts';
+import { type Target, openSession, type Session } from './session.ts';
+import type { Claimant, ConnectionLimit } from './concurrency.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { Timeouts } from './timeouts.ts';
+import { transact } from './transaction.ts';
+import { HostAttempt } from './attempt.ts';
+import type { Wire } from './wire.ts';
 
 const FIRST_LIMIT = 2;
 /** How long an address that did not answer is tried last, ms. */
 const RESTING = 60_000;
-const MOST_RETURNS = 3;
+const MAX_RETURNS = 3;
 
-export class Site implements Claimant, Workplace {
-  readonly options: SiteOptions;
+export class MxPool implements Claimant {
+  readonly options: MxPoolOptions;
   readonly brokenTls = new Set<string>();
-  way: Way;
+  nextHop: NextHop;
   #limit = FIRST_LIMIT;
   /** Whether it has answered, and could be reached since; undefined while nothing is known of it. */
   #proven: boolean | undefined;
-  #ceiling = { lanes: Infinity, until: -Infinity };
+  #ceiling = { connections: Infinity, until: -Infinity };
   #asking = false;
   #stopped = false;
   /** By destination, in the order of their turns. */
   readonly #waiting = new Map<string, Waiting[]>();
-  readonly #lanes = new Set<Lane>();
-  readonly #idle = new Set<Lane>();
+  readonly #connections = new Set<Connection>();
+  readonly #idle = new Set<Connection>();
   readonly #resting = new Map<string, number>();
 
-  constructor(way: Way, options: SiteOptions) {
-    this.way = way;
+  constructor(nextHop: NextHop, options: MxPoolOptions) {
+    this.nextHop = nextHop;
     this.options = options;
   }
 
@@ -40,11 +47,11 @@ export class Site implements Claimant, Workplace {
   }
 
   get isUnused(): boolean {
-    return this.#lanes.size === 0 && this.#waiting.size === 0;
+    return this.#connections.size === 0 && this.#waiting.size === 0;
   }
 
-  get lanes(): ReadonlySet<Lane> {
-    return this.#lanes;
+  get connections(): ReadonlySet<Connection> {
+    return this.#connections;
   }
 
   isProven(): boolean {
@@ -54,27 +61,29 @@ export class Site implements Claimant, Workplace {
   /** Where to connect to, in order; what lately did not answer comes last. */
   targets(): Target[] {
     const now = this.options.clock.monotonic();
-    const all = this.way.hosts.flatMap(({ name, addresses }) => addresses.map((address) => ({ host: name, address })));
+    const all = this.nextHop.hosts.flatMap(({ name, addresses }) =>
+      addresses.map((address) => ({ host: name, address })),
+    );
     const rests = ({ address }: Target) => (this.#resting.get(address) ?? -Infinity) > now;
     return [...all.filter((target) => !rests(target)), ...all.filter(rests)];
   }
 
-  take(parcels: readonly Parcel[]): void {
-    if (parcels.some(({ isProven }) => isProven)) this.#proven ??= true;
-    for (const parcel of parcels) this.#put({ parcel, returns: 0 });
-    for (const lane of this.#idle) {
+  take(batches: readonly Batch[]): void {
+    if (batches.some(({ isProven }) => isProven)) this.#proven ??= true;
+    for (const batch of batches) this.#put({ batch, returns: 0 });
+    for (const connection of this.#idle) {
       if (this.#waiting.size === 0) break;
-      lane.wake(this.hasTooMany ? undefined : this.next());
+      connection.wake(this.hasTooMany ? undefined : this.next());
     }
     this.#grow();
   }
 
   /** Whether there is a connection too many here, for the server or for others who wait for one. */
   get hasTooMany(): boolean {
-    return this.#stopped || this.#lanes.size > this.#limit || this.options.slots.mustYield(this);
+    return this.#stopped || this.#connections.size > this.#limit || this.options.connectionLimit.mustYield(this);
   }
 
-  /** The next parcel, in turn. */
+  /** The next batch, in turn. */
   next(): Waiting | undefined {
     for (const [destination, queue] of this.#waiting) {
       const first = queue.shift();
@@ -87,7 +96,7 @@ export class Site implements Claimant, Workplace {
 
   grant(): boolean {
     this.#asking = false;
-    if (this.#stopped || this.#waiting.size === 0 || this.#lanes.size >= this.#most()) return false;
+    if (this.#stopped || this.#waiting.size === 0 || this.#connections.size >= this.#most()) return false;
     this.#start();
     this.#grow();
     return true;
@@ -105,71 +114,71 @@ export class Site implements Claimant, Workplace {
   /** A connection failed (at `address`), or the server asked for fewer. */
   faltered(address?: string): void {
     const until = this.options.clock.monotonic() + RESTING;
-    const open = [...this.#lanes].filter((lane) => lane.isOpen).length;
+    const open = [...this.#connections].filter((connection) => connection.isOpen).length;
     this.#limit = Math.max(1, Math.floor(this.#limit / 2));
     // What it just refused is not asked again at the next answer.
-    if (open > 0) this.#ceiling = { lanes: Math.max(this.#limit, open), until };
+    if (open > 0) this.#ceiling = { connections: Math.max(this.#limit, open), until };
     if (address === undefined) return;
     this.#resting.set(address, until);
     if (open === 0) this.#proven = false;
   }
 
-  /** Puts a parcel back where other connections serve it; answers false where there are none. */
-  putBack({ parcel, returns }: Waiting, lane: Lane): boolean {
-    const others = [...this.#lanes].some((other) => other !== lane && other.isOpen);
-    if (this.#stopped || !others || returns >= MOST_RETURNS) return false;
-    this.#put({ parcel, returns: returns + 1 });
+  /** Puts a batch back where other connections serve it; answers false where there are none. */
+  putBack({ batch, returns }: Waiting, connection: Connection): boolean {
+    const others = [...this.#connections].some((other) => other !== connection && other.isOpen);
+    if (this.#stopped || !others || returns >= MAX_RETURNS) return false;
+    this.#put({ batch, returns: returns + 1 });
     return true;
   }
 
   /** Nobody is reached: what waits for the destination goes back untried; the first of each other destination hears it, too. */
   unreachable(destination: string, result: Unreachable): void {
-    const dead = ![...this.#lanes].some((lane) => lane.isOpen);
+    const dead = ![...this.#connections].some((connection) => connection.isOpen);
     for (const [name, queue] of this.#waiting) {
       if (name !== destination && !dead) continue;
       this.#waiting.delete(name);
-      const [first, ...rest] = queue.map(({ parcel }) => parcel);
+      const [first, ...rest] = queue.map(({ batch }) => batch);
       if (first !== undefined) void this.#end(first, name === destination ? undefined : result);
-      for (const parcel of rest) void this.#end(parcel);
+      for (const batch of rest) void this.#end(batch);
     }
     if (this.#waiting.size === 0) this.#withdraw();
   }
 
-  sleep(lane: Lane): () => void {
-    this.#idle.add(lane);
-    const end = this.options.slots.idle(() => lane.wake());
+  sleep(connection: Connection): () => void {
+    this.#idle.add(connection);
+    const end = this.options.connectionLimit.idle(() => connection.wake());
     return () => {
-      this.#idle.delete(lane);
+      this.#idle.delete(connection);
       end();
     };
   }
 
-  left(lane: Lane): void {
-    this.#lanes.delete(lane);
-    this.options.slots.release(this);
+  left(connection: Connection): void {
+    this.#connections.delete(connection);
+    this.options.connectionLimit.release(this);
     this.#grow();
   }
 
   /** Gives back what waits and starts nothing more. */
   stop(): void {
     this.#stopped = true;
-    for (const queue of this.#waiting.values()) for (const { parcel } of queue) void this.#end(parcel);
+    for (const queue of this.#waiting.values()) for (const { batch } of queue) void this.#end(batch);
     this.#waiting.clear();
     this.#withdraw();
-    for (const lane of this.#idle) lane.wake();
+    for (const connection of this.#idle) connection.wake();
   }
 
-  #end(parcel: Parcel, result?: Unreachable): Promise<void> {
-    return this.options.track(parcel.done(result ?? untouched(parcel)));
+  #end(batch: Batch, result?: Unreachable): Promise<void> {
+    return this.options.track(batch.done(result ?? untouched(batch)));
   }
 
   #withdraw(): void {
     this.#asking = false;
-    this.options.slots.withdraw(this);
+    this.options.connectionLimit.withdraw(this);
   }
 
   #put(item: Waiting): void {
-    const { destination } = item.parcel;
+    const { destination } = item.batch;
     const queue = this.#waiting.get(destination);
     if (queue === undefined) this.#waiting.set(destination, [item]);
     else queue.push(item);
@@ -177,28 +186,247 @@ export class Site implements Claimant, Workplace {
 
   #most(): number {
     const most = this.options.config().delivery.per_destination;
-    return this.#ceiling.until > this.options.clock.monotonic() ? Math.min(most, this.#ceiling.lanes) : most;
+    return this.#ceiling.until > this.options.clock.monotonic() ? Math.min(most, this.#ceiling.connections) : most;
   }
 
   #grow(): void {
-    while (!this.#stopped && !this.#asking && this.#lanes.size < Math.min(this.#limit, this.#needed())) {
+    while (!this.#stopped && !this.#asking && this.#connections.size < Math.min(this.#limit, this.#needed())) {
       this.#asking = true;
-      if (!this.options.slots.request(this)) return;
+      if (!this.options.connectionLimit.request(this)) return;
       this.#asking = false;
       this.#start();
     }
   }
 
-  /** Lanes that work, and one more for each parcel that nobody has taken. */
+  /** Connections that work, and one more for each batch that nobody has taken. */
   #needed(): number {
     let waiting = 0;
     for (const queue of this.#waiting.values()) waiting += queue.length;
-    return this.#lanes.size - this.#idle.size + waiting;
+    return this.#connections.size - this.#idle.size + waiting;
   }
 
   #start(): void {
-    const lane = new Lane(this);
-    this.#lanes.add(lane);
-    void this.options.track(lane.run());
+    const connection = new Connection(this);
+    this.#connections.add(connection);
+    void this.options.track(connection.run());
   }
 }
+
+interface MxPoolOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly config: () => ServerConfig;
+  readonly timeouts: Timeouts;
+  readonly connectionLimit: ConnectionLimit;
+  readonly ca: string | undefined;
+  /** Makes a stop wait for this work. */
+  readonly track: (work: Promise<void>) => Promise<void>;
+}
+
+interface Waiting {
+  readonly batch: Batch;
+  /** How often it was put back, because the connection that it had was one too many. */
+  readonly returns: number;
+}
+
+/**
+ * One connection's worth of work at a pool: it takes batch after batch, keeps its session between them, and lets no
+ * message leave before the end of the one before is on the disk. So a crash can double one message per connection at most.
+ */
+class Connection {
+  readonly #pool: MxPool;
+  #session: Session | undefined;
+  #wire: Wire | undefined;
+  /** The end of the batch before. */
+  #settled: Promise<void> = Promise.resolve();
+  #wake: (item?: Waiting) => void = () => undefined;
+  #busy = false;
+  /** What it has in hand. */
+  #batch: Batch | undefined;
+  #cut = false;
+
+  constructor(pool: MxPool) {
+    this.#pool = pool;
+  }
+
+  /** Whether it has a session. */
+  get isOpen(): boolean {
+    return this.#session !== undefined;
+  }
+
+  get isBusy(): boolean {
+    return this.#busy;
+  }
+
+  /** Works until there is nothing more to do. Never rejects. */
+  async run(): Promise<void> {
+    try {
+      for (let item = this.#pool.next(); item !== undefined; item = await this.#nextItem()) {
+        this.#busy = true;
+        await this.#handle(item);
+        this.#busy = false;
+      }
+    } finally {
+      this.#session?.wire.quit();
+      this.#session = undefined;
+      this.#pool.left(this);
+    }
+  }
+
+  /** Ends the sleep of a connection without work, with some or for good. */
+  wake(item?: Waiting): void {
+    this.#wake(item);
+  }
+
+  /** Hangs up in the middle of whatever it does. */
+  cut(): void {
+    this.#cut = true;
+    this.#wire?.close();
+    this.#wake();
+  }
+
+  async #nextItem(): Promise<Waiting | undefined> {
+    if (this.#pool.hasTooMany) return undefined;
+    const now = this.#pool.next();
+    if (now !== undefined || this.#session === undefined || !this.#pool.options.connectionLimit.mayIdle()) return now;
+    return this.#sleep();
+  }
+
+  #sleep(): Promise<Waiting | undefined> {
+    return new Promise((resolve) => {
+      const awake = this.#pool.sleep(this);
+      const timer = setTimeout(() => this.#wake(), this.#pool.options.timeouts.idle);
+      this.#wake = (item) => {
+        clearTimeout(timer);
+        awake();
+        this.#wake = () => undefined;
+        resolve(item);
+      };
+    });
+  }
+
+  async #handle(item: Waiting): Promise<void> {
+    const { batch } = item;
+    this.#batch = batch;
+    const { clock, log, track } = this.#pool.options;
+    const attempt = new HostAttempt(batch.recipients, this.#pool.targets(), clock.monotonic());
+    let result: Result;
+    try {
+      result = await this.#try(batch, attempt);
+    } catch (error) {
+      // Not the other side's doing: a fault of ours must cost neither the mail nor the connection.
+      log.error('delivery.fault', { destination: batch.destination, ...errorFields(error) });
+      this.#hangUp();
+      result = attempt.settle('deferred', '451 4.3.0 an error of this server');
+    }
+    if (result.kind === 'unreachable') {
+      if (this.#pool.putBack(item, this)) return;
+      this.#settled = track(batch.done(result));
+      this.#pool.unreachable(batch.destination, result);
+      return;
+    }
+    this.#settled = track(batch.done(result));
+  }
+
+  async #try(batch: Batch, attempt: HostAttempt): Promise<Result> {
+    const mayLeave = async (): Promise<boolean> => {
+      await this.#settled;
+      return !this.#cut && batch.mayLeave();
+    };
+    if (!(await batch.begin())) return attempt.settle('untouched', '');
+    while (attempt.open.length > 0) {
+      if (attempt.wantsElsewhere && !attempt.hasNext) break;
+      if (attempt.wantsElsewhere || !this.#canGoOn()) this.#hangUp();
+      const session = this.#session ?? (await this.#connect(attempt, () => void batch.open()));
+      if (session === undefined || this.#cut) break;
+      const body = await batch.open();
+      if (body.kind === 'unrenderable') return attempt.settle('bounced', `550 5.6.0 ${body.reason}`);
+      if (body.kind === 'unavailable') return attempt.settle('deferred', `451 4.3.0 ${body.reason}`);
+      const outcome = await transact(
+        session,
+        { body, recipients: attempt.open },
+        { timeouts: this.#timeouts(), mayLeave },
+      );
+      if (outcome.calledOff) {
+        this.#hangUp();
+        return attempt.settle('untouched', '');
+      }
+      if (!outcome.usable) this.#session = undefined;
+      if (outcome.stale) continue;
+      attempt.record(session.target, outcome.spoken, session.peer);
+      if (outcome.usable) this.#pool.answered();
+      else this.#pool.faltered();
+    }
+    // The next message begins with the best host again.
+    if (attempt.moved) this.#hangUp();
+    return this.#cut ? this.#cutShort(attempt) : attempt.result();
+  }
+
+  /** What the stop of the daemon has left in the middle: uncertain where the message had gone out already. */
+  #cutShort(attempt: HostAttempt): Result {
+    const result = attempt.result();
+    if (result.kind === 'unreachable') return attempt.settle('untouched', '');
+    const recipients = result.recipients.map((one) =>
+      one.outcome === 'deferred' ? { ...one, outcome: AFTER_CUT[one.cause] } : one,
+    );
+    return { kind: 'decided', recipients };
+  }
+
+  async #connect(attempt: HostAttempt, ahead: () => void): Promise<Session | undefined> {
+    const pool = this.#pool;
+    const { config, connectionLimit, clock, ca } = pool.options;
+    for (let target = attempt.next(); target !== undefined && !this.#cut; target = attempt.next()) {
+      // A pool that answers gets its message without waiting for it to be rendered.
+      if (pool.isProven()) ahead();
+      const opened = await openSession(target, {
+        nextHop: pool.nextHop,
+        hostname: config().server.hostname,
+        timeouts: this.#timeouts(attempt.hasNext),
+        pressed: () => (pool.isProven() ? connectionLimit.isPressed() : this.#batch?.isPressed() === true),
+        monotonic: () => clock.monotonic(),
+        ca,
+        brokenTls: pool.brokenTls,
+        onWire: (wire) => this.#hold(wire),
+      });
+      if (opened.kind === 'open') {
+        this.#session = opened.session;
+        return opened.session;
+      }
+      attempt.failedToOpen(target, opened);
+      pool.faltered(target.address);
+    }
+    return undefined;
+  }
+
+  /** A pool that has not answered yet gets less patience, and so does a silent server where another may do. */
+  #timeouts(hasNext = false): Timeouts {
+    const { timeouts } = this.#pool.options;
+    const { elsewhere, pressedFirst: first } = timeouts;
+    const opening = hasNext
+      ? { greeting: Math.min(timeouts.greeting, elsewhere), command: Math.min(timeouts.command, elsewhere) }
+      : {};
+    return { ...timeouts, ...opening, ...(this.#pool.isProven() ? {} : { pressedConnect: first, pressed: first }) };
+  }
+
+  #hold(wire: Wire): void {
+    this.#wire = wire;
+    if (this.#cut) wire.close();
+  }
+
+  /** Whether the session may carry one more message. */
+  #canGoOn(): boolean {
+    const session = this.#session;
+    if (session === undefined) return false;
+    const { clock, config, timeouts } = this.#pool.options;
+    if (session.used >= config().delivery.messages_per_connection) return false;
+    return session.wire.isQuiet && clock.monotonic() - session.since < timeouts.connection;
+  }
+
+  #hangUp(): void {
+    this.#session?.wire.quit();
+    this.#session = undefined;
+  }
+}
+
+/** A fault that our own hanging up made is none; a reply stands. */
+const AFTER_CUT = { fault: 'untouched', uncertain: 'interrupted', reply: 'deferred' } as const;

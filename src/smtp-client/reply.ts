@@ -17,8 +17,8 @@ export class ProtocolError extends Error {
   override readonly name = 'ProtocolError';
 }
 
-const MOST_LINE = 2048;
-const MOST_REPLY = 16_384;
+const MAX_LINE_LENGTH = 2048;
+const MAX_REPLY_LENGTH = 16_384;
 const LF = 0x0a;
 const LINE = /^([2-9]\d\d)(?:([ -])(.*))?$/s;
 const ENHANCED = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/;
@@ -37,7 +37,7 @@ export class ReplyParser {
       if (reply !== undefined) replies.push(reply);
       buffer = buffer.subarray(end + 1);
     }
-    if (buffer.length > MOST_LINE) throw new ProtocolError(`a reply line of more than ${MOST_LINE} bytes`);
+    if (buffer.length > MAX_LINE_LENGTH) throw new ProtocolError(`a reply line of more than ${MAX_LINE_LENGTH} bytes`);
     // A copy of the little that is left, so that the large buffer of the socket can go.
     this.#rest = Buffer.from(buffer);
     return replies;
@@ -50,8 +50,8 @@ export class ReplyParser {
 
   #line(bytes: Buffer): Reply | undefined {
     this.#size += bytes.length;
-    if (bytes.length > MOST_LINE) throw new ProtocolError(`a reply line of more than ${MOST_LINE} bytes`);
-    if (this.#size > MOST_REPLY) throw new ProtocolError(`a reply of more than ${MOST_REPLY} bytes`);
+    if (bytes.length > MAX_LINE_LENGTH) throw new ProtocolError(`a reply line of more than ${MAX_LINE_LENGTH} bytes`);
+    if (this.#size > MAX_REPLY_LENGTH) throw new ProtocolError(`a reply of more than ${MAX_REPLY_LENGTH} bytes`);
     const text = printable(bytes.toString('utf8').replace(/\r$/, ''));
     const [, code, separator, rest = ''] = LINE.exec(text) ?? [];
     if (code === undefined) throw new ProtocolError(`not a reply: ${text.slice(0, 200)}`);
@@ -82,13 +82,9 @@ function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, ' ');
 }
 
-// * What an answer of the other side, or the lack of one, means for the try: the one place that decides between trying
-// elsewhere, trying later and giving up, by the codes alone (RFC 5321 §4.2.1). What it does not know is temporary. Why the
-// other side refused is for mail/bounce-class to say.
-
 export type Step = 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'auth' | 'mail' | 'rcpt' | 'data' | 'final';
 
-export type Fault =
+export type ConnectionFault =
   /** No connection: refused, unroutable, reset before the greeting. */
   | 'refused'
   | 'timeout'
@@ -106,9 +102,9 @@ export type Happening =
       /** Recipients that were accepted before in this transaction. */
       readonly accepted?: number;
     }
-  | { readonly step: Step; readonly fault: Fault; readonly words: string };
+  | { readonly step: Step; readonly fault: ConnectionFault; readonly words: string };
 
-export type Verdict =
+export type ReplyClass =
   | { readonly kind: 'ok' }
   | {
       readonly kind: 'temporary';
@@ -128,14 +124,18 @@ export type Verdict =
   /** Too many recipients for one transaction: this one belongs into the next. */
   | { readonly kind: 'again' };
 
-const OK: Verdict = { kind: 'ok' };
-const LATER: Verdict = { kind: 'temporary', next: 'address', connection: false };
-const LOST: Verdict = { kind: 'temporary', next: 'address', connection: true };
+const OK: ReplyClass = { kind: 'ok' };
+const LATER: ReplyClass = { kind: 'temporary', next: 'address', connection: false };
+const LOST: ReplyClass = { kind: 'temporary', next: 'address', connection: true };
 /** The message may have arrived: a second copy at once would be the likelier harm. */
-const UNCERTAIN: Verdict = { kind: 'temporary', next: 'schedule', connection: true };
+const UNCERTAIN: ReplyClass = { kind: 'temporary', next: 'schedule', connection: true };
 
-/** What `happening` means. */
-export function classify(happening: Happening): Verdict {
+/**
+ * What an answer of the server, or the lack of one, means for the attempt: the one place that decides between trying
+ * elsewhere, trying later and giving up, by the codes alone (RFC 5321 §4.2.1). What it does not know is temporary. Why the
+ * server refused is for mail/bounce-class to say.
+ */
+export function classify(happening: Happening): ReplyClass {
   const { step } = happening;
   if ('fault' in happening) return step === 'final' && happening.fault !== 'unsuitable' ? UNCERTAIN : LOST;
   const { code, enhanced } = happening.reply;
@@ -148,7 +148,7 @@ export function classify(happening: Happening): Verdict {
   return LOST;
 }
 
-function refusal(step: Step, enhanced: string | undefined): Verdict {
+function refusal(step: Step, enhanced: string | undefined): ReplyClass {
   // Our own credentials are wrong: the operator can mend that, and no mail is to bounce for it.
   if (step === 'auth' || step === 'starttls') return LOST;
   return {
@@ -174,7 +174,7 @@ export function happeningText(happening: Happening): string {
 }
 
 /** RFC 3463 codes for what no server says, because none was there to say it. */
-function codesOf(fault: Fault): string {
+function codesOf(fault: ConnectionFault): string {
   switch (fault) {
     case 'refused':
       return '421 4.4.1';

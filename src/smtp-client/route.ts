@@ -1,7 +1,7 @@
 /**
  * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts; where those are
  * we, our own SMTP door, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
- * a `site`, whatever domain names lead there.
+ * a `pool`, whatever domain names lead there.
  */
 import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/schema.ts';
@@ -9,16 +9,16 @@ import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
-import type { Random } from '../queue/interfaces.ts';
+import type { Random } from '../queue/transport.ts';
 
 export interface Credentials {
   readonly user: string;
   readonly password: string;
 }
 
-export interface Way {
+export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
-  readonly site: string;
+  readonly pool: string;
   /** In the order in which to try them. */
   readonly hosts: readonly Pick<MailHost, 'name' | 'addresses'>[];
   readonly port: number;
@@ -31,7 +31,8 @@ export interface Way {
 }
 
 export type Route =
-  { readonly kind: 'way'; readonly way: Way } | { readonly kind: 'permanent' | 'temporary'; readonly reply: string };
+  | { readonly kind: 'nextHop'; readonly nextHop: NextHop }
+  | { readonly kind: 'permanent' | 'temporary'; readonly reply: string };
 
 export interface RouteOptions {
   readonly resolver: Resolver;
@@ -40,23 +41,23 @@ export interface RouteOptions {
   readonly ownAddresses: (ip: string) => boolean;
   readonly random: Random;
   /** Without it mail for a domain whose mail hosts are we goes nowhere. */
-  readonly door?: OwnDoor | undefined;
+  readonly door?: LoopbackSmtp | undefined;
 }
 
 /** Our own SMTP door, through which our own mail goes in where it is for an address that is forwarded here. */
-export interface OwnDoor {
+export interface LoopbackSmtp {
   /** Whether it may know what becomes of mail for the domain. */
   takes(domain: string): Promise<boolean>;
   /** Where it is; undefined where this daemon has none, or not yet. */
-  place(): DoorPlace | undefined;
+  place(): LoopbackAddress | undefined;
 }
 
-export interface DoorPlace extends ListenAddress {
+export interface LoopbackAddress extends ListenAddress {
   /** A secret by which it knows that a client is this very daemon. */
   readonly mark: string;
 }
 
-const MOST_ADDRESSES = 5;
+const MAX_ADDRESSES = 5;
 
 /** What decides where mail for a destination goes, and what it says where it is the operator. */
 export type RouteRule = { readonly by: 'routes' | 'relay'; readonly value: string } | { readonly by: 'mx' };
@@ -68,7 +69,7 @@ export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 
   return delivery.relay === null ? { by: 'mx' } : { by: 'relay', value: delivery.relay };
 }
 
-/** The way to a destination (A-labels). */
+/** The next hop of a destination (A-labels). */
 export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
   const { port } = options.config.delivery;
   const rule = routeRule(destination, options.config);
@@ -88,8 +89,8 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
     case 'hosts': {
-      const site = `${await namesOfHosts(destination, options.resolver)}:${port}`;
-      return { kind: 'way', way: { site, hosts: found.hosts, port, tls: 'opportunistic' } };
+      const pool = `${await namesOfHosts(destination, options.resolver)}:${port}`;
+      return { kind: 'nextHop', nextHop: { pool, hosts: found.hosts, port, tls: 'opportunistic' } };
     }
   }
 }
@@ -112,18 +113,18 @@ async function namesOfHosts(destination: string, resolver: Resolver): Promise<st
     .join(',');
 }
 
-type Fixed = Pick<Way, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
+type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly host: string };
 
 /** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
 async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
-  const way = { site: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
-  if (isIP(host) !== 0) return { kind: 'way', way: { ...way, hosts: [{ name: host, addresses: [host] }] } };
+  const nextHop = { pool: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
+  if (isIP(host) !== 0) return { kind: 'nextHop', nextHop: { ...nextHop, hosts: [{ name: host, addresses: [host] }] } };
   const answer = await resolver.addresses(host);
   switch (answer.kind) {
     case 'found':
       return {
-        kind: 'way',
-        way: { ...way, hosts: [{ name: host, addresses: answer.records.slice(0, MOST_ADDRESSES) }] },
+        kind: 'nextHop',
+        nextHop: { ...nextHop, hosts: [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }] },
       };
     case 'failed':
       return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };
@@ -162,7 +163,7 @@ export interface TlsPolicy {
  * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
  * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
  */
-export function tlsPolicy({ tls, credentials }: Pick<Way, 'tls' | 'credentials'>, address: string): TlsPolicy {
+export function tlsPolicy({ tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>, address: string): TlsPolicy {
   const isSmarthost = credentials !== undefined || tls === 'implicit';
   return {
     required: tls === 'implicit' || (credentials !== undefined && !isLoopback(address)),

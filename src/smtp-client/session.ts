@@ -6,9 +6,9 @@
  */
 import { isIP } from 'node:net';
 import { messageOf } from '../lib/errors.ts';
-import { classify, happeningText, type Happening, type Step, type Verdict, replyText, type Reply } from './reply.ts';
-import type { Peer } from '../queue/interfaces.ts';
-import { tlsPolicy, type Way, type Credentials } from './route.ts';
+import { classify, happeningText, type Happening, type Step, type ReplyClass, replyText, type Reply } from './reply.ts';
+import type { Peer } from '../queue/transport.ts';
+import { tlsPolicy, type NextHop, type Credentials } from './route.ts';
 import type { Timeouts } from './timeouts.ts';
 import { Wire, WireFault, type Limit } from './wire.ts';
 
@@ -31,7 +31,7 @@ export interface Session {
 }
 
 export interface SessionOptions {
-  readonly way: Way;
+  readonly nextHop: NextHop;
   /** Our name in EHLO. */
   readonly hostname: string;
   readonly timeouts: Timeouts;
@@ -48,7 +48,7 @@ export interface SessionOptions {
 
 export type Opened =
   | { readonly kind: 'open'; readonly session: Session }
-  | { readonly kind: 'failed'; readonly verdict: Verdict; readonly reply: string; readonly peer: Peer };
+  | { readonly kind: 'failed'; readonly verdict: ReplyClass; readonly reply: string; readonly peer: Peer };
 
 /** The server, or a rule of ours, ends it before there was mail. */
 class Refusal extends Error {
@@ -104,13 +104,13 @@ interface Stage {
 }
 
 async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
-  const { way, timeouts, hostname } = options;
-  const wire = new Wire({ address: target.address, port: way.port }, options);
+  const { nextHop, timeouts, hostname } = options;
+  const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
   const stage = { wire, target, options };
   try {
     await wire.connected({ ms: timeouts.connect, pressedMs: timeouts.pressedConnect });
-    if (way.tls === 'implicit') await startTls(stage);
+    if (nextHop.tls === 'implicit') await startTls(stage);
     expect('greeting', await wire.read('greeting', { ms: timeouts.greeting, pressedMs: timeouts.pressed }));
     let hello = await sayHello(wire, hostname, commandLimit(options));
     expect('ehlo', hello.reply);
@@ -135,12 +135,12 @@ function commandLimit({ timeouts }: SessionOptions): Limit {
 }
 
 function wantsTls({ target, options }: Stage): boolean {
-  return tlsPolicy(options.way, target.address).required || !options.brokenTls.has(target.address);
+  return tlsPolicy(options.nextHop, target.address).required || !options.brokenTls.has(target.address);
 }
 
 async function upgrade(stage: Stage): Promise<void> {
   const { wire, target, options } = stage;
-  const mustHave = tlsPolicy(options.way, target.address).required;
+  const mustHave = tlsPolicy(options.nextHop, target.address).required;
   wire.send('STARTTLS\r\n');
   try {
     const reply = await wire.read('starttls', commandLimit(options));
@@ -152,21 +152,21 @@ async function upgrade(stage: Stage): Promise<void> {
 }
 
 async function startTls({ wire, target, options }: Stage): Promise<void> {
-  const { way, timeouts, ca } = options;
+  const { nextHop, timeouts, ca } = options;
   const tls = {
     host: target.host,
     ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
-    rejectUnauthorized: tlsPolicy(way, target.address).verified,
+    rejectUnauthorized: tlsPolicy(nextHop, target.address).verified,
     ...(ca === undefined ? {} : { ca }),
   };
   await wire.startTls(tls, { ms: timeouts.tls, pressedMs: timeouts.pressed });
 }
 
 async function logIn({ wire, target, options }: Stage, features: Features): Promise<void> {
-  const { credentials, mark } = options.way;
+  const { credentials, mark } = options.nextHop;
   if (mark !== undefined) expect('auth', await showMark(wire, mark, commandLimit(options)));
   if (credentials === undefined) return;
-  if (wire.tls === null && tlsPolicy(options.way, target.address).required) {
+  if (wire.tls === null && tlsPolicy(options.nextHop, target.address).required) {
     throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
   }
   const mechanisms = features.auth;
@@ -183,10 +183,10 @@ function unsuitable(words: string): Refusal {
   return new Refusal({ step: 'auth', fault: 'unsuitable', words });
 }
 
-// * Who we are, where that is asked for: AUTH at the smarthost (RFC 4954), PLAIN, else LOGIN, only ever where the credentials
-// may be said aloud; at our own door the mark that it gave this daemon, in a command of our own (RFC 5321 §4.1.5).
-
-/** Authenticates; answers the server's last reply, or undefined where it offers neither mechanism. Rejects with WireFault. */
+/**
+ * Authenticates at the smarthost (RFC 4954), only ever where the credentials may be said aloud. Answers the server's last
+ * reply, or undefined where it offers neither PLAIN nor LOGIN. Rejects with WireFault.
+ */
 async function authenticate(
   wire: Wire,
   { user, password }: Credentials,
@@ -205,7 +205,7 @@ async function authenticate(
   return reply;
 }
 
-/** Shows our own door its mark. Rejects with WireFault. */
+/** Shows our own SMTP port the mark that it gave this daemon, in a command of our own (RFC 5321 §4.1.5). Rejects with WireFault. */
 function showMark(wire: Wire, mark: string, limit: Limit): Promise<Reply> {
   wire.send(`XOWN ${mark}\r\n`);
   return wire.read('auth', limit);
@@ -215,8 +215,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-// EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2), and what the server says that it can do.
-
+/** What the server says that it can do. */
 export interface Features {
   readonly pipelining: boolean;
   readonly eightBit: boolean;
@@ -228,7 +227,7 @@ export interface Features {
   readonly auth: readonly string[];
 }
 
-/** Introduces us as `hostname`. Rejects with WireFault. */
+/** Says EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2). Rejects with WireFault. */
 async function sayHello(wire: Wire, hostname: string, limit: Limit): Promise<{ reply: Reply; features: Features }> {
   wire.send(`EHLO ${hostname}\r\n`);
   const reply = await wire.read('ehlo', limit);

@@ -17,7 +17,7 @@ export interface Timeouts {
   /** While others wait for a connection: what hangs longer in a step before the message has left is cut off. */
   readonly pressedConnect: number;
   readonly pressed: number;
-  /** The same at a site that has not answered yet. */
+  /** The same at a pool that has not answered yet. */
   readonly pressedFirst: number;
   /** For the greeting, and each answer before there is a session, where another address is left to try. */
   readonly elsewhere: number;

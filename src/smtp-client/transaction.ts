@@ -4,15 +4,15 @@
  * nobody has answered yet.
  */
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { classify, happeningText, type Happening, type Step, type Verdict, type Reply } from './reply.ts';
-import type { Body, Recipient } from '../queue/interfaces.ts';
+import { classify, happeningText, type Happening, type Step, type ReplyClass, type Reply } from './reply.ts';
+import type { Body, Recipient } from '../queue/transport.ts';
 import { faultOf, type Session } from './session.ts';
 import type { Timeouts } from './timeouts.ts';
 import { WireFault, type Limit, type Wire } from './wire.ts';
 
 export interface Spoken {
   readonly recipient: Recipient;
-  readonly verdict: Verdict;
+  readonly verdict: ReplyClass;
   readonly reply: string;
 }
 
@@ -231,7 +231,7 @@ class Transaction {
   }
 }
 
-function isLost(verdict: Verdict): boolean {
+function isLost(verdict: ReplyClass): boolean {
   return verdict.kind === 'temporary' && verdict.connection;
 }
 
@@ -247,8 +247,6 @@ function path(address: string): string {
   return `<${address}>`;
 }
 
-// Transparency of DATA (RFC 5321 §4.5.2) on buffers: linear, and without a copy where no line begins with a dot.
-
 const DOT = 0x2e;
 const LF = 0x0a;
 const LF_DOT = Buffer.from('\n.');
@@ -256,7 +254,10 @@ const LF_DOT = Buffer.from('\n.');
 const END_OF_DATA = Buffer.from('.\r\n');
 const CRLF = Buffer.from('\r\n');
 
-/** Stuffs a message that arrives in pieces with canonical line ends, cut anywhere. */
+/**
+ * Transparency of DATA (RFC 5321 §4.5.2) for a message that arrives in pieces with canonical line ends, cut anywhere:
+ * linear, and without a copy where no line begins with a dot.
+ */
 export class DotStuffer {
   #last = LF;
 

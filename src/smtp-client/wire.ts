@@ -6,13 +6,13 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:tls';
 import { messageOf } from '../lib/errors.ts';
-import { type Fault, type Step, ProtocolError, ReplyParser, type Reply } from './reply.ts';
+import { type ConnectionFault, type Step, ProtocolError, ReplyParser, type Reply } from './reply.ts';
 
 /** The conversation ended in this step. */
 export class WireFault extends Error {
   override readonly name = 'WireFault';
   readonly step: Step;
-  readonly fault: Fault;
+  readonly fault: ConnectionFault;
   constructor(step: Step, { fault, words, cause }: Ending) {
     super(words, { cause });
     this.step = step;
@@ -21,7 +21,7 @@ export class WireFault extends Error {
 }
 
 interface Ending {
-  readonly fault: Fault;
+  readonly fault: ConnectionFault;
   readonly words: string;
   readonly cause?: unknown;
 }
@@ -51,7 +51,7 @@ interface Goal {
 }
 
 /** More replies than any transaction of ours asks for. */
-const MOST_REPLIES = 256;
+const MAX_REPLIES = 256;
 
 export class Wire {
   #socket: Socket;
@@ -175,7 +175,7 @@ export class Wire {
     if (this.#ending !== undefined) return;
     try {
       this.#replies.push(...this.#parser.push(bytes));
-      if (this.#replies.length > MOST_REPLIES) throw new ProtocolError('more replies than commands');
+      if (this.#replies.length > MAX_REPLIES) throw new ProtocolError('more replies than commands');
     } catch (error) {
       return this.#end({ fault: 'protocol', words: messageOf(error), cause: error });
     }

@@ -11,7 +11,7 @@ import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { readVerdicts } from '../mail/verdicts.ts';
 import { enqueue } from '../queue/enqueue.ts';
-import type { Consequence, FailedRecipient, Failure, Source } from '../queue/interfaces.ts';
+import type { Consequence, FailedRecipient, Failure, Source } from '../queue/transport.ts';
 import { findInbound, rawPieces } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 import { readForward } from './forward-source.ts';

@@ -11,7 +11,7 @@ import type { Desk } from '../mail/finish.ts';
 import { withoutForgedResults } from '../mail/forward.ts';
 import { splitHeader } from '../mail/header-block.ts';
 import { completeHeader } from '../mail/submitted.ts';
-import type { Prepared, Source } from '../queue/interfaces.ts';
+import type { Prepared, Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
 import type { Store } from '../store/store.ts';

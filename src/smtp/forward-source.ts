@@ -7,7 +7,7 @@ import { createGarbage } from '../lib/gc.ts';
 import { returnPath } from '../mail/bounce.ts';
 import { forwardSender } from '../mail/srs.ts';
 import { readVerdicts, needsFromRewrite, type Verdicts } from '../mail/verdicts.ts';
-import type { Prepared, Source } from '../queue/interfaces.ts';
+import type { Prepared, Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
 import { openRaw, type ReadFrom } from './raw-message.ts';

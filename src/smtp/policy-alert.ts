@@ -6,7 +6,7 @@ import { sliceAt } from '../accounts/sliding-window.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import type { BounceClass } from '../mail/bounce-class.ts';
-import type { Failure } from '../queue/interfaces.ts';
+import type { Failure } from '../queue/transport.ts';
 import { systemMail } from '../queue/system-mail.ts';
 import { slicesOf, takeSlice } from '../store/limits.ts';
 import { OPERATOR } from '../store/revisions.ts';

@@ -9,7 +9,7 @@ import type { Desk } from '../mail/finish.ts';
 import { fieldsOf, splitHeader, type Field } from '../mail/header-block.ts';
 import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
 import { enqueue } from '../queue/enqueue.ts';
-import type { Source } from '../queue/interfaces.ts';
+import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import { createEditedSource } from './edited-source.ts';

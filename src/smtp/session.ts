@@ -170,7 +170,7 @@ export class Session extends SMTPConnection {
     this.#transaction = undefined;
   }
 
-  /** Our own courier (queue/auth): it has limits of its own, and its errors are those of whoever wrote to a wrong address. */
+  /** Our own SMTP client: it has limits of its own, and its errors are those of whoever wrote to a wrong address. */
   handler_XOWN(command: Buffer, callback: Done): void {
     const { mark } = this.#parts;
     if (mark === undefined || !isSame(command.toString(), `XOWN ${mark}`)) {

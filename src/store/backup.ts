@@ -2,14 +2,14 @@
  * Backups of a SQLite database, one at a time: a verified copy beside it, there until it was fetched once, or until nobody
  * asks for it any more. What an ended process left is removed before the next one and at the start.
  */
-import { createReadStream } from 'node:fs';
+import { closeSync, createReadStream, openSync } from 'node:fs';
 import { rm, statfs, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { MessageChannel, Worker } from 'node:worker_threads';
 import type { Clock } from '../lib/clock.ts';
-import { errorFields } from '../lib/errors.ts';
+import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { copySqlite } from './sqlite-copy.ts';
-import type { CopyNews, VerifiedCopy } from './sqlite-copy-news.ts';
+import type { CopyNews, VerifiedCopy } from './backup-thread.ts';
 
 export type BackupState = { readonly kind: 'none' } | CopyNews | ({ readonly kind: 'fetching' } & VerifiedCopy);
 
@@ -117,7 +117,7 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
         }
         // Given up meanwhile.
         if (state !== begun) return undefined;
-        stop = copySqlite({ from: path, to: copy, onNews: hear });
+        stop = startCopy({ from: path, to: copy }, hear);
       } catch (error) {
         state = { kind: 'none' };
         throw error;
@@ -137,5 +137,31 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
       return { size, sha256, rows, stream: bytes({ size, sha256, rows }) };
     },
     drop,
+  };
+}
+
+/** Starts the thread; `to` is a path where nothing is. `onNews` hears how it goes, `verified` or `failed` last. Answers what breaks it off. */
+function startCopy(paths: { from: string; to: string }, onNews: (news: CopyNews) => void): () => Promise<void> {
+  closeSync(openSync(paths.to, 'wx', 0o600));
+  const { port1, port2 } = new MessageChannel();
+  const worker = new Worker(new URL('./backup-thread.ts', import.meta.url), {
+    workerData: { ...paths, port: port2 },
+    transferList: [port2],
+    name: 'copy',
+  });
+  let over = false;
+
+  function hear(news: CopyNews): void {
+    if (over) return;
+    over = news.kind === 'verified' || news.kind === 'failed';
+    onNews(news);
+  }
+
+  port1.on('message', hear);
+  worker.on('error', (error: unknown) => hear({ kind: 'failed', reason: messageOf(error) }));
+  return async () => {
+    over = true;
+    port1.close();
+    await worker.terminate();
   };
 }

@@ -2,20 +2,23 @@
  * What a wall clock that was set back leaves in the database: times that lie further ahead than any schedule puts them.
  * The one place that pulls them back, so that nothing waits for the clock to come to where it was.
  */
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { firstId } from '../lib/ids.ts';
 import { HELD, waiting } from './deliveries.ts';
 import { recomputeAllDue } from './destinations.ts';
-import { define, type Dialect, type Statement } from './statement.ts';
+import { define, type Dialect, type Placeholders, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
+import type { Tables } from './tables.ts';
 
 /** So far apart the clocks of two daemons on one database may be, ms. */
 const SKEW_MS = 60_000;
 
 export interface Schedules {
   readonly now: number;
-  /** How long a delivery waits at most after each of its tries, the first one first; the last repeats. ms */
+  /** How long mail waits at most after each of its attempts, the first one first; the last repeats. ms */
   readonly deliveries: readonly number[];
+  /** The same of webhook deliveries. */
+  readonly webhooks: readonly number[];
   /** How long a lease lasts. */
   readonly lease: number;
   /** How long the reading of a bounce lasts. */
@@ -41,7 +44,12 @@ function bigint(value: number): RawBuilder<number> {
   return sql<number>`cast(${value} as bigint)`;
 }
 
-const triedDeliveries = define<Table>()((db, value, dialect) => {
+const triedMail = define<Table>()((db, value, dialect) => tried(db, value, dialect).where('webhook', 'is', null));
+const triedWebhooks = define<Table>()((db, value, dialect) =>
+  tried(db, value, dialect).where('webhook', 'is not', null),
+);
+
+function tried(db: Kysely<Tables>, value: Placeholders<Table>, dialect: Dialect) {
   const table = { waits: value('waits'), last: value('last') };
   const latest = sql<number>`${bigint(value('now'))} + ${waitAfter(sql`attempts`, table, dialect)}`;
   return db
@@ -51,7 +59,7 @@ const triedDeliveries = define<Table>()((db, value, dialect) => {
     .where('attempts', '>', 0)
     .where('next_attempt_at', '<', sql.lit(HELD))
     .where(sql<boolean>`next_attempt_at > ${latest}`);
-});
+}
 
 /** What was never tried is due, unless its sender named a time. */
 const freshDeliveries = define<{ now: number }>()((db, value, dialect) => {
@@ -93,19 +101,6 @@ const pauses = define<Table>()((db, value, dialect) => {
     .where(sql<boolean>`paused_until > ${latest}`);
 });
 
-/** A try is written down when it begins: one from the future waits from now on as long as it was to wait from then on. */
-const webhookDeliveries = define<{ now: number }>()((db, value) => {
-  const now = bigint(value('now'));
-  return db
-    .updateTable('webhook_deliveries')
-    .set({
-      next_attempt_at: sql<number>`${now} + next_attempt_at - coalesce(last_attempt_at, next_attempt_at)`,
-      last_attempt_at: sql<number | null>`case when last_attempt_at is null then null else ${now} end`,
-    })
-    .where('state', '=', 'pending')
-    .where(sql<boolean>`coalesce(last_attempt_at, next_attempt_at) > ${now}`);
-});
-
 const webhookBeginnings = define<{ now: number }>()((db, value) =>
   db
     .updateTable('webhooks')
@@ -142,15 +137,14 @@ const idempotencyKeys = define<{ after: number }>()((db, value) =>
 /** Pulls back what lies further ahead than its schedule could have put it. Rejects where the store cannot. */
 export async function pullBackDueTimes(store: Store, schedules: Schedules): Promise<void> {
   const { now, lease, bounce } = schedules;
-  const { deliveries: waits } = schedules;
-  const table = { now, waits: JSON.stringify(waits), last: waits.length - 1 };
+  const table = tableOf(schedules.deliveries, now);
   const unit: Statement[] = [
-    triedDeliveries(table),
+    triedMail(table),
+    triedWebhooks(tableOf(schedules.webhooks, now)),
     freshDeliveries({ now }),
     leases({ until: now + lease }),
     pauses(table),
     recomputeAllDue({ now }),
-    webhookDeliveries({ now }),
     webhookBeginnings({ now }),
     webhookCursors({ now }),
     bounces({ now, bounce }),
@@ -158,6 +152,10 @@ export async function pullBackDueTimes(store: Store, schedules: Schedules): Prom
     idempotencyKeys({ after: now + SKEW_MS }),
   ];
   await store.write(unit);
+}
+
+function tableOf(waits: readonly number[], now: number): Table {
+  return { now, waits: JSON.stringify(waits), last: waits.length - 1 };
 }
 
 const newestEvent = define<object>()((db) => db.selectFrom('events').select('id').orderBy('id', 'desc').limit(1));

@@ -3,9 +3,9 @@
  * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
  * changes nothing. Claims are in claims.ts.
  */
-import { sql, type Expression, type ExpressionBuilder, type SqlBool, type UpdateObject } from 'kysely';
+import { sql, type Expression, type ExpressionBuilder, type Kysely, type SqlBool, type UpdateObject } from 'kysely';
 import { listed } from './listed.ts';
-import { define } from './statement.ts';
+import { define, type Dialect, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryRow, DeliveryState, Tables } from './tables.ts';
 
@@ -59,43 +59,21 @@ interface Try {
   attempts: number;
 }
 
-/** The statement that ends a try and the delivery with it. Touches one row, or none where the lease is gone. */
-export const settleDelivery = define<Try & { state: SettledState; reply: string; at: number }>()((db, value) =>
-  db
+/** The update that ends this try of this owner; it touches one row, or none where the lease is gone. */
+function endTry(db: Kysely<Tables>, value: Placeholders<Try>) {
+  return db
     .updateTable('deliveries')
-    .set({
-      state: value('state'),
-      next_attempt_at: null,
-      lease_owner: null,
-      lease_until: null,
-      last_reply: value('reply'),
-      settled_at: value('at'),
-    })
+    .set({ lease_owner: null, lease_until: null })
     .where('id', '=', value('id'))
     .where('state', '=', 'sending')
     .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts')),
-);
-
-/** The statement that ends a try with another one to come. */
-export const deferDelivery = define<Try & { reply: string; due: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({
-      state: 'deferred',
-      next_attempt_at: value('due'),
-      lease_owner: null,
-      lease_until: null,
-      last_reply: value('reply'),
-    })
-    .where('id', '=', value('id'))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts')),
-);
+    .where('attempts', '=', value('attempts'));
+}
 
 /** What makes a claim as if it had never been: the try does not count. */
-export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>): UpdateObject<Tables, 'deliveries'> {
+export function unclaimed(
+  eb: ExpressionBuilder<Tables, 'deliveries'>,
+): Pick<UpdateObject<Tables, 'deliveries'>, 'state' | 'attempts'> {
   return {
     state: eb
       .case()
@@ -104,86 +82,62 @@ export function unclaimed(eb: ExpressionBuilder<Tables, 'deliveries'>): UpdateOb
       .else('deferred' as const)
       .end(),
     attempts: eb('attempts', '-', 1),
-    lease_owner: null,
-    lease_until: null,
   };
 }
 
-/** The statement that gives a claim back: the try does not count. */
+/** The statement that ends a try and the delivery with it. */
+export const settleDelivery = define<Try & { state: SettledState; reply: string; at: number }>()((db, value) =>
+  endTry(db, value).set({
+    state: value('state'),
+    next_attempt_at: null,
+    last_reply: value('reply'),
+    settled_at: value('at'),
+  }),
+);
+
+/** The statement that ends a try with another one to come. */
+export const deferDelivery = define<Try & { reply: string; due: number }>()((db, value) =>
+  endTry(db, value).set({ state: 'deferred', next_attempt_at: value('due'), last_reply: value('reply') }),
+);
+
+/** The statement that gives a claim back. */
 export const giveBack = define<Try & { due: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('due') }))
-    .where('id', '=', value('id'))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts')),
+  endTry(db, value).set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('due') })),
 );
 
 /** The statement that gives a claim back for a reason that the delivery then shows. */
 export const putOff = define<Try & { due: number; reply: string }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set((eb) => ({
-      ...unclaimed(eb),
-      state: 'deferred',
-      next_attempt_at: value('due'),
-      last_reply: value('reply'),
-    }))
-    .where('id', '=', value('id'))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts')),
+  endTry(db, value).set((eb) => ({
+    ...unclaimed(eb),
+    state: 'deferred',
+    next_attempt_at: value('due'),
+    last_reply: value('reply'),
+  })),
 );
 
-/**
- * The statement that gives a claim back until the recipient agrees: the try does not count, and there is no next one
- * before `releaseParked` (store/consents).
- */
+/** The statement that gives a claim back until the recipient agrees: there is no next try before `releaseParked` (store/consents). */
 export const parkDelivery = define<Try & { reply: string; expires_at: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set((eb) => ({
-      state: eb
-        .case()
-        .when('attempts', '=', 1)
-        .then('queued' as const)
-        .else('deferred' as const)
-        .end(),
-      attempts: eb('attempts', '-', 1),
-      next_attempt_at: null,
-      lease_owner: null,
-      lease_until: null,
-      last_reply: value('reply'),
-      expires_at: value('expires_at'),
-    }))
-    .where('id', '=', value('id'))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts')),
+  endTry(db, value).set((eb) => ({
+    ...unclaimed(eb),
+    next_attempt_at: null,
+    last_reply: value('reply'),
+    expires_at: value('expires_at'),
+  })),
 );
 
 /**
- * The statement that lets a delivery that was claimed and not tried wait until `due`, when it counts against its tenant's
- * plan. The try does not count, and the wait takes nothing from the time that it is tried for.
+ * The statement that gives a claim back until `due`, when it counts against its tenant's plan. The wait takes nothing from
+ * the time that it is tried for.
  */
 export const waitForPlan = define<Try & { due: number; reply: string; wait: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set((eb) => ({
-      state: 'deferred',
-      attempts: eb('attempts', '-', 1),
-      next_attempt_at: value('due'),
-      counted_at: value('due'),
-      expires_at: eb('expires_at', '+', value('wait')),
-      lease_owner: null,
-      lease_until: null,
-      last_reply: value('reply'),
-    }))
-    .where('id', '=', value('id'))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts')),
+  endTry(db, value).set((eb) => ({
+    ...unclaimed(eb),
+    state: 'deferred',
+    next_attempt_at: value('due'),
+    counted_at: value('due'),
+    expires_at: eb('expires_at', '+', value('wait')),
+    last_reply: value('reply'),
+  })),
 );
 
 /** The statement that notes that these deliveries (a JSON array of ids) count against their tenants' plans from now on. */
@@ -212,26 +166,16 @@ export function deliveriesWaitingForPlan(
   return store.select(waitingFor({ tenant, now }));
 }
 
-/** The statement that lets these deliveries (a JSON array of ids), where they wait, ask for room in the plan now. */
+/** The update of those of these deliveries (a JSON array of ids) that wait. */
+function waitingAmong(db: Kysely<Tables>, ids: string, dialect: Dialect) {
+  return db.updateTable('deliveries').where('id', 'in', listed(ids, dialect)).where(waiting);
+}
+
+/** The statement that lets those that wait ask for room in the plan now. */
 export const recountDeliveries = define<{ ids: string; now: number }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
-    .set({ next_attempt_at: value('now'), counted_at: null })
-    .where('id', 'in', listed(value('ids'), dialect))
-    .where(waiting),
+  waitingAmong(db, value('ids'), dialect).set({ next_attempt_at: value('now'), counted_at: null }),
 );
 
-const stretchEnd = define<{ state: DeliveryState; after: string; offset: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .select('id')
-    .where('state', '=', value('state'))
-    .where(unsettled)
-    .where('id', '>', value('after'))
-    .orderBy('id')
-    .limit(sql.lit(1))
-    .offset(value('offset')),
-);
 const overdueBetween = define<{ state: DeliveryState; after: string; until: string; now: number }>()((db, value) =>
   db
     .selectFrom('deliveries')
@@ -277,9 +221,9 @@ export async function walkWaiting(
   state: 'queued' | 'deferred',
   { after, limit, now }: { after: string; limit: number; now: number },
 ): Promise<Walked> {
-  const [end] = await store.select(stretchEnd({ state, after, offset: limit - 1 }));
-  const overdue = await store.select(overdueBetween({ state, after, until: end?.id ?? LAST, now }));
-  return { overdue, next: end?.id ?? '' };
+  const next = await endOfStretch(store, { state }, { after, limit });
+  const overdue = await store.select(overdueBetween({ state, after, until: next === '' ? LAST : next, now }));
+  return { overdue, next };
 }
 
 /** The statement that ends a waiting delivery; touches no row where it is no longer waiting. */
@@ -310,43 +254,35 @@ export const makeDue = define<{ id: string; due: number }>()((db, value) =>
     .where(waiting),
 );
 
-/** The same of many (a JSON array of ids), but for those that are held. */
+/** The same of many (a JSON array of ids), but for those that are held or parked. */
 export const makeDueAmong = define<{ ids: string; due: number }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
+  waitingAmong(db, value('ids'), dialect)
     .set({ next_attempt_at: value('due') })
-    .where('id', 'in', listed(value('ids'), dialect))
-    .where('next_attempt_at', '<', sql.lit(HELD))
-    .where(waiting),
+    .where('next_attempt_at', '<', sql.lit(HELD)),
 );
 
-/** The statement that holds waiting deliveries. */
+/** The statement that holds waiting deliveries, also those that are parked: an answer of their recipient sends nothing then. */
 export const holdAmong = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
+  waitingAmong(db, value('ids'), dialect)
     .set({ next_attempt_at: sql.lit(HELD) })
-    .where('id', 'in', listed(value('ids'), dialect))
-    .where('next_attempt_at', '<', sql.lit(HELD))
-    .where(waiting),
+    .where((eb) => eb.or([eb('next_attempt_at', 'is', null), eb('next_attempt_at', '<', sql.lit(HELD))])),
 );
 
 /** The statement that makes those due that are held. */
 export const releaseAmong = define<{ ids: string; due: number }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
+  waitingAmong(db, value('ids'), dialect)
     .set({ next_attempt_at: value('due') })
-    .where('id', 'in', listed(value('ids'), dialect))
-    .where('next_attempt_at', '=', sql.lit(HELD))
-    .where(waiting),
+    .where('next_attempt_at', '=', sql.lit(HELD)),
 );
 
 /** The statement that cancels waiting deliveries. */
 export const cancelAmong = define<{ ids: string; reply: string; at: number }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
-    .set({ state: 'cancelled', next_attempt_at: null, last_reply: value('reply'), settled_at: value('at') })
-    .where('id', 'in', listed(value('ids'), dialect))
-    .where(waiting),
+  waitingAmong(db, value('ids'), dialect).set({
+    state: 'cancelled',
+    next_attempt_at: null,
+    last_reply: value('reply'),
+    settled_at: value('at'),
+  }),
 );
 
 /** The statement that changes when a message that was not tried yet is sent first; touches no delivery that was. */
@@ -373,22 +309,19 @@ export function deliveriesOfMessages(store: Store, messages: readonly string[]):
   return store.select(byMessages({ messages: JSON.stringify(messages) }));
 }
 
+/** A message's deliveries, in the order of its recipients. */
+export function deliveriesOfMessage(store: Store, message: string): Promise<DeliveryRow[]> {
+  return deliveriesOfMessages(store, [message]);
+}
+
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('deliveries').selectAll().where('id', '=', value('id')),
-);
-const byMessage = define<{ message: string }>()((db, value) =>
-  db.selectFrom('deliveries').selectAll().where('message', '=', value('message')).orderBy('id'),
 );
 
 /** The delivery with this id, or undefined. */
 export async function findDelivery(store: Store, id: string): Promise<DeliveryRow | undefined> {
   const [row] = await store.select(byId({ id }));
   return row;
-}
-
-/** A message's deliveries, in the order of its recipients. */
-export function deliveriesOfMessage(store: Store, message: string): Promise<DeliveryRow[]> {
-  return store.select(byMessage({ message }));
 }
 
 /** Which deliveries; all where nothing is named. */
@@ -440,36 +373,62 @@ export function selectDeliveries(
   return query.orderBy('id', 'desc').limit(limit).execute();
 }
 
-/** How many deliveries the filter lets through. */
-export async function countDeliveries(store: Store, filter: DeliveryFilter): Promise<number> {
-  const { count } = await store.read
-    .selectFrom('deliveries')
-    .select((eb) => eb.fn.countAll().as('count'))
-    .where((eb) => matches(eb, filter))
-    .executeTakeFirstOrThrow();
-  return Number(count);
-}
-
 export interface Stretch {
   readonly rows: readonly Pick<DeliveryRow, 'id' | 'destination' | 'next_attempt_at'>[];
   /** Where to go on; empty at the end. */
   readonly next: string;
 }
 
-/** Those of the next `limit` deliveries in this state that the filter lets through, oldest first: however many there are, one call is short. */
-export async function stretchOf(
-  store: Store,
-  filter: DeliveryFilter & { readonly state: Exclude<DeliveryState, 'delivered'> },
-  { after, limit }: { after: string; limit: number },
-): Promise<Stretch> {
-  const [end] = await store.select(stretchEnd({ state: filter.state, after, offset: limit - 1 }));
+interface Bounds {
+  readonly after: string;
+  readonly limit: number;
+}
+
+/** Those of the next `limit` deliveries in the filter's state that it lets through, oldest first: however many there are, one call is short. */
+export async function stretchOf(store: Store, filter: DeliveryFilter, { after, limit }: Bounds): Promise<Stretch> {
+  const next = await endOfStretch(store, filter, { after, limit });
   const rows = await store.read
     .selectFrom('deliveries')
     .select(['id', 'destination', 'next_attempt_at'])
     .where((eb) => matches(eb, filter))
     .where('id', '>', after)
-    .where('id', '<=', end?.id ?? LAST)
+    .where('id', '<=', next === '' ? LAST : next)
     .orderBy('id')
     .execute();
-  return { rows, next: end?.id ?? '' };
+  return { rows, next };
+}
+
+/** The same where only their number matters. */
+export async function countStretch(
+  store: Store,
+  filter: DeliveryFilter,
+  { after, limit }: Bounds,
+): Promise<{ readonly count: number; readonly next: string }> {
+  const next = await endOfStretch(store, filter, { after, limit });
+  const { count } = await store.read
+    .selectFrom('deliveries')
+    .select((eb) => eb.fn.countAll().as('count'))
+    .where((eb) => matches(eb, filter))
+    .where('id', '>', after)
+    .where('id', '<=', next === '' ? LAST : next)
+    .executeTakeFirstOrThrow();
+  return { count: Number(count), next };
+}
+
+/** The last of the next `limit` deliveries in this state, or in any; empty where there are fewer. */
+async function endOfStretch(
+  store: Store,
+  { state }: Pick<DeliveryFilter, 'state'>,
+  { after, limit }: Bounds,
+): Promise<string> {
+  const [end] = await store.read
+    .selectFrom('deliveries')
+    .select('id')
+    .where((eb) => matches(eb, { state }))
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(1)
+    .offset(limit - 1)
+    .execute();
+  return end?.id ?? '';
 }

@@ -82,6 +82,18 @@ export const recomputeDue = define<{ name: string }>()((db, value) =>
     .where('name', '=', value('name')),
 );
 
+const recomputeAmong = define<{ names: string }>()((db, value, dialect) =>
+  db
+    .updateTable('destinations')
+    .set({ next_due_at: earliest(db) })
+    .where('name', 'in', listed(value('names'), dialect)),
+);
+
+/** The same for the named destinations. */
+export function recomputeDueAmong(names: readonly string[]): Statement {
+  return recomputeAmong({ names: JSON.stringify(names) });
+}
+
 /** The same for all destinations that are not due yet. */
 export const recomputeAllDue = define<{ now: number }>()((db, value) =>
   db
@@ -115,13 +127,17 @@ export const noteAnswered = define<{ name: string }>()((db, value) =>
     .where('name', '=', value('name')),
 );
 
-/** The statement that ends all pauses at the operator's word. */
-export const clearFailures = define<{ name: string }>()((db, value) =>
+const clearFailuresAmong = define<{ names: string }>()((db, value, dialect) =>
   db
     .updateTable('destinations')
     .set({ failures: 0, pauses: 0, paused_until: null, last_error: null })
-    .where('name', '=', value('name')),
+    .where('name', 'in', listed(value('names'), dialect)),
 );
+
+/** The statement that ends all pauses of the named destinations at the operator's word. */
+export function clearFailures(names: readonly string[]): Statement {
+  return clearFailuresAmong({ names: JSON.stringify(names) });
+}
 
 /** The statement that makes the operator hold (1) or release (0) the destination, known or not. */
 export const setHeld = define<{ name: string; held: number }>()((db, value) =>

@@ -36,11 +36,13 @@ const insert = define<Omit<DomainRow, 'records' | 'checked_at' | 'verified_at' |
     ),
 );
 const all = define<object>()((db) => db.selectFrom('domains').selectAll());
-const ofNames = define<{ names: string }>()((db, value, dialect) =>
+const ownersOf = define<{ names: string }>()((db, value, dialect) =>
   db
     .selectFrom('domains')
-    .select(['tenant', 'name', 'status', 'verified_at', 'created_at'])
-    .where('name', 'in', listed(value('names'), dialect)),
+    .select(['name', 'tenant', 'status', 'broken_at'])
+    .where('name', 'in', listed(value('names'), dialect))
+    .where('project', '<>', '')
+    .where('status', '<>', 'pending'),
 );
 /** The statement that makes the domain, pending; one that exists keeps its state, and its age unless it was released. */
 export const insertDomain = insert;
@@ -100,10 +102,10 @@ export const releaseDomainsOf = define<{ tenant: string; project: string }>()((d
 );
 
 /**
- * The statement that lets one unit at a time say whose a domain is: it locks the claims of all tenants. What another one's
- * claim had is over, also where that was released: nothing is signed for it any more.
+ * The statement that begins a change of ownership: it locks the claims of all tenants, so that one unit at a time decides,
+ * and ends what others had, released claims included: nothing is signed for them any more.
  */
-export const awardDomain = define<{ tenant: string; name: string }>()((db, value) =>
+export const lockDomain = define<{ tenant: string; name: string }>()((db, value) =>
   db
     .updateTable('domains')
     .set((eb) => ({
@@ -112,14 +114,47 @@ export const awardDomain = define<{ tenant: string; name: string }>()((db, value
     .where('name', '=', value('name')),
 );
 
-/** The statement that touches the claims of other tenants that have the domain, and changes nothing: with `expect` 0 its unit fails where there is one. */
-export const touchRivals = define<{ tenant: string; name: string }>()((db, value) =>
+/** The statement that ends the ownership of other tenants whose records have been broken since `before` (ms) or longer. */
+export const endLapsedOwnership = define<{ tenant: string; name: string; before: number }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set({ status: 'pending', verified_at: null, broken_at: null })
+    .where('name', '=', value('name'))
+    .where('tenant', '<>', value('tenant'))
+    .where('status', '=', 'failed')
+    .where('broken_at', '<=', value('before'))
+    .returning('tenant'),
+);
+
+/** The statement that changes nothing and, with `expect` 0, fails its unit where another tenant owns the domain. */
+export const touchOtherOwners = define<{ tenant: string; name: string }>()((db, value) =>
   db
     .updateTable('domains')
     .set((eb) => ({ status: eb.ref('status') }))
     .where('name', '=', value('name'))
     .where('tenant', '<>', value('tenant'))
     .where('status', '<>', 'pending'),
+);
+
+/** The statement that ends the ownership of all other tenants. */
+export const endOtherOwnership = define<{ tenant: string; name: string }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set({ status: 'pending', broken_at: null })
+    .where('name', '=', value('name'))
+    .where('tenant', '<>', value('tenant'))
+    .where('status', '<>', 'pending'),
+);
+
+/** The statement that makes a pending claim the owner before its records are checked: its mail is held until they are found. */
+export const ownDomain = define<{ tenant: string; name: string; at: number }>()((db, value) =>
+  db
+    .updateTable('domains')
+    .set({ status: 'failed', broken_at: value('at'), next_check_at: value('at') })
+    .where('name', '=', value('name'))
+    .where('tenant', '=', value('tenant'))
+    .where('project', '<>', '')
+    .where('status', '=', 'pending'),
 );
 
 /** The statement that has the domain checked at this time (ms) at the latest, whatever a check that runs says of the next one. */
@@ -144,31 +179,21 @@ export async function findDomain(store: Store, tenant: string, name: string): Pr
   return row;
 }
 
-/** How every tenant's claim to these domains stands. */
-export function standingsOf(
+/** By domain, the tenant that owns it; without those whose records have been broken since `before` (ms) or longer. */
+export async function domainOwners(
   store: Store,
   names: readonly string[],
-): Promise<Pick<DomainRow, 'tenant' | 'name' | 'status' | 'verified_at' | 'created_at'>[]> {
-  return store.select(ofNames({ names: JSON.stringify(names) }));
+  before = Number.NEGATIVE_INFINITY,
+): Promise<Map<string, string>> {
+  if (names.length === 0) return new Map();
+  const rows = await store.select(ownersOf({ names: JSON.stringify(names) }));
+  const owners = rows.filter(({ status, broken_at: since }) => status !== 'failed' || (since ?? Infinity) > before);
+  return new Map(owners.map(({ name, tenant }) => [name, tenant]));
 }
 
 /** Every domain of every tenant. */
 export function allDomains(store: Store): Promise<DomainRow[]> {
   return store.select(all({}));
-}
-
-const rivals = define<{ tenant: string; name: string }>()((db, value) =>
-  db
-    .selectFrom('domains')
-    .selectAll()
-    .where('name', '=', value('name'))
-    .where('tenant', '<>', value('tenant'))
-    .where('status', '<>', 'pending'),
-);
-
-/** The claims of other tenants to the domain that DNS has once confirmed. */
-export function rivalClaims(store: Store, tenant: string, name: string): Promise<DomainRow[]> {
-  return store.select(rivals({ tenant, name }));
 }
 
 const statusOf = define<{ tenant: string; name: string }>()((db, value) =>

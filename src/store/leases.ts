@@ -4,7 +4,7 @@
  */
 import { sql, type ExpressionBuilder, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { unclaimed, unsettled, waiting } from './deliveries.ts';
-import { recomputeDue } from './destinations.ts';
+import { recomputeDueAmong } from './destinations.ts';
 import { listed } from './listed.ts';
 import { define, type Dialect, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
@@ -259,7 +259,7 @@ const takeBackBegun = define<{ before: number; soon: number }>()((db, value) =>
 const takeBackUnbegun = define<{ before: number; at: number }>()((db, value) =>
   db
     .updateTable('deliveries')
-    .set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('at') }))
+    .set((eb) => ({ ...unclaimed(eb), lease_owner: null, lease_until: null, next_attempt_at: value('at') }))
     .where('state', '=', 'sending')
     .where(unsettled)
     .where('lease_until', '<', value('before'))
@@ -280,7 +280,7 @@ export async function takeBackLeases(store: Store, before: number, at: number): 
     recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
     takeBackBegun({ before, soon: at + SOON }),
     takeBackUnbegun({ before, at }),
-    ...destinations.map(({ destination }) => recomputeDue({ name: destination })),
+    recomputeDueAmong(destinations.map(({ destination }) => destination)),
   ]);
   return destinations.length;
 }

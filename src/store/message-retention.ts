@@ -50,6 +50,8 @@ const stretch = define<{ after: string; before: string; limit: number }>()((db, 
         .select(sql<number>`cast(sum(length(bytes)) as bigint)`.as('bytes'))
         .whereRef('attachment_chunks.message', '=', 'messages.id')}, 0)`.as('bytes'),
     ])
+    // Webhook deliveries have a time of their own (store/webhook-deliveries).
+    .where('messages.kind', '<>', 'webhook')
     .where('messages.id', '>', value('after'))
     .where('messages.id', '<', value('before'))
     .orderBy('messages.id')

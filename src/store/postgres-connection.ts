@@ -90,6 +90,7 @@ export async function connectClient(url: string): Promise<pg.Client> {
 interface Server {
   readonly fsync: string;
   readonly is_standby: boolean;
+  readonly read_only: string;
 }
 
 /** The session's settings. A commit waits for the disk, whatever the server's configuration says. */
@@ -100,10 +101,14 @@ async function prepare(client: pg.ClientBase, { statement }: Patience): Promise<
            set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
              ELSE current_setting('synchronous_commit') END, false),
            current_setting('fsync') AS fsync,
-           pg_is_in_recovery() AS is_standby`);
+           pg_is_in_recovery() AS is_standby,
+           current_setting('transaction_read_only') AS read_only`);
   const [server] = rows;
   if (server === undefined || server.is_standby) {
     throw new PassingError('the server is a standby, which takes no writes');
+  }
+  if (server.read_only !== 'off') {
+    throw new PassingError('the server is read-only for us: set default_transaction_read_only=off');
   }
   if (server.fsync !== 'on') {
     throw new UserError(

@@ -1,22 +1,13 @@
-/**
- * Projects: where each lives and which revision is in force. Those on the server's disk have rows for their ids alone;
- * pushed ones and those that the API made live here.
- */
+/** Projects, their revision in force, and which file of which machine manages them. */
 import { createHash } from 'node:crypto';
-import { newId } from '../lib/ids.ts';
 import { sql } from 'kysely';
+import { newId } from '../lib/ids.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { ProjectRow, RevisionRow } from './tables.ts';
+import type { ProjectFileRow, ProjectRow, RevisionRow } from './tables.ts';
 
-/** A project that lives in the database. */
-export interface StoredProjectRow extends Omit<ProjectRow, 'source'> {
-  readonly source: 'push' | 'api';
-  /** Its tenant's. */
-  readonly email: string;
-  /** What was added to it, where the API made it. */
-  readonly domains: readonly string[];
-}
+/** A project with the address of its tenant. */
+export type StoredProjectRow = ProjectRow & { readonly email: string };
 
 const stored = define<object>()((db) =>
   db
@@ -25,33 +16,16 @@ const stored = define<object>()((db) =>
     .innerJoin('tenants', (join) => join.on('tenants.id', '=', sql<string>`replace(projects.tenant, ':test', '')`))
     .selectAll('projects')
     .select('tenants.email')
-    .where('projects.source', 'in', ['push', 'api'])
     .orderBy('projects.created_at')
     .orderBy('projects.id'),
-);
-const added = define<object>()((db) =>
-  db
-    .selectFrom('domains')
-    .innerJoin('projects', (join) =>
-      join.onRef('projects.tenant', '=', 'domains.tenant').onRef('projects.slug', '=', 'domains.project'),
-    )
-    .select(['domains.tenant', 'domains.project', 'domains.name'])
-    .where('projects.source', '=', 'api')
-    .orderBy('domains.created_at')
-    .orderBy('domains.name'),
 );
 const bySlug = define<{ tenant: string; slug: string }>()((db, value) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', value('tenant')).where('slug', '=', value('slug')),
 );
 
-/** All projects that live in the database, the oldest first. */
-export async function storedProjects(store: Store): Promise<StoredProjectRow[]> {
-  const rows = await store.select(stored({}));
-  const domains = Map.groupBy(await store.select(added({})), ({ tenant, project }) => `${tenant} ${project}`);
-  return rows.flatMap(({ source, ...row }) => {
-    const names = domains.get(`${row.tenant} ${row.slug}`)?.map(({ name }) => name) ?? [];
-    return source === 'file' ? [] : [{ ...row, source, domains: names }];
-  });
+/** All projects, the oldest first. */
+export function storedProjects(store: Store): Promise<StoredProjectRow[]> {
+  return store.select(stored({}));
 }
 
 /** The project's row, or undefined. */
@@ -62,9 +36,7 @@ export async function findProject(store: Store, tenant: string, slug: string): P
 
 export interface ProjectFilter {
   readonly tenants: readonly string[];
-  /** Slugs of the projects on disk: rows of others that lay there once are left out. */
-  readonly onDisk: readonly string[];
-  /** Only these; all unless told. */
+  /** Only these; by default all. */
   readonly slugs?: readonly string[] | undefined;
 }
 
@@ -86,51 +58,61 @@ export async function countProjects(store: Store, filter: ProjectFilter): Promis
   return count;
 }
 
-function filtered(store: Store, { tenants, onDisk, slugs }: ProjectFilter) {
-  const all = store.read
-    .selectFrom('projects')
-    .where('tenant', 'in', [...tenants])
-    .where((eb) => eb.or([eb('source', '<>', 'file'), eb('slug', 'in', [...onDisk, ''])]));
+function filtered(store: Store, { tenants, slugs }: ProjectFilter) {
+  const all = store.read.selectFrom('projects').where('tenant', 'in', [...tenants]);
   return slugs === undefined ? all : all.where('slug', 'in', [...slugs, '']);
 }
 
-/** The statement that makes a project without a configuration; touches no row where the slug is taken. */
-export const insertApiProject = define<Pick<ProjectRow, 'id' | 'tenant' | 'slug' | 'name' | 'created_at'>>()(
-  (db, value) =>
-    db
-      .insertInto('projects')
-      .values({
-        id: value('id'),
-        tenant: value('tenant'),
-        slug: value('slug'),
-        name: value('name'),
-        source: 'api',
-        revision: '',
-        created_at: value('created_at'),
-      })
-      .onConflict((conflict) =>
-        conflict
-          .columns(['tenant', 'slug'])
-          // A file lay there once.
-          .doUpdateSet({
-            id: value('id'),
-            name: value('name'),
-            source: 'api',
-            revision: '',
-            created_at: value('created_at'),
-          })
-          .where('projects.source', '=', 'file'),
-      ),
-);
-
-/** The statement that ends a project: one row, or none where it is no longer as it was read. */
-export const deleteProject = define<Pick<ProjectRow, 'id' | 'revision'>>()((db, value) =>
+/** The statement that deletes a project: one row, or none where it is no longer as it was read. */
+export const deleteProject = define<Pick<ProjectRow, 'id' | 'revision' | 'file_missing'>>()((db, value) =>
   db
     .deleteFrom('projects')
     .where('id', '=', value('id'))
     .where('revision', '=', value('revision'))
-    .where('source', '<>', 'file'),
+    .where('file_missing', '=', value('file_missing')),
 );
+
+/** The statement that forgets what machines loaded for a project: a file that is still there, or comes back, deploys it again. */
+export const forgetProjectFiles = define<{ slug: string }>()((db, value) =>
+  db.deleteFrom('project_files').where('slug', '=', value('slug')),
+);
+
+/** The statement that notes what a machine loaded from a file. */
+export const insertProjectFile = define<ProjectFileRow>()((db, value) =>
+  db
+    .insertInto('project_files')
+    .values({
+      machine: value('machine'),
+      file: value('file'),
+      slug: value('slug'),
+      hash: value('hash'),
+      loaded_at: value('loaded_at'),
+    })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['machine', 'file'])
+        .doUpdateSet({ slug: value('slug'), hash: value('hash'), loaded_at: value('loaded_at') }),
+    ),
+);
+
+/** The statement that notes whether the file of a project is there. */
+export const setFileMissing = define<Pick<ProjectRow, 'tenant' | 'slug' | 'file_missing'>>()((db, value) =>
+  db
+    .updateTable('projects')
+    .set({ file_missing: value('file_missing') })
+    .where('tenant', '=', value('tenant'))
+    .where('slug', '=', value('slug'))
+    .where('source', '=', 'file'),
+);
+
+const loaded = define<{ machine: string }>()((db, value) =>
+  db.selectFrom('project_files').selectAll().where('machine', '=', value('machine')),
+);
+
+/** What this machine loaded last from each of its files. */
+export function loadedFiles(store: Store, machine: string): Promise<ProjectFileRow[]> {
+  return store.select(loaded({ machine }));
+}
 
 const insertRevision = define<RevisionRow>()((db, value) =>
   db
@@ -154,15 +136,9 @@ const insertRevision = define<RevisionRow>()((db, value) =>
     .returning('id'),
 );
 
-interface InForce {
-  readonly id: string;
-  readonly tenant: string;
-  readonly slug: string;
-  readonly name: string;
-  readonly source: 'file' | 'push';
+interface InForce extends Omit<ProjectRow, 'revision' | 'file_missing'> {
   /** Of the revision that is to be in force. */
   readonly hash: string;
-  readonly created_at: number;
 }
 
 const byHash = define<{ tenant: string; slug: string; hash: string }>()((db, value) =>
@@ -182,6 +158,9 @@ const insertProject = define<InForce>()((db, value) =>
       slug: value('slug'),
       name: value('name'),
       source: value('source'),
+      machine: value('machine'),
+      file: value('file'),
+      file_missing: 0,
       revision: db
         .selectFrom('config_revisions')
         .select('config_revisions.id')
@@ -190,51 +169,40 @@ const insertProject = define<InForce>()((db, value) =>
         .where('hash', '=', value('hash')),
       created_at: value('created_at'),
     })
-    // What lies, or lay, on disk gives way; what lives here does not.
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'slug'])
-        .doUpdateSet((eb) => ({
-          name: eb.ref('excluded.name'),
-          source: eb.ref('excluded.source'),
-          revision: eb.ref('excluded.revision'),
-        }))
-        .where('projects.source', '=', 'file'),
-    ),
+    .onConflict((conflict) => conflict.columns(['tenant', 'slug']).doNothing()),
 );
-const updateProject = define<Pick<InForce, 'tenant' | 'slug' | 'name' | 'hash'> & { was: string }>()((db, value) =>
-  db
-    .updateTable('projects')
-    .set({
-      name: value('name'),
-      source: 'push',
-      revision: db
-        .selectFrom('config_revisions')
-        .select('config_revisions.id')
-        .where('tenant', '=', value('tenant'))
-        .where('slug', '=', value('slug'))
-        .where('hash', '=', value('hash')),
-    })
-    .where('tenant', '=', value('tenant'))
-    .where('slug', '=', value('slug'))
-    .where('source', '<>', 'file')
-    .where('revision', '=', value('was')),
+/** A push does not replace what a file manages: `unless` is `file` then. */
+const updateProject = define<Omit<InForce, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }>()(
+  (db, value) =>
+    db
+      .updateTable('projects')
+      .set({
+        name: value('name'),
+        source: value('source'),
+        machine: value('machine'),
+        file: value('file'),
+        file_missing: 0,
+        revision: db
+          .selectFrom('config_revisions')
+          .select('config_revisions.id')
+          .where('tenant', '=', value('tenant'))
+          .where('slug', '=', value('slug'))
+          .where('hash', '=', value('hash')),
+      })
+      .where('tenant', '=', value('tenant'))
+      .where('slug', '=', value('slug'))
+      .where('revision', '=', value('was'))
+      .where('source', '<>', sql<ProjectRow['source']>`${value('unless')}`),
 );
 
-/** What is to be in force of a project. */
-export interface ProjectSource {
-  readonly tenant: string;
-  readonly slug: string;
-  readonly name: string;
-  readonly source: 'file' | 'push';
-  /** The file's name as the operator knows it; empty where it was pushed. */
-  readonly file: string;
+/** A document that is to be in force of a project. */
+export interface ProjectSource extends Pick<ProjectRow, 'tenant' | 'slug' | 'name' | 'source' | 'machine' | 'file'> {
   readonly yaml: string;
   readonly files: Readonly<Record<string, string>>;
 }
 
 export interface Replacing {
-  /** The revision that is replaced, of a project that lives in the database; undefined where there is none. */
+  /** The revision that is replaced; undefined for a new project. */
   readonly was: string | undefined;
   /** Of the revision, unless this content has one. */
   readonly id: string;
@@ -243,13 +211,13 @@ export interface Replacing {
 /** The id of the revision of the project that has this content, or undefined. */
 export async function revisionWith(store: Store, project: ProjectSource): Promise<string | undefined> {
   const { tenant, slug } = project;
-  const [row] = await store.select(byHash({ tenant, slug, hash: contentOf(project).hash }));
+  const [row] = await store.select(byHash({ tenant, slug, hash: hashOf(project) }));
   return row?.id;
 }
 
-function contentOf({ yaml, files: named }: ProjectSource): { files: string; hash: string } {
-  const files = JSON.stringify(named);
-  return { files, hash: createHash('sha256').update(yaml).update('\0').update(files).digest('hex') };
+/** What tells one content of a project from another. */
+export function hashOf({ yaml, files }: Pick<ProjectSource, 'yaml' | 'files'>): string {
+  return createHash('sha256').update(yaml).update('\0').update(JSON.stringify(files)).digest('hex');
 }
 
 /**
@@ -261,10 +229,11 @@ export function putInForce(
   { was, id }: Replacing,
   now: number,
 ): readonly [Statement<{ id: string }>, Statement] {
-  const { tenant, slug, name, source, file, yaml } = project;
-  const { files, hash } = contentOf(project);
-  const keep = insertRevision({ id, tenant, slug, file, yaml, files, hash, created_at: now });
-  if (was !== undefined) return [keep, updateProject({ tenant, slug, name, hash, was }, 1)];
-  const made = { id: newId('prj', now), tenant, slug, name, source, hash, created_at: now };
-  return [keep, insertProject(made, 1)];
+  const { tenant, slug, name, source, machine, file, yaml } = project;
+  const hash = hashOf(project);
+  const files = JSON.stringify(project.files);
+  const keep = insertRevision({ id, tenant, slug, file: file ?? '', yaml, files, hash, created_at: now });
+  const next = { tenant, slug, name, source, machine, file, hash };
+  if (was === undefined) return [keep, insertProject({ ...next, id: newId('prj', now), created_at: now }, 1)];
+  return [keep, updateProject({ ...next, was, unless: source === 'file' ? '' : 'file' }, 1)];
 }

@@ -1,6 +1,4 @@
 /** Revisions of projects: the YAML and its files as they were accepted, kept because what came in under one is rendered under it. */
-import { newId } from '../lib/ids.ts';
-import { putInForce, type ProjectSource } from './projects.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { RevisionRow } from './tables.ts';
@@ -8,7 +6,7 @@ import type { RevisionRow } from './tables.ts';
 /** A revision with its files by name. */
 export type Revision = Omit<RevisionRow, 'files'> & { readonly files: Readonly<Record<string, string>> };
 
-/** The tenant that owns the projects on the server's disk. */
+/** The operator's tenant, which owns the projects of files. */
 export const OPERATOR = 'ten_operator';
 
 const insertTenant = define<{ id: string; name: string; email: string; plan: string; created_at: number }>()(
@@ -31,15 +29,6 @@ const insertTenant = define<{ id: string; name: string; email: string; plan: str
 const byId = define<{ id: string }>()((db, value) =>
   db.selectFrom('config_revisions').selectAll().where('id', '=', value('id')),
 );
-const lastOfFile = define<{ tenant: string; file: string }>()((db, value) =>
-  db
-    .selectFrom('config_revisions')
-    .selectAll()
-    .where('tenant', '=', value('tenant'))
-    .where('file', '=', value('file'))
-    .orderBy('created_at', 'desc')
-    .limit(1),
-);
 
 const ofProject = define<{ tenant: string; slug: string }>()((db, value) =>
   db
@@ -55,12 +44,6 @@ const ofProject = define<{ tenant: string; slug: string }>()((db, value) =>
 /** Makes the operator's tenant, or notes that the operator's address changed. */
 export async function saveOperator(store: Store, email: string, now: number): Promise<void> {
   await store.write([insertTenant({ id: OPERATOR, name: 'Operator', email, plan: 'enterprise', created_at: now })]);
-}
-
-/** Keeps this content as the current revision of a project on disk and answers its id. */
-export async function saveRevision(store: Store, project: ProjectSource, now: number): Promise<string> {
-  const [{ rows }] = await store.write(putInForce(project, { was: undefined, id: newId('rev', now) }, now));
-  return rows[0]?.id ?? '';
 }
 
 /** The revision with this id, or undefined. */
@@ -85,12 +68,6 @@ export function revisionsOf(
   { tenant, slug }: { readonly tenant: string; readonly slug: string },
 ): Promise<Pick<RevisionRow, 'id' | 'created_at'>[]> {
   return store.select(ofProject({ tenant, slug }));
-}
-
-/** The newest revision that was accepted from this file, or undefined. */
-export async function lastRevisionOfFile(store: Store, tenant: string, file: string): Promise<Revision | undefined> {
-  const [row] = await store.select(lastOfFile({ tenant, file }));
-  return row && withFiles(row);
 }
 
 function withFiles(row: RevisionRow): Revision {

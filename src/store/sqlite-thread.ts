@@ -10,16 +10,36 @@ import type Database from 'better-sqlite3';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { OUTCOME_UNKNOWN } from './store.ts';
 import { assertDurable, openForWriting } from './sqlite-connection.ts';
-import {
-  packAnswer,
-  unpackUnit,
-  type Answer,
-  type FromClient,
-  type Outcome,
-  type Request,
-  type ToClient,
-  type UnitCall,
-} from './sqlite-protocol.ts';
+import type { Value } from './statement.ts';
+
+/** What the store thread and its clients say to each other: everything of one turn of the event loop crosses together. */
+export type FromClient = Request | { readonly client: MessagePort } | { readonly close: true };
+export type ToClient = { readonly answers: readonly Answer[] } | { readonly ready: true } | { readonly closed: true };
+
+interface Request {
+  /** SQL text crosses once per client and statement, then its number. */
+  readonly define: readonly (readonly [number, string])[];
+  readonly units: readonly UnitCall[];
+}
+
+export interface UnitCall {
+  readonly id: number;
+  readonly calls: readonly Call[];
+}
+
+export interface Call {
+  readonly statement: number;
+  /** Rows that it must touch. */
+  readonly expect: number | undefined;
+  readonly parameters: readonly Value[];
+}
+
+/** The rows of a statement that returns some, else how many it changed. */
+export type Outcome = readonly unknown[] | number;
+
+export type Answer =
+  | { readonly id: number; readonly outcomes: readonly Outcome[] }
+  | { readonly id: number; readonly failure: { readonly message: string; readonly code: string } };
 
 const { path, port } = workerData as { path: string; port: MessagePort };
 
@@ -61,19 +81,19 @@ function receive(client: Client, request: FromClient): void {
 function take(client: Client, request: Request): void {
   for (const [id, sql] of request.define) client.sql[id] = sql;
   if (waiting.length === 0) setImmediate(commitWaiting);
-  for (const unit of request.units) waiting.push({ client, unit: unpackUnit(unit) });
+  for (const unit of request.units) waiting.push({ client, unit });
 }
 
 function commitWaiting(): void {
   const units = waiting;
   waiting = [];
-  const answers = new Map<Client, (Outcome | string)[]>();
+  const answers = new Map<Client, Answer[]>();
   for (const [i, answer] of commit(units).entries()) {
     const client = units[i]?.client;
     if (client === undefined) continue;
     let list = answers.get(client);
     if (list === undefined) answers.set(client, (list = []));
-    packAnswer(answer, list);
+    list.push(answer);
   }
   for (const [client, list] of answers) client.port.postMessage({ answers: list } satisfies ToClient);
 }

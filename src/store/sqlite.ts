@@ -5,23 +5,8 @@ import type Database from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
 import { TurnBatch } from '../lib/batch.ts';
 import { openForReading } from './sqlite-connection.ts';
-import {
-  packCall,
-  unpackAnswers,
-  type Answer,
-  type FromClient,
-  type Outcome,
-  type PackedUnit,
-  type ToClient,
-} from './sqlite-protocol.ts';
-import {
-  Compiler,
-  type CompiledStatement,
-  type Definition,
-  type Result,
-  type Statement,
-  type Value,
-} from './statement.ts';
+import type { Answer, Call, FromClient, Outcome, ToClient, UnitCall } from './sqlite-thread.ts';
+import { Compiler, type CompiledStatement, type Definition, type Result, type Statement } from './statement.ts';
 import {
   OUTCOME_UNKNOWN,
   StoreError,
@@ -68,9 +53,6 @@ export function connectSqliteStore(path: string, port: MessagePort): Store {
 }
 
 const WRITES_ACCOUNTS = /^(?:insert into|update|delete from) "(?:api_keys|tenants)"/;
-/** So many units go to the store thread without waiting for the end of the turn: the two then work side by side. */
-const AT_ONCE = 16;
-
 /** A statement as the store thread knows it. */
 interface Known {
   readonly statement: number;
@@ -90,25 +72,24 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
   const compiler = new Compiler(read, 'sqlite');
   const prepared = new Map<string, Database.Statement>();
   const known = new Map<Definition, Known>();
-  /** By the ids of their units. Not a map: what a map leaves behind as it grows would keep units alive long after their answers. */
-  const pending: (Settle | undefined)[] = [];
-  const free: number[] = [];
+  /** Whoever waits for an answer, by the id of the unit. */
+  const pending = new Map<number, Settle>();
+  let lastId = 0;
   let define: [number, string][] = [];
   let accountVersion = 0;
 
-  const batch = new TurnBatch<PackedUnit>((units) => {
+  const batch = new TurnBatch<UnitCall>((units) => {
     port.postMessage({ define, units } satisfies FromClient);
     define = [];
-  }, AT_ONCE);
+  });
   port.on('message', (message: ToClient) => {
-    if ('answers' in message) for (const answer of unpackAnswers(message.answers)) settle(answer);
+    if ('answers' in message) for (const answer of message.answers) settle(answer);
   });
 
   function settle(answer: Answer): void {
-    const waiting = pending[answer.id];
+    const waiting = pending.get(answer.id);
     if (waiting === undefined) return;
-    pending[answer.id] = undefined;
-    free.push(answer.id);
+    pending.delete(answer.id);
     if ('outcomes' in answer) return waiting.resolve(answer.outcomes.map(asResult));
     const { message, code } = answer.failure;
     waiting.reject(failureOf(message, code));
@@ -129,18 +110,15 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
     read,
     write<const U extends Unit>(unit: U) {
       return new Promise<Results<U>>((resolve, reject) => {
-        const packed: Value[] = [0];
         let step = 0;
-        for (const { definition, values, expect } of unit) {
+        const calls = unit.map(({ definition, values, expect }): Call => {
           const { statement, compiled, ofAccounts } = knownOf(definition);
           if (ofAccounts) step = 1;
-          packCall({ statement, compiled, values, expect }, packed);
-        }
+          return { statement, expect, parameters: compiled.bind(values) };
+        });
         accountVersion += step;
-        // Not before: a value that cannot be bound would keep the slot.
-        const id = free.pop() ?? pending.length;
-        packed[0] = id;
-        pending[id] = {
+        const id = ++lastId;
+        pending.set(id, {
           resolve(results) {
             accountVersion += step;
             resolve(results as Results<U>);
@@ -149,8 +127,8 @@ function openClient(path: string, port: MessagePort, end: () => Promise<void>): 
             accountVersion += step;
             reject(error);
           },
-        };
-        batch.add(packed);
+        });
+        batch.add({ id, calls });
       });
     },
     select<Row>(statement: Statement<Row>) {

@@ -2,7 +2,20 @@
  * Statements that are built with Kysely once and bound many times: compiling a query costs more than running it, so a
  * hot path compiles it at its first use and from then on only fills in the values.
  */
-import type { CompiledQuery, Kysely } from 'kysely';
+import {
+  OperationNodeTransformer,
+  ValueListNode,
+  ValueNode,
+  type CompiledQuery,
+  type Kysely,
+  type KyselyPlugin,
+  type PluginTransformQueryArgs,
+  type PluginTransformResultArgs,
+  type PrimitiveValueListNode,
+  type QueryResult,
+  type RootOperationNode,
+  type UnknownRow,
+} from 'kysely';
 import type { Tables } from './tables.ts';
 
 export type Dialect = 'sqlite' | 'postgres';
@@ -58,10 +71,8 @@ function placeholder(name: string): Placeholder {
 
 export interface CompiledStatement {
   readonly sql: string;
-  /** How many parameters it has. */
-  readonly count: number;
-  /** Puts the parameters for these values behind what is in the list, in the order of their placeholders; answers the list. */
-  bind(values: object, into?: Value[]): Value[];
+  /** The parameters for these values, in the order of their placeholders. */
+  bind(values: object): Value[];
 }
 
 /** Compiles each definition once for one dialect; the cache lives as long as the store that owns it. */
@@ -71,58 +82,58 @@ export class Compiler {
   readonly #compiled = new WeakMap<Definition, CompiledStatement>();
 
   constructor(db: Kysely<Tables>, dialect: Dialect) {
-    this.#db = db;
+    this.#db = dialect === 'sqlite' ? db.withPlugin(new LiteralConstants()) : db;
     this.#dialect = dialect;
   }
 
   compile(definition: Definition): CompiledStatement {
     let compiled = this.#compiled.get(definition);
     if (compiled === undefined) {
-      compiled = this.#compile(definition);
+      compiled = compiledStatement(definition.compile(this.#db, this.#dialect));
       this.#compiled.set(definition, compiled);
     }
     return compiled;
   }
+}
 
-  #compile(definition: Definition): CompiledStatement {
-    const { sql: text, parameters } = definition.compile(this.#db, this.#dialect);
-    // What is the same every time need not be bound every time, nor sent to the store thread.
-    const sql = this.#dialect === 'sqlite' ? withLiterals(text, parameters) : text;
-    const bound = this.#dialect === 'sqlite' ? parameters.filter(isPlaceholder) : parameters;
-    return {
-      sql,
-      count: bound.length,
-      bind(values, into = []) {
-        const given = values as Record<string, Value>;
-        for (const parameter of bound) {
-          if (!isPlaceholder(parameter)) {
-            into.push(parameter as Value);
-            continue;
-          }
-          const value = given[parameter.name];
-          if (value === undefined) throw new TypeError(`no value for ${parameter.name} in: ${sql}`);
-          into.push(value);
-        }
-        return into;
-      },
-    };
+function compiledStatement({ sql, parameters }: CompiledQuery): CompiledStatement {
+  return {
+    sql,
+    bind(values) {
+      const given = values as Record<string, Value>;
+      return parameters.map((parameter) => {
+        if (!(parameter instanceof Placeholder)) return parameter as Value;
+        const value = given[parameter.name];
+        if (value === undefined) throw new TypeError(`no value for ${parameter.name} in: ${sql}`);
+        return value;
+      });
+    },
+  };
+}
+
+/**
+ * Writes constants into the SQL text and leaves the placeholders as parameters: SQLite uses a partial index only where the
+ * text itself implies the index's condition (https://sqlite.org/partialindex.html).
+ */
+class LiteralConstants extends OperationNodeTransformer implements KyselyPlugin {
+  transformQuery({ node }: PluginTransformQueryArgs): RootOperationNode {
+    return this.transformNode(node);
+  }
+
+  transformResult({ result }: PluginTransformResultArgs): Promise<QueryResult<UnknownRow>> {
+    return Promise.resolve(result);
+  }
+
+  protected override transformValue(node: ValueNode): ValueNode {
+    return literal(node.value);
+  }
+
+  protected override transformPrimitiveValueList({ values }: PrimitiveValueListNode): PrimitiveValueListNode {
+    // The compiler takes either kind of list; the type of this method knows one alone.
+    return ValueListNode.create(values.map(literal)) as unknown as PrimitiveValueListNode;
   }
 }
 
-function isPlaceholder(parameter: unknown): parameter is Placeholder {
-  return parameter instanceof Placeholder;
-}
-
-/** The text with its constants in it; only the placeholders' question marks are left. */
-function withLiterals(sql: string, parameters: readonly unknown[]): string {
-  const [start = '', ...pieces] = sql.split('?');
-  if (pieces.length !== parameters.length) throw new TypeError(`a question mark that is no parameter in: ${sql}`);
-  return start + pieces.map((piece, i) => literal(parameters[i]) + piece).join('');
-}
-
-function literal(parameter: unknown): string {
-  if (isPlaceholder(parameter)) return '?';
-  if (parameter === null || typeof parameter === 'number') return String(parameter);
-  if (typeof parameter === 'string') return `'${parameter.replaceAll("'", "''")}'`;
-  throw new TypeError(`no SQL literal for a ${typeof parameter}`);
+function literal(value: unknown): ValueNode {
+  return value instanceof Placeholder ? ValueNode.create(value) : ValueNode.createImmediate(value);
 }

@@ -57,7 +57,7 @@ function hasArrived({ exists, selectFrom }: Submissions) {
   );
 }
 
-/** Events are found a while after they were recorded (events/dispatch), and posted a while after that. */
+/** Events are found a while after they were recorded (events/webhooks), and posted a while after that. */
 function isTold({ not, exists, selectFrom }: Submissions) {
   return not(
     exists(
@@ -71,13 +71,13 @@ function isTold({ not, exists, selectFrom }: Submissions) {
             eb.exists(
               eb
                 .selectFrom('events')
-                .innerJoin('webhook_deliveries', 'webhook_deliveries.event', 'events.id')
+                .innerJoin('deliveries', 'deliveries.event', 'events.id')
                 .select('events.id')
                 .whereRef('events.tenant', '=', 'submissions.tenant')
                 .whereRef('events.created_at', '=', 'submissions.created_at')
                 .whereRef('events.submission', '=', 'submissions.id')
-                .whereRef('webhook_deliveries.webhook', '=', 'webhooks.id')
-                .where('webhook_deliveries.state', '=', 'pending'),
+                .whereRef('deliveries.webhook', '=', 'webhooks.id')
+                .where('deliveries.settled_at', 'is', null),
             ),
           ]),
         ),

@@ -191,23 +191,3 @@ export interface WebhookRow {
   cursor: number;
   created_at: number;
 }
-
-export interface WebhookDeliveryRow {
-  /** `whd_…`: the `webhook-id`, the same for every try. */
-  id: string;
-  webhook: string;
-  /** Null: a test, of which there is no event. */
-  event: string | null;
-  state: 'pending' | 'delivered' | 'failed';
-  /** Written before each try. */
-  attempts: number;
-  /** Written before each try as well, so that it is also the lease of the one that runs; null once settled. */
-  next_attempt_at: number | null;
-  last_attempt_at: number | null;
-  /** Of the last answer; null where there was none. */
-  last_status: number | null;
-  /** The beginning of the last answer, or the fault. */
-  last_result: string | null;
-  created_at: number;
-  settled_at: number | null;
-}

@@ -17,7 +17,6 @@ import type {
   TenantRow,
   TokenRow,
   UsageRow,
-  WebhookDeliveryRow,
   WebhookRow,
 } from './tables-accounts.ts';
 
@@ -27,6 +26,7 @@ import type { BounceRow, InboundLogRow, InboundRow, RawChunkRow } from './tables
 export interface Tables {
   tenants: TenantRow;
   projects: ProjectRow;
+  project_files: ProjectFileRow;
   config_revisions: RevisionRow;
   domains: DomainRow;
   dkim_keys: DkimKeyRow;
@@ -57,7 +57,6 @@ export interface Tables {
   consents: ConsentRow;
   mailboxes: MailboxRow;
   webhooks: WebhookRow;
-  webhook_deliveries: WebhookDeliveryRow;
   inbound: InboundRow;
   raw_chunks: RawChunkRow;
   inbound_log: InboundLogRow;
@@ -69,10 +68,27 @@ export interface ProjectRow {
   tenant: string;
   slug: string;
   name: string;
+  /** What made it: a file, which manages it until it is removed; a push; or POST /projects. */
   source: 'file' | 'push' | 'api';
-  /** The one in force; empty for a project without a configuration (source `api`). */
+  /** The one in force. */
   revision: string;
+  /** The machine whose file manages the project; empty where it is not known, null where no file does. */
+  machine: string | null;
+  /** The path of that file. */
+  file: string | null;
+  /** 1: that machine has the file no longer. */
+  file_missing: number;
   created_at: number;
+}
+
+/** What a machine loaded last from one of its project files. */
+export interface ProjectFileRow {
+  machine: string;
+  file: string;
+  slug: string;
+  /** As of the revision. */
+  hash: string;
+  loaded_at: number;
 }
 
 export interface RevisionRow {
@@ -160,7 +176,9 @@ export interface FormCounterRow {
   created_at: number;
 }
 
-export type MessageKind = 'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'reply' | 'dsn' | 'system';
+/** `webhook`: no mail, but what webhooks are told of an event; it is made from the event at each attempt. */
+export type MessageKind =
+  'notification' | 'acknowledgment' | 'transactional' | 'forward' | 'reply' | 'dsn' | 'system' | 'webhook';
 
 export interface MessageRow {
   id: string;
@@ -210,11 +228,13 @@ export type DeliveryState =
   'queued' | 'sending' | 'deferred' | 'delivered' | 'bounced' | 'expired' | 'cancelled' | 'suppressed' | 'captured';
 
 export interface DeliveryRow {
+  /** `dlv_…`; `whd_…` of a webhook delivery: the `webhook-id`, the same for every attempt. */
   id: string;
   message: string;
   tenant: string;
+  /** An address; of a webhook delivery the origin of its URL. */
   recipient: string;
-  /** The recipient's domain; `sandbox` for mail of the environment `test`. */
+  /** The recipient's domain; `sandbox` for mail of the environment `test`; `whk_…`, the webhook. */
   destination: string;
   state: DeliveryState;
   attempts: number;
@@ -234,6 +254,10 @@ export interface DeliveryRow {
   settled_at: number | null;
   /** When it counts, or counted, against its tenant's plan; to come: it waits for then. Null: not yet, or never. */
   counted_at: number | null;
+  /** `whk_…`: it is posted there; null for mail. */
+  webhook: string | null;
+  /** `evt_…`: what the webhook is told of; null for mail and for a test. */
+  event: string | null;
 }
 
 export interface AttemptRow {

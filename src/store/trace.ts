@@ -4,7 +4,6 @@ import { listed } from './listed.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { EventRow, MessageRow } from './tables.ts';
-import type { WebhookDeliveryRow } from './tables-accounts.ts';
 
 /** A request is over after this long at most, and what it caused is told, ms. */
 const REQUEST_MS = 600_000;
@@ -42,17 +41,6 @@ const eventsOf = define<{ messages: string }>()((db, value, dialect) =>
 const messagesOf = define<{ submission: string }>()((db, value) =>
   db.selectFrom('messages').selectAll().where('submission', '=', value('submission')).orderBy('id'),
 );
-const posted = define<{ tenant: string; events: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('webhook_deliveries')
-    .innerJoin('webhooks', 'webhooks.id', 'webhook_deliveries.webhook')
-    .selectAll('webhook_deliveries')
-    .select('webhooks.url')
-    .where('webhooks.tenant', '=', value('tenant'))
-    .where('webhook_deliveries.event', 'in', listed(value('events'), dialect))
-    .orderBy('webhook_deliveries.id'),
-);
-
 /** The event with this id, or undefined. */
 export async function findEvent(store: Store, id: string): Promise<EventRow | undefined> {
   const [row] = await store.select(eventOf({ id }));
@@ -87,11 +75,4 @@ export function eventsOfMessages(store: Store, messages: readonly string[]): Pro
 /** The messages that a submission caused. */
 export function messagesOfSubmission(store: Store, submission: string): Promise<MessageRow[]> {
   return store.select(messagesOf({ submission }));
-}
-
-export type Posted = WebhookDeliveryRow & { readonly url: string };
-
-/** What became of these events of a tenant at its webhooks. */
-export function postsOfEvents(store: Store, tenant: string, events: readonly string[]): Promise<Posted[]> {
-  return store.select(posted({ tenant, events: JSON.stringify(events) }));
 }

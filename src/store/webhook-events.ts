@@ -61,10 +61,10 @@ function wantedEvents({ db, value, dialect }: Building) {
       eb.not(
         eb.exists(
           eb
-            .selectFrom('webhook_deliveries')
-            .select('webhook_deliveries.id')
-            .where('webhook_deliveries.webhook', '=', value('webhook'))
-            .whereRef('webhook_deliveries.event', '=', 'events.id'),
+            .selectFrom('deliveries')
+            .select('deliveries.id')
+            .where('deliveries.webhook', '=', value('webhook'))
+            .whereRef('deliveries.event', '=', 'events.id'),
         ),
       ),
     )

@@ -136,33 +136,6 @@ const withNews = define<{ since: number }>()((db, value) =>
     ),
 );
 const active = define<object>()((db) => db.selectFrom('webhooks').selectAll().where('status', '=', 'active'));
-const due = define<{ now: number }>()((db, value) =>
-  db
-    .selectFrom('webhooks')
-    .selectAll()
-    .where('status', '=', 'active')
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('tenants')
-            .select('tenants.id')
-            .whereRef('tenants.id', '=', 'webhooks.tenant')
-            .where('tenants.suspended', '=', sql.lit(1)),
-        ),
-      ),
-    )
-    .where((eb) =>
-      eb.exists(
-        eb
-          .selectFrom('webhook_deliveries')
-          .select('webhook_deliveries.id')
-          .whereRef('webhook_deliveries.webhook', '=', 'webhooks.id')
-          .where(sql<boolean>`webhook_deliveries.state = 'pending'`)
-          .where('webhook_deliveries.next_attempt_at', '<=', value('now')),
-      ),
-    ),
-);
 const byId = define<{ id: string; tenant: string }>()((db, value) =>
   db.selectFrom('webhooks').selectAll().where('id', '=', value('id')).where('tenant', '=', value('tenant')),
 );
@@ -177,11 +150,6 @@ export function webhooksWithNews(store: Store, since: number): Promise<WebhookRo
 
 export function activeWebhooks(store: Store): Promise<WebhookRow[]> {
   return store.select(active({}));
-}
-
-/** Active webhooks that have a delivery due, but for those of suspended tenants. */
-export function webhooksDue(store: Store, now: number): Promise<WebhookRow[]> {
-  return store.select(due({ now }));
 }
 
 /** The tenant's webhook with this id, or undefined. */

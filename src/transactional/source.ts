@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { finishMail, type Desk } from '../mail/finish.ts';
-import type { Source } from '../queue/interfaces.ts';
+import type { Source } from '../queue/transport.ts';
 import { readAttachment } from '../store/attachments.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';

@@ -197,12 +197,15 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     });
   });
 
-  test('of a project on disk is refused with the reason', async () => {
+  test('of a project that a file manages is refused with the reason', async () => {
     const world = await cliWorld({ tenant: OPERATOR });
     await world.write('postern.yml', YAML.replaceAll('shop', 'site'));
     await world.write('templates/mine.html', HTML);
     const { code, err } = await world.say(['push', '--yes']);
-    expect([code, err]).toEqual([1, 'This project lies on the server’s disk: it is changed there, in its file.\n']);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/^The file \/.*site\.yml on .+ manages this project: change/),
+    ]);
   });
 
   test('with a key that may not is refused with what to do', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
 import { queueAct, queueList, queueShow, type Verb, type Wanted } from '../../src/cli/queue.ts';
@@ -180,4 +181,22 @@ test('cancel, retry, hold and release do it to all that matches, after a questio
   expect(await many('retry', { domain: 'nowhere.example' })).toMatchObject({ out: '0 deliveries due now\n' });
   for (const wanted of [{}, { what: 'msg_x', domain }, { what: 'msg_x', dryRun: true }])
     await expect(async () => many('cancel', wanted)).rejects.toThrow('Name one thing to cancel, or what is to match');
+});
+
+test('what the daemon takes long for is waited for', async () => {
+  const clock = testClock();
+  const http = await startHttp({ clock });
+  await queued(http, clock.now(), ['a@one.example']);
+  const { write } = http.store;
+  Object.assign(http.store, {
+    async write(unit: Parameters<typeof write>[0]) {
+      await sleep(1000);
+      return write(unit);
+    },
+  });
+  const terminal = testTerminal({ width: 200 });
+  const client = createClient({ address: `unix:${http.socket}`, idleMs: 300 });
+  const many = { domain: 'one.example', dryRun: false, yes: true };
+  expect(await queueAct({ client, terminal, json: false }, 'cancel', many)).toBe(0);
+  expect(terminal.out()).toBe('1 delivery cancelled\n');
 });

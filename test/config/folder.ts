@@ -3,8 +3,16 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { StoredProjects } from '../../src/config/stored.ts';
-import type { NewRevision, Revision, Revisions } from '../../src/config/assemble.ts';
+import { readHere } from '../../src/config/bundle.ts';
+import { loadServer } from '../../src/config/load.ts';
+import { machineSecrets } from '../../src/config/secrets.ts';
+import { createConfigSource, type ConfigSource } from '../../src/config/source.ts';
+import { projectStore } from '../../src/daemon/configuration.ts';
+import { systemClock, type Clock } from '../../src/lib/clock.ts';
+import { silentLog, type Log } from '../../src/lib/log.ts';
+import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import type { Store } from '../../src/store/store.ts';
+import { unclosed } from './templates.ts';
 
 export const SERVER = 'server:\n  hostname: mail.example.net\n  operator: ops@example.net\n';
 
@@ -45,27 +53,28 @@ export async function configFolder(files: Readonly<Record<string, string>> = {})
   }
 }
 
-/** A database without projects. */
-export const NOTHING_STORED: StoredProjects = {
-  list: async () => [],
-  revision: async () => undefined,
-  standings: async () => [],
-};
+/** What a source is opened with, apart from its folder and its database. */
+export interface SourceSetting {
+  readonly machine?: string;
+  readonly log?: Log;
+  readonly clock?: Clock;
+}
 
-/** The store's part, in memory. */
-export function memoryRevisions(): Revisions & { readonly saved: NewRevision[] } {
-  const saved: NewRevision[] = [];
-  return {
-    saved,
-    save: async (project) => {
-      const key = JSON.stringify(project);
-      const index = saved.findIndex((other) => JSON.stringify(other) === key);
-      return `rev_${index < 0 ? saved.push(project) : index + 1}`;
-    },
-    lastGood: async (file): Promise<Revision | undefined> => {
-      const index = saved.findLastIndex((other) => other.file === file);
-      const found = saved[index];
-      return found === undefined ? undefined : { id: `rev_${index + 1}`, yaml: found.yaml, files: found.files };
-    },
-  };
+/** The configuration of this folder over this database, as a daemon on this machine has it. */
+export async function openSource(folder: Folder, store: Store, setting: SourceSetting = {}): Promise<ConfigSource> {
+  const { machine = 'mx1', log = silentLog, clock = systemClock } = setting;
+  const secrets = machineSecrets({ HOME: '/root' });
+  const server = await loadServer(folder.server, secrets);
+  if (!('ok' in server)) throw new Error('server.yml');
+  await saveOperator(store, 'ops@example.net', 1);
+  return createConfigSource({
+    file: folder.server,
+    server: server.ok,
+    tenant: OPERATOR,
+    machine,
+    reading: { secrets, checkTemplates: unclosed },
+    reader: readHere(unclosed),
+    projects: projectStore({ store, clock, machine }),
+    log,
+  });
 }

@@ -1,39 +1,27 @@
 import { describe, expect, test } from 'vitest';
-import { createConfigSource, type ConfigSource } from '../../src/config/source.ts';
-import { readHere } from '../../src/config/bundle.ts';
-import { loadServer } from '../../src/config/load.ts';
-import { machineSecrets } from '../../src/config/secrets.ts';
+import type { ConfigSource } from '../../src/config/source.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import type { Log } from '../../src/lib/log.ts';
-import { configFolder, memoryRevisions, NOTHING_STORED, projectText, SERVER, type Folder } from './folder.ts';
-import { unclosed } from './templates.ts';
+import { findRevision } from '../../src/store/revisions.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openTestStore } from '../harness/store.ts';
+import { configFolder, openSource, projectText, SERVER, type Folder } from './folder.ts';
 
-const secrets = machineSecrets({});
-
-async function start(folder: Folder, revisions = memoryRevisions(), stored = NOTHING_STORED) {
-  const server = await loadServer(folder.server, secrets);
-  if (!('ok' in server)) throw new Error('server.yml');
+async function start(folder: Folder, store?: Store) {
   const lines: string[] = [];
   const write = (event: string, fields = {}): number => lines.push(`${event} ${JSON.stringify(fields)}`);
   const log: Log = { debug: write, info: write, warn: write, error: write };
-  const source = await createConfigSource({
-    file: folder.server,
-    server: server.ok,
-    tenant: 'ten_operator',
-    reading: { secrets, checkTemplates: unclosed },
-    reader: readHere(unclosed),
-    revisions,
-    stored,
-    log,
-  });
-  return { source, revisions, lines };
+  const own = store ?? (await openTestStore());
+  return { source: await openSource(folder, own, { log }), store: own, lines };
 }
 
-/** Each domain, the revision that serves it, and its form's recipient. */
+/** Each domain and its form's recipient. */
 function served(source: ConfigSource): string[] {
-  return [...source.current().domains.values()].map(
-    ({ name, project, forms }) => `${name} ${project.revision} ${forms.get('contact')?.to.join()}`,
-  );
+  return [...source.current().domains.values()].map(({ name, forms }) => `${name} ${forms.get('contact')?.to.join()}`);
+}
+
+function revisionOf(source: ConfigSource, domain: string): string {
+  return source.current().domains.get(domain)?.project.revision ?? '';
 }
 
 describe('at start', () => {
@@ -43,26 +31,25 @@ describe('at start', () => {
       'projects/b.yml': projectText('b', 'b.example', 'templates: { t: { html_file: t.html } }\n'),
       'projects/t.html': '<p>',
     });
-    const { source, revisions } = await start(folder);
-    expect(served(source)).toEqual(['a.example rev_1 anna@example.org', 'b.example rev_2 anna@example.org']);
+    const { source, store } = await start(folder);
+    expect(served(source)).toEqual(['a.example anna@example.org', 'b.example anna@example.org']);
     expect(source.current()).toMatchObject({ problems: [] });
-    expect(revisions.saved[1]).toEqual({
+    expect(await findRevision(store, revisionOf(source, 'b.example'))).toMatchObject({
       slug: 'b',
-      name: 'b',
-      file: 'projects/b.yml',
+      file: folder.path('projects/b.yml'),
       yaml: projectText('b', 'b.example', 'templates: { t: { html_file: t.html } }\n'),
       files: { 't.html': '<p>' },
     });
   });
 
-  test('an invalid project runs on its last good revision, and says so', async () => {
+  test('the revision of an invalid file stays in force, and is reported', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
-    const { revisions } = await start(folder);
+    const { store } = await start(folder);
     await folder.write('projects/a.yml', projectText('a', 'a.example').replace('to:', 'too:'));
-    const { source, lines } = await start(folder, revisions);
-    expect(served(source)).toEqual(['a.example rev_1 anna@example.org']);
+    const { source, lines } = await start(folder, store);
+    expect(served(source)).toEqual(['a.example anna@example.org']);
     expect(source.current().problems).toEqual([
-      `${folder.path('projects/a.yml')}: its last good revision rev_1 goes on`,
+      `${folder.path('projects/a.yml')}: its revision ${revisionOf(source, 'a.example')} stays in force`,
       expect.stringMatching(
         /a\.yml:6:9: domains\.a\.example\.forms\.contact\.too: unknown key "too" \(did you mean "to"\?\)$/,
       ),
@@ -70,16 +57,16 @@ describe('at start', () => {
     expect(lines.join('\n')).toContain('config.problem');
   });
 
-  test('without a good revision its domains are out of service and the others run', async () => {
+  test('without a revision in force its domains are out of service and the others run', async () => {
     const folder = await configFolder({
       'projects/a.yml': projectText('a', 'A.example').replace('to:', 'too:'),
       'projects/b.yml': projectText('b', 'b.example'),
     });
     const { source } = await start(folder);
-    expect(served(source)).toEqual(['b.example rev_1 anna@example.org']);
+    expect(served(source)).toEqual(['b.example anna@example.org']);
     expect([...source.current().unavailable]).toEqual([['a.example', folder.path('projects/a.yml')]]);
     expect(source.current().problems[0]).toMatch(
-      /a\.yml: no good revision of it is known, so a\.example is out of service/,
+      /a\.yml: no revision of it is in force, so a\.example is out of service/,
     );
   });
 
@@ -95,13 +82,6 @@ describe('at start', () => {
     expect([...source.current().collections.keys()]).toEqual(['site', 'more']);
   });
 
-  test('a revision that the present schema refuses is not good', async () => {
-    const folder = await configFolder({ 'projects/a.yml': 'project: 5\n' });
-    const revisions = memoryRevisions();
-    await revisions.save({ slug: 'a', name: 'a', file: 'projects/a.yml', yaml: 'project: [', files: {} });
-    expect((await start(folder, revisions)).source.current().projects).toEqual([]);
-  });
-
   test('of two files that claim a domain the first has it', async () => {
     const folder = await configFolder({
       'projects/a.yml': projectText('a', 'same.example'),
@@ -114,12 +94,80 @@ describe('at start', () => {
   });
 });
 
+describe('two files with one slug', () => {
+  test('are both refused, at start as well, and the revision in force stays', async () => {
+    const folder = await configFolder({ 'projects/site.yml': projectText('site', 'a.example') });
+    const { source, store } = await start(folder);
+    const before = revisionOf(source, 'a.example');
+    await folder.write('projects/a copy.yml', projectText('site', 'copy.example'));
+    await folder.write('projects/site.yml', projectText('site', 'changed.example'));
+    expect((await source.reload()).kind).toBe('refused');
+    for (const one of [source, (await start(folder, store)).source]) {
+      expect(served(one)).toEqual(['a.example anna@example.org']);
+      expect(revisionOf(one, 'a.example')).toBe(before);
+      const problems = one.current().problems.join('\n');
+      for (const name of ['a copy.yml', 'site.yml'])
+        expect(problems).toContain(`${folder.path(`projects/${name}`)}:1:`);
+    }
+    await folder.remove('projects/a copy.yml');
+    await source.reload();
+    expect(served(source)).toEqual(['changed.example anna@example.org']);
+    expect(source.current().problems).toEqual([]);
+  });
+});
+
+describe('a file that is gone', () => {
+  test('leaves its project in force, also after a restart, and is reported until it is back', async () => {
+    const text = projectText('a', 'a.example');
+    const folder = await configFolder({ 'projects/a.yml': text });
+    const { source, store } = await start(folder);
+    await folder.remove('projects/a.yml');
+    expect(await source.reload()).toMatchObject({ kind: 'applied', changes: [] });
+    for (const one of [source, (await start(folder, store)).source]) {
+      expect(served(one)).toEqual(['a.example anna@example.org']);
+      expect(one.current().problems).toEqual([
+        `${folder.path('projects/a.yml')}: the file is missing on mx1. The project a stays in force: put the file back, or end the project with: postern projects remove a`,
+      ]);
+    }
+    await folder.write('projects/a.yml', text);
+    await source.reload();
+    expect(source.current().problems).toEqual([]);
+  });
+
+  test('of one daemon is in force on another, which has no such folder', async () => {
+    const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
+    const { store } = await start(folder);
+    const other = await openSource(await configFolder(), store, { machine: 'mx2' });
+    expect(served(other)).toEqual(['a.example anna@example.org']);
+    expect(other.current().problems).toEqual([]);
+    await other.reload();
+    expect(other.current().problems).toEqual([]);
+  });
+});
+
+describe('two machines with a file of the same project', () => {
+  test('do not replace each other’s revision at a restart, but when a file changes', async () => {
+    const [one, two] = [1, 2].map((n) => ({ 'projects/a.yml': projectText('a', `${n}.example`) }));
+    const folders = [await configFolder(one), await configFolder(two)] as const;
+    const { store } = await start(folders[0]);
+    const second = await openSource(folders[1], store, { machine: 'mx2' });
+    expect(served(second)).toEqual(['2.example anna@example.org']);
+    const first = await openSource(folders[0], store);
+    expect(served(first)).toEqual(['2.example anna@example.org']);
+    await folders[0].write('projects/a.yml', projectText('a', '3.example'));
+    await first.reload();
+    await second.refresh();
+    expect(served(second)).toEqual(['3.example anna@example.org']);
+  });
+});
+
 describe('a reload', () => {
   test('of the same files changes nothing', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
-    const { source, revisions } = await start(folder);
+    const { source } = await start(folder);
+    const before = revisionOf(source, 'a.example');
     expect(await source.reload()).toEqual({ kind: 'unchanged' });
-    expect(revisions.saved).toHaveLength(1);
+    expect(revisionOf(source, 'a.example')).toBe(before);
   });
 
   test('swaps the snapshot as a whole and tells who listens', async () => {
@@ -140,13 +188,13 @@ describe('a reload', () => {
       ],
       problems: [],
     });
-    expect(served(source)).toEqual(['a.example rev_2 ben@example.org', 'b.example rev_3 anna@example.org']);
+    expect(served(source)).toEqual(['a.example ben@example.org', 'b.example anna@example.org']);
     expect(source.current().server.delivery.retry).toEqual([60_000]);
     expect(told).toEqual([[source.current(), before]]);
     expect(before.domains.get('a.example')?.forms.get('contact')?.to).toEqual(['anna@example.org']);
     stop();
-    await folder.remove('projects/b.yml');
-    expect(await source.reload()).toMatchObject({ kind: 'applied', changes: [{ op: 'remove', path: '' }] });
+    await folder.write('projects/b.yml', projectText('b', 'b.example').replace('anna', 'ben'));
+    expect((await source.reload()).kind).toBe('applied');
     expect(told).toHaveLength(1);
   });
 
@@ -157,12 +205,12 @@ describe('a reload', () => {
     await folder.write('server.yml', 'server: {}\n');
     const result = await source.reload();
     expect(result.kind).toBe('refused');
-    expect(served(source)).toEqual(['a.example rev_1 anna@example.org']);
+    expect(served(source)).toEqual(['a.example anna@example.org']);
     expect(source.current().server.server.hostname).toBe('mail.example.net');
     const problems = source.current().problems.join('\n');
-    expect(problems).toMatch(/server\.yml: what was in force goes on/);
+    expect(problems).toMatch(/server\.yml: the running configuration stays in force/);
     expect(problems).toMatch(/server\.yml:1:1: server\.hostname: is missing/);
-    expect(problems).toMatch(/a\.yml: its last good revision rev_1 goes on/);
+    expect(problems).toMatch(/a\.yml: its revision rev_\w+ stays in force/);
     expect(result).toMatchObject({ problems: source.current().problems });
   });
 
@@ -183,7 +231,7 @@ describe('a reload', () => {
     await folder.write('projects/a.yml', '[');
     await folder.write('projects/b.yml', projectText('b', 'b.example'));
     expect(await source.reload()).toMatchObject({ kind: 'applied', changes: [{ op: 'add' }] });
-    expect(served(source)).toEqual(['a.example rev_1 anna@example.org', 'b.example rev_2 anna@example.org']);
+    expect(served(source)).toEqual(['a.example anna@example.org', 'b.example anna@example.org']);
   });
 
   test('keeps what needs a restart as it runs, and says so until then', async () => {
@@ -231,7 +279,7 @@ describe('a reload', () => {
     await folder.write('projects/a.yml', projectText('a', 'm.example'));
     expect((await source.reload()).kind).toBe('refused');
     expect(source.current().domains.get('m.example')?.project.slug).toBe('m');
-    await folder.remove('projects/m.yml');
+    await folder.write('projects/m.yml', projectText('m', 'other.example'));
     await source.reload();
     expect(source.current().domains.get('m.example')?.project.slug).toBe('a');
   });
@@ -262,18 +310,22 @@ describe('a reload', () => {
 
   test('is refused when the revision cannot be kept, and nothing half done is in force', async () => {
     const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
-    const revisions = memoryRevisions();
-    const { source, lines } = await start(folder, revisions);
-    const { save } = revisions;
-    Object.assign(revisions, { save: async () => Promise.reject(new Error('disk full')) });
+    const store = await openTestStore();
+    let fails = false;
+    const failing: Store = {
+      ...store,
+      write: (unit) => (fails ? Promise.reject(new Error('disk full')) : store.write(unit)),
+    };
+    const { source, lines } = await start(folder, failing);
+    fails = true;
     await folder.write('projects/b.yml', projectText('b', 'b.example'));
     expect(await source.reload()).toEqual({
       kind: 'refused',
       problems: ['the configuration cannot be read: disk full'],
     });
-    expect(served(source)).toEqual(['a.example rev_1 anna@example.org']);
+    expect(served(source)).toEqual(['a.example anna@example.org']);
     expect(lines.join('\n')).toContain('config.reload_failed');
-    Object.assign(revisions, { save });
+    fails = false;
     expect((await source.reload()).kind).toBe('applied');
   });
 

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { bodyOf } from '../../src/events/payload.ts';
-import { TRIES, waitAfter } from '../../src/events/schedule.ts';
+import { bodyOf } from '../../src/events/post.ts';
+import { WEBHOOK_RETRY_MS } from '../../src/queue/retry.ts';
 import { PUBLIC_EVENTS } from '../../src/lib/event-types.ts';
 
 const text = readFileSync(join(import.meta.dirname, '../../docs/webhooks.md'), 'utf8');
@@ -53,5 +53,5 @@ test('the table of tries', () => {
     Number(number),
     wait === undefined ? 0 : Number(wait) * units[unit as keyof typeof units],
   ]);
-  expect(rows).toEqual(Array.from({ length: TRIES }, (_, i) => [i + 1, i === 0 ? 0 : waitAfter(i, () => 0.5)]));
+  expect(rows).toEqual([0, ...WEBHOOK_RETRY_MS].map((wait, i) => [i + 1, wait]));
 });

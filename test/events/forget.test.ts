@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { createEventCounts } from '../../src/events/counts.ts';
-import { forgetOldEvents } from '../../src/events/retention.ts';
+import { createEventCounts, forgetOldEvents } from '../../src/events/counts.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';

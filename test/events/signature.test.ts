@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
-import { newSecret, signatures } from '../../src/events/signature.ts';
+import { newSecret, signatures } from '../../src/events/post.ts';
 
 const body = '{"type":"domain.verified","data":{"text":"ä €"}}';
 const now = () => Math.floor(Date.now() / 1000);

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
-import { replayEvent, replaySince } from '../../src/events/replay.ts';
 import { adoptWebhooks } from '../../src/events/targets.ts';
-import { createWebhooks } from '../../src/events/webhooks.ts';
-import { silentLog } from '../../src/lib/log.ts';
+import { cancel, hold, listDeliveries, release, resume } from '../../src/queue/operate.ts';
 import { insertFile } from '../../src/store/files.ts';
-import { disableWebhook, enableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
+import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
 import { changeTenant } from '../../src/store/tenants.ts';
+import { testClock } from '../harness/clock.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 
 const names = (seen: { json: { type: string } }[]) => seen.map(({ json }) => json.type);
@@ -99,6 +98,7 @@ describe('what happens is posted', () => {
     await world.turn();
     expect(world.seen).toEqual([]);
     await world.store.write(changeTenant(hook.tenant, { suspended: false }));
+    await resume(world.store, hook.tenant, world.clock.now());
     await world.turn();
     expect(names(world.seen)).toEqual(['email.delivered']);
     expect(await world.deliveries()).toMatchObject([{ state: 'delivered', attempts: 1 }]);
@@ -118,23 +118,21 @@ describe('what happens is posted', () => {
     expect(names(world.seen)).toEqual(['email.queued', 'email.deferred']);
     await world.record({ type: 'email.bounced' });
     world.clock.advance(3 * DAY);
+    await world.main.worker.stop(0);
     const later = world.daemon();
-    await later.dispatcher.run();
-    await later.deliverer.fill();
-    await later.deliverer.idle();
+    await later.webhooks.look();
+    await later.settle();
     expect(names(world.seen)).toEqual(['email.queued', 'email.deferred', 'email.bounced']);
   });
 
-  test('once also where several daemons look and post at the same time', async () => {
+  test('once also where several daemons look at the same time', async () => {
     const world = await eventWorld();
     await world.hook();
     for (let i = 0; i < 20; i++) await world.record();
-    const daemons = [world.daemon(), world.daemon(), world.daemon()];
-    await Promise.all(daemons.map(({ dispatcher }) => dispatcher.run()));
-    for (let i = 0; i < 5; i++) {
-      await Promise.all(daemons.map(({ deliverer }) => deliverer.fill()));
-      await Promise.all(daemons.map(({ deliverer }) => deliverer.idle()));
-    }
+    const daemons = [world.main, world.daemon(), world.daemon()];
+    await Promise.all(daemons.slice(1).map(({ worker }) => worker.stop(0)));
+    await Promise.all(daemons.map(({ webhooks }) => webhooks.look()));
+    await world.main.settle();
     expect(await world.deliveries()).toHaveLength(20);
     expect(new Set(world.seen.map(({ id }) => id)).size).toBe(20);
     expect(world.seen).toHaveLength(20);
@@ -238,7 +236,7 @@ describe('a target that does not take it', () => {
     await world.turn();
     expect(await world.webhook(id)).toMatchObject({
       status: 'disabled',
-      reason: `Every try has failed since ${new Date(start + 20 * DAY).toISOString()}; the last: 500 Internal Server Error`,
+      reason: `Every attempt has failed since ${new Date(start + 20 * DAY).toISOString()}; the last: 500 Internal Server Error`,
     });
     expect(world.letters).not.toEqual([]);
   });
@@ -253,36 +251,112 @@ describe('a target that does not take it', () => {
       if (url.includes('slow')) await hanging;
       return answered(200);
     };
-    await world.main.dispatcher.run();
-    await world.main.deliverer.fill();
+    await world.main.webhooks.look();
+    await expect.poll(() => world.seen.length).toBe(4);
     world.clock.advance(SECOND);
     const quick = await world.hook({ url: 'https://quick.example/' });
     await world.record();
-    await world.main.dispatcher.run();
-    await world.main.deliverer.fill();
+    await world.main.webhooks.look();
     await expect
       .poll(async () => (await world.deliveries()).filter(({ webhook }) => webhook === quick.id))
       .toMatchObject([{ state: 'delivered' }]);
-    expect(world.seen.filter(({ url }) => url.includes('slow'))).toHaveLength(5);
+    // One that has never answered gets a little less than the others.
+    expect(world.seen.filter(({ url }) => url.includes('slow'))).toHaveLength(4);
     finish();
-    await world.main.deliverer.idle();
+    await world.main.settle();
   });
 });
 
-test('a daemon that dies between the try and the answer: the next one sends it under the same id', async () => {
+describe('in the queue', () => {
+  test('a webhook that the operator holds is told nothing until it is released', async () => {
+    const world = await eventWorld();
+    const held = await world.hook({ url: 'https://held.example/' });
+    await world.hook({ url: 'https://other.example/' });
+    await hold(world.store, held.id);
+    await world.record();
+    await world.main.webhooks.look();
+    await expect.poll(() => world.seen.map(({ url }) => url)).toEqual(['https://other.example/']);
+    await expect.poll(() => world.main.worker.progress().claimed).toBe(0);
+    expect(await listDeliveries(world.store, { destination: held.id, limit: 10 })).toMatchObject({
+      deliveries: [{ id: expect.stringMatching(/^whd_/), recipient: 'https://held.example', state: 'queued' }],
+    });
+    await release(world.store, held.id);
+    await world.turn();
+    expect(world.seen.map(({ url }) => url)).toEqual(['https://other.example/', 'https://held.example/']);
+  });
+
+  test('one that is cancelled has failed, and is told nothing', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    world.reply = () => answered(500);
+    await world.record();
+    await world.turn();
+    const [{ id } = { id: '' }] = await world.deliveries();
+    expect(await cancel(world.store, id, world.clock.now())).toMatchObject({ kind: 'done', deliveries: [id] });
+    world.clock.advance(HOUR);
+    await world.turn();
+    expect(world.seen).toHaveLength(1);
+    expect(await world.deliveries()).toMatchObject([
+      { state: 'failed', attempts: 1, last_status: 500, last_result: 'cancelled by the operator' },
+    ]);
+  });
+
+  test('what becomes of a delivery to a webhook is no event that webhooks are told of', async () => {
+    const world = await eventWorld();
+    await world.hook();
+    world.reply = () => answered([200, 500, 410][world.seen.length - 1] ?? 200);
+    for (let i = 0; i < 3; i++) {
+      await world.record();
+      await world.turn();
+    }
+    world.clock.advance(SECOND);
+    await world.turn();
+    expect(new Set(names(world.seen))).toEqual(new Set(['domain.verified']));
+    const events = await world.store.read.selectFrom('events').select('type').distinct().execute();
+    expect(events).toEqual([{ type: 'domain.verified' }]);
+  });
+
+  test('the slow targets of one tenant take a share of all attempts, and no more', async () => {
+    const world = await eventWorld();
+    let finish: () => void = () => undefined;
+    const hanging = new Promise<void>((resolve) => (finish = resolve));
+    world.reply = async ({ url }) => {
+      if (url.includes('slow')) await hanging;
+      return answered(200);
+    };
+    for (let i = 0; i < 12; i++) await world.hook({ url: `https://slow${i}.example/` });
+    for (let i = 0; i < 5; i++) await world.record();
+    await world.main.webhooks.look();
+    await expect.poll(() => world.main.worker.progress().claimed).toBe(48);
+    await expect.poll(() => world.seen.length).toBe(40);
+    await world.hook({ tenant: 'ten_other', url: 'https://quick.example/' });
+    world.clock.advance(SECOND);
+    await world.record({ tenant: 'ten_other' });
+    await world.main.webhooks.look();
+    await expect.poll(() => world.seen.filter(({ url }) => url.includes('quick')).length).toBe(1);
+    expect(world.seen).toHaveLength(41);
+    finish();
+    await world.main.settle();
+    expect(world.seen).toHaveLength(61);
+  });
+});
+
+test('a daemon that dies between the attempt and the answer: the next one sends it under the same id', async () => {
   const world = await eventWorld();
+  await world.main.worker.stop(0);
   await world.hook();
   await world.record();
   world.reply = () => new Promise(() => undefined);
-  const dying = world.daemon();
-  await dying.dispatcher.run();
-  await dying.deliverer.fill();
+  // Its clock stands still, so that it renews no lease.
+  const dying = world.daemon(testClock(world.clock.now()));
+  await dying.webhooks.look();
   await expect.poll(() => world.seen.length).toBe(1);
   world.reply = () => answered(200);
-  await world.turn();
-  expect(world.seen).toHaveLength(1);
+  world.clock.advance(MINUTE + SECOND);
+  const next = world.daemon();
+  await next.settle();
   world.clock.advance(MINUTE);
-  await world.turn();
+  await next.settle();
   expect(world.seen).toHaveLength(2);
   expect(world.seen[1]?.id).toBe(world.seen[0]?.id);
   expect(await world.deliveries()).toMatchObject([{ state: 'delivered', attempts: 2 }]);
@@ -297,20 +371,10 @@ test('deliveries are forgotten after thirty days, whatever became of them', asyn
   await world.record();
   world.reply = () => answered(500);
   await world.turn();
-  const webhooks = createWebhooks({
-    store: world.store,
-    clock: world.clock,
-    log: silentLog,
-    random: () => 0.5,
-    snapshot: () => world.snapshot,
-    mailOwner: () => Promise.resolve([]),
-    wakeMail: () => undefined,
-    door: { request: () => Promise.resolve(answered(200)), objection: () => Promise.resolve(undefined) },
-  });
-  await webhooks.sweep();
+  await world.main.webhooks.sweep();
   expect(await world.deliveries()).toHaveLength(2);
   world.clock.advance(DAY + SECOND);
-  await webhooks.sweep();
+  await world.main.webhooks.sweep();
   expect(await world.deliveries()).toMatchObject([{ state: 'pending' }]);
 });
 
@@ -339,7 +403,7 @@ test('one that is enabled again is told of what still waited and of what happens
   await world.turn();
   world.clock.advance(HOUR);
   world.reply = undefined;
-  await world.store.write([enableWebhook({ id, tenant, now: world.clock.now() })]);
+  await world.main.webhooks.enable({ id, tenant });
   await world.record({ type: 'email.delivered' });
   await world.turn();
   expect(names(world.seen).sort()).toEqual(['email.delivered', 'email.queued', 'email.queued']);
@@ -352,11 +416,11 @@ describe('a replay', () => {
     await world.record();
     await world.turn();
     const [{ event } = { event: null }] = await world.deliveries();
-    expect(await replayEvent(world, hook, event ?? '')).toBe(true);
+    expect(await world.main.webhooks.replayEvent(hook, event ?? '')).toBe(true);
     await world.turn();
     expect(world.seen).toHaveLength(2);
     expect(world.seen[1]?.id).toBe(world.seen[0]?.id);
-    expect(await replayEvent(world, { ...hook, tenant: 'ten_other' }, event ?? '')).toBe(false);
+    expect(await world.main.webhooks.replayEvent({ ...hook, tenant: 'ten_other' }, event ?? '')).toBe(false);
   });
 
   test('since a time sends all that match, also those from before it was made', async () => {
@@ -368,8 +432,7 @@ describe('a replay', () => {
     await world.record({ type: 'email.queued' });
     world.clock.advance(HOUR);
     const hook = await world.hook({ events: '["domain.degraded","domain.failed"]' });
-    const { snapshot } = world;
-    expect(await replaySince(world, hook, { since, snapshot })).toEqual({ replayed: 250, more: false });
+    expect(await world.main.webhooks.replaySince(hook, since)).toEqual({ replayed: 250, more: false });
     for (let i = 0; i < 60; i++) await world.turn();
     expect(world.seen).toHaveLength(250);
   });

@@ -1,12 +1,11 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
-
 import { projectSchema } from '../../src/config/schema-project.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
-import { createDeliverer, type Letter } from '../../src/events/deliver.ts';
-import { createDispatcher } from '../../src/events/dispatch.ts';
-import { newSecret } from '../../src/events/signature.ts';
+import { newSecret } from '../../src/events/post.ts';
+import { createWebhookTransport, type Alert } from '../../src/events/transport.ts';
+import { createWebhooks } from '../../src/events/webhooks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';
@@ -14,10 +13,14 @@ import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
 import type { Statement } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 import { insertSubmission } from '../../src/store/submissions.ts';
-import type { WebhookDeliveryRow, WebhookRow } from '../../src/store/tables-accounts.ts';
+import type { WebhookRow } from '../../src/store/tables-accounts.ts';
 import type { SubmissionRow } from '../../src/store/tables.ts';
+import { recentDeliveries, type WebhookDelivery } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
-import { testClock } from '../harness/clock.ts';
+import type { Transport } from '../../src/queue/transport.ts';
+import { createWorker } from '../../src/queue/worker.ts';
+import { expect, onTestFinished } from 'vitest';
+import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const TENANT = OPERATOR;
@@ -58,7 +61,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
   const store = given.store ?? (await openTestStore());
   await saveOperator(store, 'ops@example.net', clock.now());
   const seen: Seen[] = [];
-  const letters: Letter[] = [];
+  const letters: Alert[] = [];
   const world = {
     clock,
     store,
@@ -68,29 +71,62 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
     reply: undefined as Reply | undefined,
   };
 
-  /** A daemon: looks for what happened and posts what is due. */
-  function daemon() {
-    const dispatcher = createDispatcher({ store, clock, snapshot: () => world.snapshot });
-    const deliverer = createDeliverer({
+  const http = {
+    objection: () => Promise.resolve(undefined),
+    async request(request: HttpRequest) {
+      const json = JSON.parse(request.body ?? '') as Seen['json'];
+      const one = { ...request, at: clock.now(), id: request.headers?.['webhook-id'] ?? '', json };
+      seen.push(one);
+      return (await world.reply?.(one)) ?? answered(200);
+    },
+  };
+  let daemons = 0;
+
+  /** A daemon: looks for what happened, and its queue posts what is due. */
+  function daemon(own: TestClock = clock) {
+    const worker = createWorker({
       store,
-      clock,
+      clock: own,
       log: silentLog,
       random: () => 0.5,
-      wake: () => undefined,
-      mailOwner: (_webhook, letter) => {
-        letters.push(letter);
-        return Promise.resolve([]);
-      },
-      door: {
-        async request(request) {
-          const json = JSON.parse(request.body ?? '') as Seen['json'];
-          const one = { ...request, at: clock.now(), id: request.headers?.['webhook-id'] ?? '', json };
-          seen.push(one);
-          return (await world.reply?.(one)) ?? answered(200);
-        },
+      source: { prepare: () => Promise.reject(new Error('no mail is rendered here')) },
+      config: () => world.snapshot.server,
+      owner: `daemon ${(daemons += 1)}`,
+      transports: {
+        mail: NO_MAIL,
+        webhooks: createWebhookTransport({
+          store,
+          clock: own,
+          log: silentLog,
+          http,
+          wake: () => undefined,
+          alertOwner: (_webhook, alert) => {
+            letters.push(alert);
+            return Promise.resolve([]);
+          },
+        }),
       },
     });
-    return { dispatcher, deliverer };
+    onTestFinished(() => worker.stop(0));
+    const webhooks = createWebhooks({
+      store,
+      clock: own,
+      log: silentLog,
+      http,
+      snapshot: () => world.snapshot,
+      wake: () => worker.wake(),
+    });
+    return {
+      worker,
+      webhooks,
+      /** Lets the queue do what is due, to its end. */
+      async settle() {
+        worker.wake();
+        await expect
+          .poll(async () => worker.progress().claimed + (await due(store, clock.now())), { interval: 2 })
+          .toBe(0);
+      },
+    };
   }
   const main = daemon();
   let submissions = 0;
@@ -100,9 +136,8 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
     main,
     /** What a second of the daemon does, to its end. */
     async turn() {
-      await main.dispatcher.run();
-      await main.deliverer.fill();
-      await main.deliverer.idle();
+      await main.webhooks.look();
+      await main.settle();
     },
     /** Goes on turn by turn to where the next try is due, at most `turns` times. */
     async follow(turns: number) {
@@ -156,6 +191,30 @@ const SUBMISSION = {
   environment: 'live',
 } as const;
 
-function rows(store: Store): Promise<WebhookDeliveryRow[]> {
-  return store.read.selectFrom('webhook_deliveries').selectAll().orderBy('id').execute();
+const NO_MAIL: Transport = {
+  send: () => expect.unreachable('no mail is sent here'),
+  capacity: () => 1,
+  stop: () => Promise.resolve(),
+};
+
+/** All deliveries as the owners of the webhooks see them, oldest first. */
+async function rows(store: Store): Promise<WebhookDelivery[]> {
+  const webhooks = await store.read.selectFrom('webhooks').select('id').execute();
+  const lists = await Promise.all(webhooks.map(({ id }) => recentDeliveries(store, id, 1000)));
+  return lists.flat().sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** How many are due, or being tried. */
+async function due(store: Store, now: number): Promise<number> {
+  const found = await store.read
+    .selectFrom('deliveries')
+    .select('id')
+    .where((eb) =>
+      eb.or([
+        eb('state', '=', 'sending'),
+        eb.and([eb('state', 'in', ['queued', 'deferred']), eb('next_attempt_at', '<=', now)]),
+      ]),
+    )
+    .execute();
+  return found.length;
 }

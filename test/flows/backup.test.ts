@@ -1,7 +1,7 @@
 /** `postern backup` against a daemon that goes on working, and a daemon that starts on what it wrote. */
-import { copyFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { copyFile, open, readdir, readFile, rm, stat, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { backup } from '../../src/cli/backup.ts';
 import { createClient } from '../../src/cli/client.ts';
@@ -71,6 +71,36 @@ test('what is there is replaced only with --force', async () => {
   expect(await readdir(folder)).toEqual(['copy.db']);
 });
 
+test('it is on the disk before it has its name, and where the disk fails there is none', async () => {
+  const world = await startTestWorld();
+  const folder = await temporaryFolder();
+  const file = join(folder, 'copy.db');
+  const handle = await open(join(folder, 'any'), 'w');
+  const prototype = Object.getPrototypeOf(handle) as FileHandle;
+  await handle.close();
+  const synced: { isFile: boolean; size: number; files: string[] }[] = [];
+  let fails = false;
+  const sync = vi.spyOn(prototype, 'sync').mockImplementation(async function (this: FileHandle) {
+    const found = await this.stat();
+    synced.push({ isFile: found.isFile(), size: found.size, files: await readdir(folder) });
+    if (fails) throw Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' });
+  });
+  onTestFinished(() => sync.mockRestore());
+  expect((await run(world, file)).code).toBe(0);
+  const { size } = await stat(file);
+  // The bytes, and then their name.
+  expect(synced).toEqual([
+    { isFile: true, size, files: [expect.stringMatching(/^\.copy\.db\./), 'any'] },
+    { isFile: false, size: expect.any(Number), files: expect.arrayContaining(['any', 'copy.db']) },
+  ]);
+  await rm(file);
+  fails = true;
+  const failed = await run(world, file);
+  expect([failed.code, failed.out]).toEqual([1, '']);
+  expect(failed.err).toContain('EIO');
+  expect(await readdir(folder)).toEqual(['any']);
+});
+
 test('a folder that cannot be written is told before the work begins', async () => {
   const world = await startTestWorld();
   const { code, err } = await run(world, '/nowhere/copy.db');
@@ -121,7 +151,7 @@ test('a daemon on a restored copy sends what waited, once, and signs with the sa
   await expect.poll(async () => (await attempts.execute()).length).toBe(1);
   const folder = await temporaryFolder();
   const file = join(folder, 'copy.db');
-  expect((await run(world, file)).code).toBe(0);
+  expect((await run(world, file)).err).toBe('');
   await world.daemon.close();
   world.mx.behave(() => undefined);
   // As docs/operating.md says: the file in its place, and the daemon started.

@@ -5,11 +5,12 @@ import { rm, writeFile } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { codeOf } from '../../src/lib/errors.ts';
 import { openAppliance, PROJECT, type Appliance, type Run } from '../harness/binary.ts';
 import { startCatcher, type Catcher } from '../harness/catcher.ts';
-import { until } from '../harness/child.ts';
+import { answers, until } from '../harness/child.ts';
 import { sendMany, startLoad, type Tally } from '../harness/load.ts';
 import { threadsOf } from '../harness/threads.ts';
 
@@ -80,6 +81,16 @@ test(
     expect([...accepted]).toEqual(catcher.mails.map(({ reference }) => reference));
   },
 );
+
+test('once HTTP answers, mail is accepted on every port, too', TIME, async () => {
+  const { appliance } = await world();
+  const hosts = Array.from({ length: 200 }, (_, i) => `127.0.0.${i + 1}`);
+  await appliance.configure({ server: { smtp: { listen: hosts.map((host) => `${host}:${appliance.smtpPort}`) } } });
+  await appliance.launch();
+  const port = Number(new URL(appliance.url).port);
+  while (!(await answers(port))) await setImmediate();
+  expect(await answers(appliance.smtpPort, hosts.at(-1))).toBe(true);
+});
 
 test('signals in the middle of the start are obeyed once it runs', TIME, async () => {
   const { appliance } = await world();

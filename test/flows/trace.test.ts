@@ -68,7 +68,11 @@ webhooks: [{ url: '${url}', events: [submission.accepted] }]
   const request = answer.headers.get('x-request-id') ?? '';
   await settled();
   await until('the webhook was told', async () => {
-    const rows = await world.daemon.store.read.selectFrom('webhook_deliveries').select('state').execute();
+    const rows = await world.daemon.store.read
+      .selectFrom('deliveries')
+      .select('state')
+      .where('webhook', 'is not', null)
+      .execute();
     return rows[0]?.state === 'delivered';
   });
   const traced = await trace(request);

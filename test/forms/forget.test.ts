@@ -16,7 +16,7 @@ import type { Store } from '../../src/store/store.ts';
 import { findSubmission, insertSubmission } from '../../src/store/submissions.ts';
 import type { DeliveryState } from '../../src/store/tables.ts';
 import { disableWebhook, insertWebhook, moveCursors } from '../../src/store/webhooks.ts';
-import { insertDelivery } from '../../src/store/webhook-deliveries.ts';
+import { enqueueForWebhook } from '../../src/store/webhook-deliveries.ts';
 import { testClock } from '../harness/clock.ts';
 import { testConsent } from '../harness/consent.ts';
 import { settle } from '../harness/settle.ts';
@@ -178,7 +178,7 @@ test('a webhook is told first, unless it is disabled', async () => {
   const [event] = await store.read.selectFrom('events').select('id').where('submission', '=', id).execute();
   clock.advance(10 * MINUTE);
   await store.write([
-    insertDelivery({ id: 'whd_1', webhook: webhook.id, event: event?.id ?? '', created_at: clock.now() }),
+    ...enqueueForWebhook({ ...webhook, environment: 'live' }, [{ id: 'whd_1', event: event?.id ?? '' }], clock.now()),
     moveCursors({ now: clock.now() }),
   ]);
   await forget();

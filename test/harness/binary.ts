@@ -52,6 +52,8 @@ export interface ApplianceOptions {
   readonly server?: Sections;
   /** One that shares its database is in the same world, too. */
   readonly dns?: DnsServer;
+  /** Beside the test's own environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** One start of the program. */
@@ -172,7 +174,10 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
   }
 
   async function launch(): Promise<Run> {
-    const child = await startChild(LAUNCHER, ['serve', '--config', file], { cwd: folder });
+    const child = await startChild(LAUNCHER, ['serve', '--config', file], {
+      cwd: folder,
+      env: { ...process.env, ...options.env },
+    });
     onTestFinished(() => child.stop('SIGKILL'));
     return runOf(child);
   }

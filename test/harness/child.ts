@@ -75,10 +75,10 @@ export async function until(what: string, check: () => boolean | Promise<boolean
   }
 }
 
-/** Whether anybody listens on a port of 127.0.0.1. */
-export function answers(port: number): Promise<boolean> {
+/** Whether anybody listens on a port of this machine. */
+export function answers(port: number, host = '127.0.0.1'): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
+    const socket = connect(port, host, () => {
       socket.destroy();
       resolve(true);
     });

@@ -24,8 +24,8 @@ export function succeeds(command: string, args: readonly string[]): boolean {
 const UNPACKED = join(tmpdir(), 'postern-debian');
 
 /**
- * The folder with the files of a package that excludes another one that is installed, such as a second mail server's: it is
- * downloaded and unpacked where it is not there yet. Throws with the commands where that does not work.
+ * The folder with the files of a package that need not be installed, or cannot be beside another one, such as a second mail
+ * server's: it is downloaded and unpacked where it is not there yet. Throws with the commands where that does not work.
  */
 export function unpacked(name: string): string {
   const folder = join(UNPACKED, name);

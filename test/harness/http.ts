@@ -97,7 +97,7 @@ export interface TestHttpOptions {
 }
 
 function reportOf(name: string, status: DomainStatus = 'pending'): DomainReport {
-  return { name, project: 'example', status, records: [RECORD], checkedAt: null, verifiedAt: null };
+  return { name, project: 'example', status, reason: null, records: [RECORD], checkedAt: null, verifiedAt: null };
 }
 
 const RECORD = {
@@ -164,7 +164,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       report: (name) => Promise.resolve(reportOf(name, states[name])),
       check: (name) => Promise.resolve(reportOf(name, states[name])),
       rotateKeys: (name) => Promise.resolve(reportOf(name, states[name])),
+      move: (name) => Promise.resolve(reportOf(name, states[name])),
     },
+    checkConfig: () => Promise.resolve({ file: '', projects: 1, errors: [], warnings: [] }),
     backups: await openBackups({ path: undefined, clock, log: silentLog, reserve: () => 0 }),
     doctor: () => Promise.resolve({ checks: [], ok: true }),
     explain: () => Promise.resolve(undefined),
@@ -198,7 +200,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     webhooks: {
       test: () => Promise.reject(new Error('nothing is posted here')),
       objection: () => Promise.resolve(undefined),
-      wake: () => undefined,
+      enable: () => Promise.resolve(),
+      replayEvent: () => Promise.resolve(false),
+      replaySince: () => Promise.resolve({ replayed: 0, more: false }),
     },
     takeOver: () => Promise.resolve(),
     reader,

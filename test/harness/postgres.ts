@@ -1,6 +1,7 @@
 /** A PostgreSQL server of its own: Debian's binaries, a temporary folder, a free port of 127.0.0.1, durable as by default. */
 import { execFile } from 'node:child_process';
-import { chown, glob, mkdtemp, rm } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { chown, glob, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -16,16 +17,22 @@ export interface Postgres {
   readonly url: string;
   /** An empty database of this name (letters, digits, `_`); answers its address. */
   createDatabase(name: string): Promise<string>;
+  /** Stops all its processes where they are (SIGSTOP): connections stay open, and nothing is answered. */
+  freeze(): void;
+  thaw(): void;
   close(): Promise<void>;
 }
 
 /** Where files are kept in memory: fsync costs nothing there. */
 const MEMORY = '/dev/shm';
 
-/** Starts a server in about two seconds. `settings` are `name=value` of postgresql.conf. */
+/**
+ * Starts a server in about two seconds. `settings` are `name=value` of postgresql.conf. A standby follows nobody, and takes no
+ * writes until it is promoted.
+ */
 export async function startPostgres(
   settings: readonly string[] = [],
-  { inMemory = false }: { readonly inMemory?: boolean } = {},
+  { inMemory = false, standby = false }: { readonly inMemory?: boolean; readonly standby?: boolean } = {},
 ): Promise<Postgres> {
   const bin = await newestServer();
   const user = isRoot() ? idsOf('postgres') : undefined;
@@ -34,6 +41,10 @@ export async function startPostgres(
   const data = join(folder, 'data');
   const where = { ...user, cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C.UTF-8' } };
   await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync'], where);
+  if (standby) {
+    await writeFile(join(data, 'standby.signal'), '');
+    if (user !== undefined) await chown(join(data, 'standby.signal'), user.uid, user.gid);
+  }
   const port = await freePort();
   const server = await startChild(
     join(bin, 'postgres'),
@@ -41,13 +52,21 @@ export async function startPostgres(
     where,
   );
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  let isFrozen = false;
   try {
-    await untilReady(server, () => server.output().includes('database system is ready to accept connections'));
+    await untilReady(server, () =>
+      /database system is ready to accept (?:read-only )?connections/.test(server.output()),
+    );
   } catch (error) {
     await close();
     throw error;
   }
-  return { url, createDatabase, close };
+  return { url, createDatabase, freeze: () => signal('SIGSTOP'), thaw: () => signal('SIGCONT'), close };
+
+  function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+    isFrozen = name === 'SIGSTOP';
+    for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
+  }
 
   async function createDatabase(name: string): Promise<string> {
     const client = new pg.Client({ connectionString: url });
@@ -58,9 +77,14 @@ export async function startPostgres(
   }
 
   async function close(): Promise<void> {
+    if (isFrozen) signal('SIGCONT');
     await server.stop('SIGINT'); // fast shutdown: sessions are cut, the database is left whole
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
 }
 
 /** The folder of the newest server's programs. */

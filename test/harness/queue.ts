@@ -3,16 +3,15 @@
  * bring their own bytes: rendering is somebody else's.
  */
 import { expect, onTestFinished } from 'vitest';
-import { type ServerConfig } from '../../src/config/schema.ts';
+import type { ServerConfig } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
 import type { Fields, Log } from '../../src/lib/log.ts';
-import { createCourier, type CourierOptions } from '../../src/smtp-client/client.ts';
+import { createSmtpClient, type SmtpClientOptions } from '../../src/smtp-client/client.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
-import type { Courier, OnFailure, Prepared, Source } from '../../src/queue/interfaces.ts';
+import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
-import { withSandbox } from '../../src/queue/sandbox.ts';
 import { createWorker, type Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
@@ -39,11 +38,13 @@ export interface QueueOptions {
   readonly resolver?: Resolver;
   /** 0.5 unless told: no jitter. */
   readonly random?: () => number;
-  readonly ownAddresses?: CourierOptions['ownAddresses'];
+  readonly ownAddresses?: SmtpClientOptions['ownAddresses'];
   readonly owner?: string;
   /** In the place of the real one. */
-  readonly courier?: Courier;
+  readonly transport?: Transport;
   readonly onFailure?: OnFailure;
+  /** None unless told. */
+  readonly webhooks?: Transport;
 }
 
 export interface TestQueue {
@@ -75,9 +76,9 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
   const { server: dns, resolver } = await startTestDns(options.records ?? [], { clock });
   const log: LogLine[] = [];
   const config = configOf(options);
-  const courier =
-    options.courier ??
-    createCourier({
+  const mail =
+    options.transport ??
+    createSmtpClient({
       resolver: options.resolver ?? resolver,
       config: () => config,
       clock,
@@ -92,7 +93,7 @@ export async function startQueue(options: QueueOptions = {}): Promise<TestQueue>
     clock,
     log: recordingLog(log),
     source: options.source ?? plainSource(),
-    courier: withSandbox(courier),
+    transports: { mail, webhooks: options.webhooks ?? mail },
     config: () => config,
     owner: options.owner ?? 'test',
     random: options.random ?? (() => 0.5),

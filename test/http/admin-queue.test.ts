@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { HELD, walkWaiting } from '../../src/store/deliveries.ts';
+import { HELD, parkDelivery, walkWaiting } from '../../src/store/deliveries.ts';
 import { nextDueAt } from '../../src/store/destinations.ts';
+import { claimDeliveries } from '../../src/store/leases.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
+import type { Statement } from '../../src/store/statement.ts';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
@@ -191,6 +193,67 @@ describe('POST /admin/queue/actions', () => {
     // Nothing is left to look for there.
     const due = await http.store.read.selectFrom('destinations').select(['name', 'next_due_at']).execute();
     expect(due.flatMap(({ name, next_due_at: at }) => (at === null ? [] : [name]))).toEqual(['d1.example']);
+  });
+
+  test('commits some hundred at a time, in as many statements however many destinations that concerns', async () => {
+    const http = await startHttp();
+    await fill(http, Date.now(), ...Array.from({ length: 1200 }, (_, i) => [`u@d${i}.example`]));
+    const units: (readonly Statement[])[] = [];
+    const changed: number[] = [];
+    const { write } = http.store;
+    Object.assign(http.store, {
+      async write(unit: readonly Statement[]) {
+        const results = await write(unit);
+        units.push(unit);
+        changed.push(results[0]?.changes ?? 0);
+        return results;
+      },
+    });
+    for (const action of ['hold', 'release', 'retry', 'cancel']) {
+      units.length = changed.length = 0;
+      expect(await count(http, { action, filter: { sender: 'example.com' } })).toBe(1200);
+      expect(changed).toEqual([500, 500, 200]);
+      expect(Math.max(...units.map(({ length }) => length))).toBeLessThanOrEqual(3);
+    }
+  });
+
+  test('lets others have their turn, also where it only counts, and so does the list', async () => {
+    const http = await startHttp();
+    const recipients = Array.from({ length: 100 }, (_, i) => `u${i}@one.example`);
+    await fill(http, Date.now(), ...Array.from({ length: 300 }, () => recipients));
+    const requests = [
+      ['/admin/queue?sender=example.com', {}],
+      ['/admin/queue/actions', { body: { action: 'cancel', filter: { sender: 'example.com' }, dry_run: true } }],
+    ] as const;
+    for (const [path, request] of requests) {
+      let isAnswered = false;
+      const answer = local(http, path, request).finally(() => (isAnswered = true));
+      let served = 0;
+      for (; !isAnswered; served++) expect((await http.request('/healthz')).status).toBe(200);
+      expect((await answer).json()).toMatchObject({ count: 30_000 });
+      expect(served).toBeGreaterThan(3);
+    }
+  });
+
+  test('what is parked until its recipient agrees is held and cancelled as all else; to retry it sends nothing', async () => {
+    const clock = testClock();
+    const http = await startHttp({ clock });
+    await fill(http, clock.now(), ['a@one.example'], ['b@one.example']);
+    const claim = { destination: 'one.example', now: clock.now(), owner: 'me', until: clock.now() + HOUR };
+    const [{ rows }] = await http.store.write([claimDeliveries({ ...claim, delays: '[1]', last_delay: 0, limit: 1 })]);
+    for (const { id, attempts } of rows) {
+      const parking = { id, attempts, owner: 'me', reply: '450 not yet', expires_at: clock.now() + HOUR };
+      await http.store.write([parkDelivery(parking, 1)]);
+    }
+    const filter = { domain: 'one.example' };
+    const both = async (action: string) => [
+      await count(http, { action, filter, dry_run: true }),
+      await count(http, { action, filter }),
+    ];
+    expect(await both('retry')).toEqual([1, 1]);
+    expect(await both('hold')).toEqual([2, 2]);
+    expect(await both('release')).toEqual([2, 2]);
+    expect(await both('cancel')).toEqual([2, 2]);
   });
 
   test('matches by domain, sender, age and state together', async () => {

@@ -198,3 +198,97 @@ test('what a form answers is true while replies to COMMIT are lost: 200 arrives,
   expect([...load.refused.values()].filter((status) => status !== 503)).toEqual([]);
   expect(await run.end('SIGTERM')).toBe(0);
 });
+
+/** Runs statements on a connection of its own. */
+async function execute(url: string, ...statements: readonly string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => undefined);
+  await client.connect();
+  for (const statement of statements) await client.query(statement);
+  await client.end();
+}
+
+const RELOAD = 'SELECT pg_reload_conf()';
+
+describe('a server that takes no writes', () => {
+  test('a standby ends the start with words and 1; promoted it serves', async () => {
+    const server = await startPostgres([], { standby: true });
+    onTestFinished(() => server.close());
+    const catcher = await startCatcher();
+    const appliance = await openAppliance({ deliverTo: catcher.port, server: { database: { url: server.url } } });
+    const refused = await appliance.launch();
+    expect(await refused.ended).toBe(1);
+    expect(refused.output()).toContain('the server is a standby, which takes no writes');
+    await execute(server.url, 'SELECT pg_promote()');
+    const run = await appliance.start();
+    expect(await run.end('SIGTERM')).toBe(0);
+  });
+
+  test('default_transaction_read_only at the start: words and 1, also where nothing is to be migrated', async () => {
+    const url = await postgres.createDatabase(`faults_${++databases}`);
+    const name = new URL(url).pathname.slice(1);
+    const catcher = await startCatcher();
+    const appliance = await openAppliance({ deliverTo: catcher.port, server: { database: { url } } });
+    for (const isMigrated of [false, true]) {
+      await execute(postgres.url, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+      const refused = await appliance.launch();
+      expect([isMigrated, await refused.ended]).toEqual([isMigrated, 1]);
+      expect(refused.output()).toMatch(/cannot be opened: the server is read-only/);
+      await execute(postgres.url, `ALTER DATABASE ${name} RESET default_transaction_read_only`);
+      expect(await (await appliance.start()).end('SIGTERM')).toBe(0);
+    }
+  });
+
+  test('while the daemon runs: 503 and nothing is sent; it recovers by itself', async () => {
+    const server = await startPostgres();
+    onTestFinished(() => server.close());
+    const catcher = await startCatcher();
+    const appliance = await openAppliance({ deliverTo: catcher.port, server: { database: { url: server.url } } });
+    const run = await appliance.startVerified();
+    const load = startLoad({ url: appliance.formUrl, connections: 4 });
+    await until('it works', () => load.accepted.size > 20);
+    await execute(server.url, 'ALTER SYSTEM SET default_transaction_read_only = on', RELOAD);
+    await until('it refuses', () => load.refused.size > 20);
+    await until('it is not ready', async () => (await appliance.admin('/readyz')).status === 503);
+    expect(await appliance.admin('/readyz')).toMatchObject({
+      body: { checks: { database: { reason: 'the database cannot be written' } } },
+    });
+    expect(await appliance.admin('/healthz')).toMatchObject({ status: 200 });
+    const { size } = load.accepted;
+    await execute(server.url, 'ALTER SYSTEM RESET default_transaction_read_only', RELOAD);
+    await until('it works again', () => load.accepted.size > size + 20);
+    await load.stop();
+    await until('the queue is empty', async () => (await appliance.waiting()) === 0, 90_000);
+    expect([...new Set(load.refused.values())]).toEqual([503]);
+    expect(catcher.mails.map(({ reference }) => reference).sort()).toEqual([...load.accepted].sort());
+    expect(await run.end('SIGTERM')).toBe(0);
+  });
+});
+
+test('a server that stops in the middle of everything: 503 until it goes on, nothing lost and nothing twice', async () => {
+  const server = await startPostgres();
+  onTestFinished(() => server.close());
+  const catcher = await startCatcher();
+  const appliance = await openAppliance({ deliverTo: catcher.port, server: { database: { url: server.url } } });
+  const run = await appliance.startVerified();
+  const load = startLoad({ url: appliance.formUrl, connections: 4 });
+  await until('it works', () => load.accepted.size > 20);
+  server.freeze();
+  const answers = await Promise.all(
+    ['/admin/queue', '/admin/tenants', '/v1/forms'].map((path) => appliance.admin(path)),
+  );
+  for (const answer of answers) expect(answer).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE' } });
+  expect((await appliance.admin('/readyz')).status).toBe(503);
+  expect((await appliance.admin('/healthz')).status).toBe(200);
+  await until('a form refuses', () => load.refused.size > 0, 60_000);
+  server.thaw();
+  const { size } = load.accepted;
+  await until('it works again', () => load.accepted.size > size + 20, 60_000);
+  await load.stop();
+  await until('the queue is empty', async () => (await appliance.waiting()) === 0, 90_000);
+  expect([...new Set(load.refused.values())]).toEqual([503]);
+  const arrived = Map.groupBy(catcher.mails, ({ reference }) => reference);
+  expect([...load.accepted].filter((reference) => !arrived.has(reference))).toEqual([]);
+  expect([...arrived.values()].filter(({ length }) => length > 1)).toEqual([]);
+  expect(await run.end('SIGTERM')).toBe(0);
+});

@@ -1,11 +1,14 @@
 /** Several daemons on one PostgreSQL database: what one is told, all know within a moment. */
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { SUSPENDED } from '../../src/store/deliveries.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import type { ZoneRecord } from '../harness/dns.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { startPostgres, type Postgres } from '../harness/postgres.ts';
+import { startSmtpPeer } from '../harness/smtp-peer.ts';
 
 let postgres: Postgres;
 let databases = 0;
@@ -91,4 +94,35 @@ test('pushes to several daemons at once leave one in force everywhere', async ()
   const { body } = await ana.ask('GET', '/projects/shop');
   const { revision } = body as { revision: string };
   await until('both have it', () => inForce(first) === revision && inForce(second) === revision, SOON);
+});
+
+test('a tenant that is suspended on one daemon sends nothing more through another, also what is on its way', async () => {
+  const url = await postgres.createDatabase(`several_${++databases}`);
+  const slow = await startSmtpPeer({ script: { rcpt: { reply: '250 2.1.5 ok', afterMs: 3000 } } });
+  const server = { database: { url } };
+  const first = await startTestWorld({ server: { ...server, server: { roles: ['http'] } } });
+  const second = await startTestWorld({ server: { ...server, delivery: { port: slow.port } } });
+  const ana = await apiClient(first);
+  await ana.ask('PUT', '/projects/shop/config', { config: YAML });
+  await until('the other serves it', () => second.daemon.snapshot().domains.has('shop.test'), SOON);
+  const required = await wanted(first);
+  for (const world of [first, second]) await publish(world, required);
+  await ana.ask('POST', '/domains/shop.test/verify');
+  await until('the other knows', () => second.daemon.domains.status('shop.test') === 'verified', SOON);
+
+  for (let count = 1; count <= 5; count++)
+    expect((await first.post('/shop.test/contact', { name: 'Ann' })).status).toBe(200);
+  await until('one is on its way', () => slow.lines.some((line) => line.startsWith('RCPT')));
+  const operator = await apiClient(first, { tenant: OPERATOR, permissions: ['admin'] });
+  const suspend = (suspended: boolean) => operator.ask('PATCH', `/admin/tenants/${ana.tenant}`, { suspended });
+  expect((await suspend(true)).status).toBe(200);
+  const waiting = async () => {
+    const deliveries = first.daemon.store.read.selectFrom('deliveries').where('tenant', '=', ana.tenant);
+    const rows = await deliveries.select(['state', 'last_reply']).execute();
+    return rows.filter(({ state, last_reply: reply }) => state === 'deferred' && reply === SUSPENDED).length;
+  };
+  await until('all waits', async () => (await waiting()) === 5);
+  expect(slow.messages).toEqual([]);
+  await suspend(false);
+  await until('all has left', () => slow.messages.length === 5);
 });

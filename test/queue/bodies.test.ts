@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { createBodies, Budget } from '../../src/queue/bodies.ts';
+import { createBodies, MemoryLimit } from '../../src/queue/bodies.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { Opened, Prepared, Source } from '../../src/queue/interfaces.ts';
+import type { Opened, Prepared, Source } from '../../src/queue/transport.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { MessageRow } from '../../src/store/tables.ts';
@@ -203,7 +203,7 @@ function streamedSource(made = 0): Source {
 
 describe('a budget', () => {
   test('is first come, first served, and what is too large waits until nobody else has any', async () => {
-    const budget = new Budget(10);
+    const budget = new MemoryLimit(10);
     const order: string[] = [];
     const take = async (name: string, amount: number) => {
       await budget.take(amount);

@@ -1,6 +1,6 @@
 /** What follows from mail that never arrives is written with its end, and once. Runs on both databases. */
 import { describe, expect, test } from 'vitest';
-import type { Failure, OnFailure } from '../../src/queue/interfaces.ts';
+import type { Failure, OnFailure } from '../../src/queue/transport.ts';
 import { StoreError, type Store } from '../../src/store/store.ts';
 import { suppress } from '../../src/store/suppressions.ts';
 import { mailDomain, startQueue, type TestQueue } from '../harness/queue.ts';

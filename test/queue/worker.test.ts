@@ -1,7 +1,7 @@
 /** What survives: crashes, stops, stores that fail, leases that are lost. Runs on both databases. */
 import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { Courier, Parcel, Source } from '../../src/queue/interfaces.ts';
+import type { Transport, Batch, Source } from '../../src/queue/transport.ts';
 import { resume } from '../../src/queue/operate.ts';
 import { beginDeliveries, claimDeliveries, takeBackLeases } from '../../src/store/leases.ts';
 import { recomputeDue } from '../../src/store/destinations.ts';
@@ -17,28 +17,32 @@ import { openTestStore } from '../harness/store.ts';
 
 const MINUTE = 60_000;
 
-/** A courier that keeps what it is given until the test says what became of it. */
-function heldCourier(appetite = 10): { courier: Courier; parcels: Parcel[]; stopped: Promise<void>; end: () => void } {
-  const parcels: Parcel[] = [];
+/** A transport that keeps what it is given until the test says what became of it. */
+function heldTransport(capacity = 10): {
+  transport: Transport;
+  batches: Batch[];
+  stopped: Promise<void>;
+  end: () => void;
+} {
+  const batches: Batch[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   return {
-    parcels,
+    batches,
     stopped: promise,
     end: resolve,
-    courier: {
-      take: (_, more) => void parcels.push(...more),
-      appetite: () => appetite,
-      connections: () => ({ open: 0, busy: 0 }),
+    transport: {
+      send: (_, more) => void batches.push(...more),
+      capacity: () => capacity,
       stop: () => Promise.resolve(resolve()),
     },
   };
 }
 
-function delivered(parcel: Parcel | undefined): Promise<void> | undefined {
+function delivered(batch: Batch | undefined): Promise<void> | undefined {
   const peer = { host: 'mx.test', address: '127.0.0.1', tls: null };
-  return parcel?.done({
+  return batch?.done({
     kind: 'decided',
-    recipients: parcel.recipients.map((recipient) => ({
+    recipients: batch.recipients.map((recipient) => ({
       recipient,
       outcome: 'delivered',
       cause: 'reply',
@@ -121,9 +125,10 @@ describe('a stop', () => {
     const first = await startQueue({ records: mailDomain('example.test'), port: peer.port });
     const messages = [];
     for (let i = 0; i < 6; i++) messages.push(await first.send(`u${i}@example.test`));
-    await expect.poll(() => first.worker.progress().connections.busy).toBe(2);
+    await expect.poll(() => peer.lines.filter((line) => line.startsWith('RCPT')).length).toBe(2);
     await first.worker.stop(20);
-    expect(first.worker.progress()).toMatchObject({ claimed: 0, connections: { open: 0, busy: 0 } });
+    expect(first.worker.progress()).toMatchObject({ claimed: 0 });
+    await expect.poll(() => peer.connections().open).toBe(0);
     for (const message of messages) await first.reaches(message, 'queued');
 
     peer.script({});
@@ -220,14 +225,14 @@ describe('a store that cannot write', () => {
 });
 
 test('a lease that somebody else took over decides nothing any more', async () => {
-  const held = heldCourier();
-  const queue = await startQueue({ courier: held.courier });
+  const held = heldTransport();
+  const queue = await startQueue({ transport: held.transport });
   const message = await queue.send('you@example.test');
-  await expect.poll(() => held.parcels.length).toBe(1);
-  expect(await held.parcels[0]?.begin()).toBe(true);
+  await expect.poll(() => held.batches.length).toBe(1);
+  expect(await held.batches[0]?.begin()).toBe(true);
   await queue.store.write([recomputeDue({ name: 'example.test' })]);
   await takeBackLeases(queue.store, Number.MAX_SAFE_INTEGER, queue.clock.now());
-  await delivered(held.parcels[0]);
+  await delivered(held.batches[0]);
   await queue.reaches(message, 'deferred');
   expect(queue.log.map(({ event }) => event)).toContain('delivery.lease_lost');
   expect(queue.worker.progress().claimed).toBe(0);
@@ -235,24 +240,24 @@ test('a lease that somebody else took over decides nothing any more', async () =
 
 test('leases are renewed; where that fails and others may take over, nothing leaves any more', async () => {
   const { store, disk } = filling(await openTestStore());
-  const held = heldCourier();
-  const queue = await startQueue({ store, courier: held.courier });
+  const held = heldTransport();
+  const queue = await startQueue({ store, transport: held.transport });
   const message = await queue.send('you@example.test');
-  await expect.poll(() => held.parcels.length).toBe(1);
+  await expect.poll(() => held.batches.length).toBe(1);
   for (let i = 0; i < 6; i++) {
     queue.pass(25_000);
     await expect.poll(() => queue.worker.progress().lookedAt).toBe(queue.clock.now());
   }
-  expect(held.parcels[0]?.mayLeave()).toBe(true);
+  expect(held.batches[0]?.mayLeave()).toBe(true);
   await queue.reaches(message, 'sending');
   disk.isFull = true;
   queue.pass(46_000);
   await aWhile();
   // On SQLite there is nobody else.
-  expect(held.parcels[0]?.mayLeave()).toBe(store.dialect === 'sqlite');
+  expect(held.batches[0]?.mayLeave()).toBe(store.dialect === 'sqlite');
   disk.isFull = false;
   queue.pass(1000);
-  await expect.poll(() => held.parcels[0]?.mayLeave()).toBe(true);
+  await expect.poll(() => held.batches[0]?.mayLeave()).toBe(true);
 });
 
 test('messages arrive once each, however many daemons share the database', async () => {
@@ -427,7 +432,7 @@ describe('mail of a suspended tenant', () => {
 });
 
 test('from a long queue tenants are served in turn', async () => {
-  const held = heldCourier(12);
+  const held = heldTransport(12);
   const store = await openTestStore();
   const clock = testClock();
   for (let i = 0; i < 60; i++)
@@ -436,13 +441,13 @@ test('from a long queue tenants are served in turn', async () => {
     await store.write(enqueue(newMessage(`${tenant}@example.test`, { tenant }), clock.now() + 1).unit);
   }
   clock.advance(1);
-  await startQueue({ store, clock, courier: held.courier });
+  await startQueue({ store, clock, transport: held.transport });
   const served: string[] = [];
   for (let i = 0; i < 24; i++) {
-    await expect.poll(() => held.parcels.length).toBeGreaterThan(0);
-    const parcel = held.parcels.shift();
-    served.push(parcel?.recipients[0]?.address ?? '');
-    await delivered(parcel);
+    await expect.poll(() => held.batches.length).toBeGreaterThan(0);
+    const batch = held.batches.shift();
+    served.push(batch?.recipients[0]?.address ?? '');
+    await delivered(batch);
   }
   expect(served).toContain('ten_b@example.test');
   expect(served).toContain('ten_c@example.test');
@@ -460,82 +465,82 @@ async function openWithFirstContacts(store: Store, count: number, tenant = 'ten_
 describe('destinations that do not answer', () => {
   // `delivery.concurrency` 4: at most 80 of them at a time.
   const delivery = { concurrency: 4 };
-  const names = (parcels: readonly Parcel[]) => parcels.map(({ destination }) => destination);
+  const names = (batches: readonly Batch[]) => batches.map(({ destination }) => destination);
 
   test('leave half of the room to another tenant, whose first contact begins at once', async () => {
-    const held = heldCourier();
+    const held = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
     await openWithFirstContacts(store, 200, 'ten_a', clock.now() - 1);
-    const queue = await startQueue({ store, clock, courier: held.courier, delivery });
-    await expect.poll(() => held.parcels.length).toBe(40);
-    await expect.poll(() => held.parcels.every((parcel) => parcel.isPressed())).toBe(true);
+    const queue = await startQueue({ store, clock, transport: held.transport, delivery });
+    await expect.poll(() => held.batches.length).toBe(40);
+    await expect.poll(() => held.batches.every((batch) => batch.isPressed())).toBe(true);
     await queue.send('you@new.test', { tenant: 'ten_b' });
-    await expect.poll(() => names(held.parcels)).toContain('new.test');
+    await expect.poll(() => names(held.batches)).toContain('new.test');
     // Only who has all that he may have is to hurry.
-    expect(held.parcels.find(({ destination }) => destination === 'new.test')?.isPressed()).toBe(false);
-    expect(held.parcels.length).toBe(41);
+    expect(held.batches.find(({ destination }) => destination === 'new.test')?.isPressed()).toBe(false);
+    expect(held.batches.length).toBe(41);
   });
 
   test('are not hurried while nobody waits', async () => {
-    const held = heldCourier();
+    const held = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
     await openWithFirstContacts(store, 30, 'ten_a', clock.now());
-    await startQueue({ store, clock, courier: held.courier, delivery });
-    await expect.poll(() => held.parcels.length).toBe(30);
-    expect(held.parcels.some((parcel) => parcel.isPressed())).toBe(false);
+    await startQueue({ store, clock, transport: held.transport, delivery });
+    await expect.poll(() => held.batches.length).toBe(30);
+    expect(held.batches.some((batch) => batch.isPressed())).toBe(false);
   });
 
   test('leave room to the first contacts of the same tenant when they are tried again', async () => {
-    const held = heldCourier();
+    const held = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
     await openWithFirstContacts(store, 60, 'ten_a', clock.now());
-    const queue = await startQueue({ store, clock, courier: held.courier, delivery });
+    const queue = await startQueue({ store, clock, transport: held.transport, delivery });
     const nobody = { host: null, address: null, tls: null };
     for (let i = 0; i < 60; i++) {
-      await expect.poll(() => held.parcels.length).toBeGreaterThan(0);
-      await held.parcels.shift()?.done({ kind: 'unreachable', reply: '421 4.4.2 silent', began: 0, ...nobody });
+      await expect.poll(() => held.batches.length).toBeGreaterThan(0);
+      await held.batches.shift()?.done({ kind: 'unreachable', reply: '421 4.4.2 silent', began: 0, ...nobody });
     }
     await expect.poll(() => queue.worker.progress().claimed).toBe(0);
     queue.pass(2 * MINUTE);
-    await expect.poll(() => held.parcels.length).toBe(40);
+    await expect.poll(() => held.batches.length).toBe(40);
     await queue.send('you@new.test');
-    await expect.poll(() => names(held.parcels)).toContain('new.test');
+    await expect.poll(() => names(held.batches)).toContain('new.test');
   });
 
   test('have no part in what those get that do, also after a restart', async () => {
-    const first = heldCourier();
+    const first = heldTransport();
     const store = await openTestStore();
     const clock = testClock();
-    const before = await startQueue({ store, clock, courier: first.courier, delivery });
+    const before = await startQueue({ store, clock, transport: first.transport, delivery });
     await before.send('you@healthy.test');
-    await expect.poll(() => first.parcels.length).toBe(1);
-    expect(first.parcels[0]?.isProven).toBe(false);
-    await delivered(first.parcels[0]);
+    await expect.poll(() => first.batches.length).toBe(1);
+    expect(first.batches[0]?.isProven).toBe(false);
+    await delivered(first.batches[0]);
     await before.worker.stop(0);
 
-    const held = heldCourier(20);
+    const held = heldTransport(20);
     for (const tenant of ['ten_a', 'ten_b', 'ten_c', 'ten_d', 'ten_e'])
       await openWithFirstContacts(store, 50, tenant, clock.now() - 1);
-    const queue = await startQueue({ store, clock, courier: held.courier, delivery, owner: 'second' });
-    await expect.poll(() => held.parcels.length).toBeGreaterThan(60);
+    const queue = await startQueue({ store, clock, transport: held.transport, delivery, owner: 'second' });
+    await expect.poll(() => held.batches.length).toBeGreaterThan(60);
     for (let i = 0; i < 4; i++) await queue.send('you@healthy.test');
-    const healthy = () => held.parcels.filter(({ destination }) => destination === 'healthy.test');
+    const healthy = () => held.batches.filter(({ destination }) => destination === 'healthy.test');
     await expect.poll(() => healthy().length).toBe(4);
     expect(healthy().every(({ isProven }) => isProven)).toBe(true);
   });
 });
 
 test('what is claimed is bounded', async () => {
-  const held = heldCourier(3000);
+  const held = heldTransport(3000);
   const store = await openTestStore();
   const clock = testClock();
-  const queue = await startQueue({ store, clock, courier: held.courier });
+  const queue = await startQueue({ store, clock, transport: held.transport });
   await queue.send('you@healthy.test');
-  await expect.poll(() => held.parcels.length).toBe(1);
-  await delivered(held.parcels[0]);
+  await expect.poll(() => held.batches.length).toBe(1);
+  await delivered(held.batches[0]);
   const units = Array.from({ length: 3000 }, (_, i) => enqueue(newMessage(`u${i}@healthy.test`), clock.now()).unit);
   await Promise.all(units.map((unit) => store.write(unit)));
   queue.worker.wake();

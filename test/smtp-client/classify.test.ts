@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { classify, type Fault, type Happening, type Step, type Verdict } from '../../src/smtp-client/reply.ts';
+import {
+  classify,
+  type ConnectionFault,
+  type Happening,
+  type Step,
+  type ReplyClass,
+} from '../../src/smtp-client/reply.ts';
 
 const OK = 'ok';
 const ADDRESS = 'temporary, next address';
@@ -68,7 +74,7 @@ test.each(REPLIES)('at %s, %i %s after %i accepted recipients', (step, code, enh
   expect(meaningOf({ step, reply, accepted })).toBe(meaning);
 });
 
-const FAULTS: readonly [Step, Fault, string][] = [
+const FAULTS: readonly [Step, ConnectionFault, string][] = [
   ['connect', 'refused', LOST],
   ['connect', 'timeout', LOST],
   ['greeting', 'timeout', LOST],
@@ -90,7 +96,7 @@ test.each(FAULTS)('at %s, %s', (step, fault, meaning) => {
 });
 
 function meaningOf(happening: Happening): string {
-  const verdict: Verdict = classify(happening);
+  const verdict: ReplyClass = classify(happening);
   switch (verdict.kind) {
     case 'ok':
       return OK;

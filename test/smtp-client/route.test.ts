@@ -22,11 +22,11 @@ async function routes(delivery: object, ...destinations: string[]): Promise<Rout
   return Promise.all(destinations.map((destination) => findRoute(destination, options)));
 }
 
-test('domains with the same mail hosts share a site, in whatever order they prefer them', async () => {
+test('domains with the same mail hosts share a pool, in whatever order they prefer them', async () => {
   const [a, b] = await routes({}, 'a.test', 'b.test');
-  expect(a).toMatchObject({ kind: 'way', way: { port: 25, tls: 'opportunistic' } });
-  expect(b).toMatchObject({ way: { hosts: [{ name: 'mx1.host.test' }, { name: 'mx2.host.test' }] } });
-  expect(a?.kind === 'way' && b?.kind === 'way' && a.way.site === b.way.site).toBe(true);
+  expect(a).toMatchObject({ kind: 'nextHop', nextHop: { port: 25, tls: 'opportunistic' } });
+  expect(b).toMatchObject({ nextHop: { hosts: [{ name: 'mx1.host.test' }, { name: 'mx2.host.test' }] } });
+  expect(a?.kind === 'nextHop' && b?.kind === 'nextHop' && a.nextHop.pool === b.nextHop.pool).toBe(true);
 });
 
 test.each([
@@ -34,25 +34,25 @@ test.each([
   ['smtp://me:pw@smart.test', { port: 587, tls: 'opportunistic' }, { user: 'me', password: 'pw' }],
   ['smtps://a%40b:c%2Fd@smart.test', { port: 465, tls: 'implicit' }, { user: 'a@b', password: 'c/d' }],
   ['smtp://smart.test:2525', { port: 2525, tls: 'opportunistic' }, undefined],
-])('the smarthost %s', async (relay, way, credentials) => {
+])('the smarthost %s', async (relay, nextHop, credentials) => {
   const [route] = await routes({ relay }, 'nowhere.test');
   expect(route).toMatchObject({
-    kind: 'way',
-    way: { ...way, hosts: [{ name: 'smart.test', addresses: ['127.0.0.3'] }] },
+    kind: 'nextHop',
+    nextHop: { ...nextHop, hosts: [{ name: 'smart.test', addresses: ['127.0.0.3'] }] },
   });
-  expect(route?.kind === 'way' ? route.way.credentials : undefined).toEqual(credentials);
+  expect(route?.kind === 'nextHop' ? route.nextHop.credentials : undefined).toEqual(credentials);
 });
 
 test.each([
   ['127.0.0.9:26', { port: 26, hosts: [{ name: '127.0.0.9', addresses: ['127.0.0.9'] }] }],
   ['[::1]:26', { port: 26, hosts: [{ name: '::1', addresses: ['::1'] }] }],
   ['smart.test:26', { port: 26, hosts: [{ name: 'smart.test', addresses: ['127.0.0.3'] }] }],
-])('the route %s comes before the smarthost, on private networks as well', async (route, way) => {
+])('the route %s comes before the smarthost, on private networks as well', async (route, nextHop) => {
   const [to] = await routes(
     { allow_private_networks: false, relay: 'smtp://smart.test', routes: { 'a.test': route } },
     'a.test',
   );
-  expect(to).toMatchObject({ kind: 'way', way });
+  expect(to).toMatchObject({ kind: 'nextHop', nextHop });
 });
 
 const DOOR = { host: '127.0.0.9', port: 2525, mark: 'secret' };
@@ -66,7 +66,7 @@ test.each([
     DOOR,
     { port: 25, hosts: [{ name: 'smart.test' }] },
   ],
-])('mail whose mail hosts are we goes to %s', async (_where, proxy_protocol, place, way) => {
+])('mail whose mail hosts are we goes to %s', async (_where, proxy_protocol, place, nextHop) => {
   const own = ['taken.test', 'other.test'].map((name) => ({ name, type: 'MX', value: '10 smart.test' }) as const);
   const { resolver } = await startTestDns([...RECORDS, ...own]);
   const config = serverSchema.parse({
@@ -76,9 +76,9 @@ test.each([
   const door = { takes: (domain: string) => Promise.resolve(domain === 'taken.test'), place: () => place };
   const options = { resolver, config, ownAddresses: () => false, random: () => 0, door };
   const route = await findRoute('taken.test', options);
-  expect(route).toMatchObject({ kind: 'way', way });
+  expect(route).toMatchObject({ kind: 'nextHop', nextHop });
   // Nobody else learns of the mark.
-  if (route.kind === 'way' && route.way.port !== DOOR.port) expect(route.way.mark).toBeUndefined();
+  if (route.kind === 'nextHop' && route.nextHop.port !== DOOR.port) expect(route.nextHop.mark).toBeUndefined();
   // Nobody here knows what would become of it.
   const loop = { kind: 'permanent', reply: expect.stringMatching(/^550 5\.4\.6 /) };
   expect(await findRoute('other.test', options)).toEqual(loop);

@@ -1,7 +1,7 @@
 /** Which server a message comes to, over which TLS, and what hanging and broken ones cost. */
 import { describe, expect, test } from 'vitest';
 import { tlsPolicy } from '../../src/smtp-client/route.ts';
-import { startCarrier, told } from '../harness/courier.ts';
+import { startCarrier, told } from '../harness/smtp-client.ts';
 import { CLOSE, HANG, startSmtpPeer, type PeerScript } from '../harness/smtp-peer.ts';
 
 const TAKEN = 'delivered: 250 2.0.0 taken';

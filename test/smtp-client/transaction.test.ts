@@ -1,6 +1,6 @@
 /** What the client says to a server, whatever the server says to it. */
 import { describe, expect, test } from 'vitest';
-import { bodyOf, startCarrier, told, type CarrierOptions } from '../harness/courier.ts';
+import { bodyOf, startCarrier, told, type CarrierOptions } from '../harness/smtp-client.ts';
 import { CLOSE, startSmtpPeer, type PeerOptions, type PeerScript } from '../harness/smtp-peer.ts';
 
 async function world(script: PeerScript, peerOptions: PeerOptions = {}, options: Partial<CarrierOptions> = {}) {

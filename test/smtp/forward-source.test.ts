@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { openSrs } from '../../src/mail/srs.ts';
 import { createBodies } from '../../src/queue/bodies.ts';
-import type { Opened } from '../../src/queue/interfaces.ts';
+import type { Opened } from '../../src/queue/transport.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
 import { deleteRaw } from '../../src/store/inbound.ts';
 import { findMessage } from '../../src/store/messages.ts';

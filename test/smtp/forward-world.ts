@@ -7,7 +7,7 @@ import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { writeVerdicts, type Verdicts } from '../../src/mail/verdicts.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { Source } from '../../src/queue/interfaces.ts';
+import type { Source } from '../../src/queue/transport.ts';
 import { createDsnSource, reportFailure } from '../../src/smtp/dsn.ts';
 import { type ForwardSource, createForwardSource } from '../../src/smtp/forward-source.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';

@@ -330,6 +330,38 @@ describe('whom it refuses, and why', () => {
   });
 });
 
+test('more mail than the plan of the account allows is refused for now, and nothing of it is kept', async () => {
+  const world = await start({ plans: { free: { messages_per_hour: 2, messages_per_day: 5 } } });
+  const sendTo = async (...names: string[]) => {
+    const to = names.map((name) => `${name}@inbox.test`);
+    return (await world.transport.sendMail({ ...MAIL, to })).response;
+  };
+  const stored = async () => {
+    const rows = (['messages', 'deliveries', 'inbound', 'raw_chunks'] as const).map((table) =>
+      world.store.read
+        .selectFrom(table)
+        .select((eb) => eb.fn.countAll().as('count'))
+        .executeTakeFirstOrThrow(),
+    );
+    return (await Promise.all(rows)).map(({ count }) => Number(count));
+  };
+  expect(await sendTo('a')).toMatch(/^250 /);
+  const kept = await stored();
+  expect(kept.slice(0, 3)).toEqual([1, 1, 1]);
+  const words = /450 4\.7\.1 The plan free allows messages to 2 an hour and 5 a day, .* Try again in \d+ minutes\./;
+  await expect(sendTo('b', 'c')).rejects.toThrow(words);
+  // What no window would ever have room for is refused for good.
+  await expect(sendTo('b', 'c', 'd')).rejects.toThrow(/550 5\.7\.1 /);
+  expect(await stored()).toEqual(kept);
+  expect(await sendTo('b')).toMatch(/^250 /);
+  const full = await stored();
+  const together = await Promise.allSettled(['c', 'd', 'e'].map((name) => sendTo(name)));
+  for (const one of together) expect(one).toMatchObject({ status: 'rejected', reason: { responseCode: 450 } });
+  expect(await stored()).toEqual(full);
+  const reasons = async () => (await world.refusals()).map(({ reason }) => reason);
+  await expect.poll(reasons).toEqual(Array(8).fill('plan_limit'));
+});
+
 describe('without a key', () => {
   test('there is neither AUTH in clear text nor any mail', async () => {
     const { port, key, messages } = await start();

@@ -9,7 +9,7 @@ import { deferDelivery, deliveriesOfMessage } from '../../src/store/deliveries.t
 import { findDestination, nextDueAt, pauseDestination } from '../../src/store/destinations.ts';
 import { claimKey } from '../../src/store/idempotency.ts';
 import type { Store } from '../../src/store/store.ts';
-import { claimDelivery, insertDelivery } from '../../src/store/webhook-deliveries.ts';
+import { enqueueForWebhook } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -30,8 +30,8 @@ async function add(store: Store, more: { at?: number; sendAt?: number } = {}): P
 }
 
 /** Tries all that is due at `at`, and puts it off until `due`. */
-async function tryOnce(store: Store, at: number, due: number): Promise<void> {
-  const claim = { destination: 'example.test', now: at, owner: 'me', until: at + MINUTE, limit: 10 };
+async function tryOnce(store: Store, at: number, due: number, destination = 'example.test'): Promise<void> {
+  const claim = { destination, now: at, owner: 'me', until: at + MINUTE, limit: 10 };
   const [{ rows }] = await store.write([claimDeliveries({ ...claim, delays: JSON.stringify(TABLE), last_delay: 1 })]);
   await store.write(
     rows.map(({ id, attempts }) => deferDelivery({ id, attempts, owner: 'me', reply: '451 later', due })),
@@ -39,7 +39,13 @@ async function tryOnce(store: Store, at: number, due: number): Promise<void> {
 }
 
 function pullBack(store: Store): Promise<void> {
-  return pullBackDueTimes(store, { now: NOW, deliveries: longestWaits(TABLE), lease: MINUTE, bounce: 5 * MINUTE });
+  return pullBackDueTimes(store, {
+    now: NOW,
+    deliveries: longestWaits(TABLE),
+    webhooks: longestWaits([2 * HOUR]),
+    lease: MINUTE,
+    bounce: 5 * MINUTE,
+  });
 }
 
 async function dueOf(store: Store, message: string): Promise<number | null | undefined> {
@@ -103,7 +109,7 @@ test('a bounce that was about to be read is read', async () => {
   expect(await claimBounce(store, { now: NOW, until: NOW + MINUTE })).toMatchObject({ inbound: 'inb_1' });
 });
 
-test('a webhook is told again after as long as it was to wait', async () => {
+test('a webhook is told again after as long as its own table says', async () => {
   const store = await openTestStore();
   await store.write([
     insertWebhook({
@@ -117,18 +123,24 @@ test('a webhook is told again after as long as it was to wait', async () => {
       secret: 'x',
       created_at: BEFORE,
     }),
-    insertDelivery({ id: 'whd_1', webhook: 'whk_1', event: 'evt_1', created_at: BEFORE }),
-    insertDelivery({ id: 'whd_2', webhook: 'whk_1', event: 'evt_2', created_at: BEFORE }),
-    claimDelivery({ id: 'whd_1', attempts: 0, now: BEFORE, next: BEFORE + 5 * MINUTE }),
+    ...enqueueForWebhook(
+      { id: 'whk_1', tenant: 'tnt_operator', url: 'https://hooks.test/', environment: 'live' },
+      [{ id: 'whd_1', event: 'evt_1' }],
+      BEFORE,
+    ),
   ]);
+  await tryOnce(store, BEFORE, BEFORE + 2 * HOUR, 'whk_1');
+  await store.write(
+    enqueueForWebhook(
+      { id: 'whk_1', tenant: 'tnt_operator', url: 'https://hooks.test/', environment: 'live' },
+      [{ id: 'whd_2', event: 'evt_2' }],
+      BEFORE,
+    ),
+  );
   await pullBack(store);
-  const rows = await store.read
-    .selectFrom('webhook_deliveries')
-    .select(['id', 'next_attempt_at'])
-    .orderBy('id')
-    .execute();
+  const rows = await store.read.selectFrom('deliveries').select(['id', 'next_attempt_at']).orderBy('id').execute();
   expect(rows).toEqual([
-    { id: 'whd_1', next_attempt_at: NOW + 5 * MINUTE },
+    { id: 'whd_1', next_attempt_at: NOW + (longestWaits([2 * HOUR])[0] ?? 0) },
     { id: 'whd_2', next_attempt_at: NOW },
   ]);
   expect(await store.read.selectFrom('webhooks').select(['starts_at', 'cursor']).execute()).toEqual([

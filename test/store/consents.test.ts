@@ -1,7 +1,4 @@
-/** What the database knows of consent, and what a database from before knew. */
-import Database from 'better-sqlite3';
-import { Kysely, PostgresDialect, SqliteDialect } from 'kysely';
-import pg from 'pg';
+/** What the database knows of consent. */
 import { expect, test } from 'vitest';
 import {
   confirmRecipient,
@@ -12,13 +9,12 @@ import {
   takeMailbox,
 } from '../../src/store/consents.ts';
 import { insertDomain } from '../../src/store/domains.ts';
-import { migrationsFor } from '../../src/store/migrations/index.ts';
 import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { changeTenant, findTenant } from '../../src/store/tenants.ts';
 import { newMessage, startQueue } from '../harness/queue.ts';
 import { testKey } from '../harness/keys.ts';
-import { freshDatabase, openTestStore } from '../harness/store.ts';
+import { openTestStore } from '../harness/store.ts';
 
 const HELD = { project: 'p', token: 't', next_check_at: 0, created_at: 0 } as const;
 
@@ -118,58 +114,6 @@ test('an answer that comes while mail is being put aside is not missed', async (
     const id = await sent;
     await expect.poll(async () => Object.values(await queue.deliveries(id))[0]?.attempts).toBeGreaterThan(0);
   }
-});
-
-test('accounts and agreements from before are carried over', async () => {
-  const url = await freshDatabase();
-  const isFile = url.startsWith('sqlite:');
-  const db = new Kysely<Record<string, Record<string, unknown>>>({
-    dialect: isFile
-      ? new SqliteDialect({ database: new Database(url.slice('sqlite:'.length)) })
-      : new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }),
-  });
-  const { '0004-consent': consent, ...before } = migrationsFor(isFile ? 'sqlite' : 'postgres');
-  for (const { up } of Object.values(before).slice(0, 3)) await up(db);
-  const account = { plan: 'free', requests_per_hour: null, suspended: 0, created_at: 1 };
-  await db
-    .insertInto('tenants')
-    .values([
-      { ...account, id: 'ten_1', name: 'A', email: 'An.na+x@gmail.com', confirmed_at: 5 },
-      { ...account, id: 'ten_2', name: 'B', email: 'b@inbox.test', confirmed_at: null },
-    ])
-    .execute();
-  const form = { tenant: 'ten_1', kind: 'instant', name: 'F', created_at: 1 };
-  await db
-    .insertInto('forms')
-    .values([
-      { ...form, id: 'frm_1', config: '{"to":"Host@inbox.test"}', confirmed_at: 7 },
-      { ...form, id: 'frm_2', config: '{"to":"silent@inbox.test"}', confirmed_at: null },
-      { ...form, id: 'frm_3', kind: 'api', config: '{"to":["api@inbox.test"]}', confirmed_at: 1 },
-    ])
-    .execute();
-  const token = { tenant: 'ten_1', subject: 'frm_2', expires_at: 9, created_at: 1 };
-  await db
-    .insertInto('tokens')
-    .values([
-      { ...token, hash: 'a', kind: 'form' },
-      { ...token, hash: 'b', kind: 'signup', subject: 'ten_2' },
-    ])
-    .execute();
-  await consent?.up(db);
-  const rows = (table: string, key: string) => db.selectFrom(table).selectAll().orderBy(key).execute();
-  expect(await rows('consents', 'address')).toEqual(
-    [
-      ['an.na+x@gmail.com', 5],
-      ['host@inbox.test', 7],
-    ].map(([address, at]) => ({ tenant: 'ten_1', address, asked_at: null, confirmed_at: isFile ? at : String(at) })),
-  );
-  expect(await rows('mailboxes', 'mailbox')).toEqual([
-    { mailbox: 'anna@gmail.com', account: 'ten_1', refused_at: null },
-  ]);
-  expect((await rows('tenants', 'id')).map(({ trusted }) => Number(trusted))).toEqual([1, 1]);
-  expect((await rows('tokens', 'hash')).map(({ kind }) => kind)).toEqual(['signup']);
-  expect(Object.keys((await rows('forms', 'id'))[0] ?? {})).not.toContain('confirmed_at');
-  await db.destroy();
 });
 
 test('trust is shown and changed', async () => {

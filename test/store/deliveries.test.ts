@@ -277,7 +277,7 @@ describe('a destination', () => {
     await store.write([noteDue({ name, due: NOW + 5000 })]);
     expect(await due(store)).toBe(NOW + 1000);
 
-    await store.write([clearFailures({ name }), recomputeDue({ name })]);
+    await store.write([clearFailures([name]), recomputeDue({ name })]);
     expect(await findDestination(store, name)).toMatchObject({
       next_due_at: NOW,
       failures: 0,
@@ -364,7 +364,7 @@ describe('a destination', () => {
     await store.write([pauseDestination(pause)]);
     expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 0 }]);
     expect(await due(store)).toBe(later);
-    await store.write([clearFailures({ name })]);
+    await store.write([clearFailures([name])]);
     expect(await store.write([repairDueAmong(['other.test'], NOW)])).toMatchObject([{ changes: 0 }]);
     expect(await store.write([repairDueAmong([name], NOW)])).toMatchObject([{ changes: 1 }]);
     expect(await due(store)).toBe(NOW);

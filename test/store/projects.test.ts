@@ -1,18 +1,20 @@
 import { expect, test } from 'vitest';
 import { newId } from '../../src/lib/ids.ts';
-import { insertDomain } from '../../src/store/domains.ts';
 import {
   countProjects,
   deleteProject,
   findProject,
-  insertApiProject,
+  forgetProjectFiles,
+  insertProjectFile,
   listProjects,
+  loadedFiles,
   putInForce,
   revisionWith,
+  setFileMissing,
   storedProjects,
   type ProjectSource,
 } from '../../src/store/projects.ts';
-import { findRevisionOf, OPERATOR, revisionsOf, saveOperator, saveRevision } from '../../src/store/revisions.ts';
+import { findRevisionOf, revisionsOf, saveOperator } from '../../src/store/revisions.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -22,7 +24,8 @@ const PUSH: ProjectSource = {
   slug: 'a',
   name: 'A',
   source: 'push',
-  file: '',
+  machine: null,
+  file: null,
   yaml: 'a: 1',
   files: {},
 };
@@ -56,7 +59,7 @@ test('what is put in force is listed with its tenant’s address; the same conte
   const second = await put(store, { yaml: 'a: 2', name: 'B' }, first, 20);
   expect(second).not.toBe(first);
   expect(await storedProjects(store)).toMatchObject([
-    { tenant: 'ten_a', slug: 'a', name: 'B', source: 'push', revision: second, email: 'a@example.org', domains: [] },
+    { tenant: 'ten_a', slug: 'a', name: 'B', source: 'push', revision: second, email: 'a@example.org' },
   ]);
   expect(await revisionWith(store, PUSH)).toBe(first);
   expect(await revisionWith(store, { ...PUSH, yaml: 'a: 3' })).toBeUndefined();
@@ -79,53 +82,51 @@ test('of two that replace the same revision one is told to look again, and nothi
   expect(await revisionsOf(store, PUSH)).toHaveLength(2);
 });
 
-test('a file takes no row from a project that lives here, and gives its own to one that is pushed', async () => {
+test('a file replaces what was pushed and is replaced by no push', async () => {
   const store = await open();
-  const file = { ...PUSH, tenant: OPERATOR, source: 'file', file: 'projects/a.yml' } as const;
-  await saveRevision(store, file, 10);
-  expect(await saveRevision(store, { ...file, yaml: 'a: 2' }, 20)).toMatch(/^rev_/);
-  const row = await findProject(store, OPERATOR, 'a');
-  expect(await storedProjects(store)).toEqual([]);
-  await put(store, { tenant: OPERATOR }, undefined, 30);
-  expect(await findProject(store, OPERATOR, 'a')).toMatchObject({ id: row?.id, source: 'push' });
-  await expect(saveRevision(store, file, 40)).rejects.toThrow(UnmetError);
+  const file = { source: 'file', machine: 'mx1', file: '/etc/postern/projects/a.yml', yaml: 'a: 2' } as const;
+  const first = await put(store, {}, undefined, 10);
+  const second = await put(store, file, first, 20);
+  expect(await findProject(store, 'ten_a', 'a')).toMatchObject({ source: 'file', machine: 'mx1', revision: second });
+  await expect(put(store, {}, second, 30)).rejects.toThrow(UnmetError);
+  await store.write([setFileMissing({ tenant: 'ten_a', slug: 'a', file_missing: 1 })]);
+  expect(await findProject(store, 'ten_a', 'a')).toMatchObject({ file_missing: 1 });
+  await put(store, { ...file, yaml: 'a: 3' }, second, 40);
+  expect(await findProject(store, 'ten_a', 'a')).toMatchObject({ file_missing: 0 });
 });
 
-test('lists are one tenant’s, newest first, without what lay on disk once', async () => {
+test('what a machine loaded is known by its file, until it is forgotten', async () => {
   const store = await open();
-  const made = { tenant: 'ten_a', name: 'X' };
-  for (const [at, slug] of ['x', 'y', 'z'].entries())
-    await store.write([insertApiProject({ ...made, id: `prj_${at}`, slug, created_at: at }, 1)]);
-  await saveRevision(store, { ...PUSH, slug: 'gone', source: 'file', file: 'projects/gone.yml' }, 10);
-  await saveRevision(store, { ...PUSH, slug: 'here', source: 'file', file: 'projects/here.yml' }, 10);
+  const loaded = { machine: 'mx1', file: '/a.yml', slug: 'a', hash: 'x', loaded_at: 1 };
+  await store.write([insertProjectFile(loaded), insertProjectFile({ ...loaded, machine: 'mx2' })]);
+  await store.write([insertProjectFile({ ...loaded, hash: 'y', loaded_at: 2 })]);
+  expect(await loadedFiles(store, 'mx1')).toEqual([{ ...loaded, hash: 'y', loaded_at: 2 }]);
+  await store.write([forgetProjectFiles({ slug: 'a' })]);
+  expect(await loadedFiles(store, 'mx2')).toEqual([]);
+});
+
+test('lists are one tenant’s, newest first', async () => {
+  const store = await open();
+  for (const [at, slug] of ['x', 'y', 'z'].entries()) await put(store, { slug }, undefined, at + 1);
   const slugs = async (filter: object, page = { before: undefined as string | undefined, limit: 10 }) =>
-    (await listProjects(store, { tenants: ['ten_a'], onDisk: ['here'], ...filter }, page))
-      .map(({ slug }) => slug)
-      .sort();
-  expect(await slugs({})).toEqual(['here', 'x', 'y', 'z']);
-  expect(await slugs({}, { before: 'prj_2', limit: 1 })).toEqual(['y']);
+    (await listProjects(store, { tenants: ['ten_a'], ...filter }, page)).map(({ slug }) => slug);
+  expect(await slugs({})).toEqual(['z', 'y', 'x']);
+  const before = (await findProject(store, 'ten_a', 'z'))?.id;
+  expect(await slugs({}, { before, limit: 1 })).toEqual(['y']);
   expect(await slugs({ slugs: ['x', 'gone'] })).toEqual(['x']);
   expect(await slugs({ slugs: [] })).toEqual([]);
-  expect(await countProjects(store, { tenants: ['ten_a'], onDisk: [] })).toBe(3);
-  expect(await countProjects(store, { tenants: ['ten_b'], onDisk: [] })).toBe(0);
+  expect(await countProjects(store, { tenants: ['ten_a'] })).toBe(3);
+  expect(await countProjects(store, { tenants: ['ten_b'] })).toBe(0);
 });
 
-test('a project that the API made has the domains of its rows, until it ends', async () => {
+test('a project that has changed since it was read is not deleted', async () => {
   const store = await open();
-  const project = { id: 'prj_1', tenant: 'ten_a', slug: 'a', name: 'A', created_at: 1 };
-  await store.write([insertApiProject(project, 1)]);
-  await expect(store.write([insertApiProject({ ...project, id: 'prj_2' }, 1)])).rejects.toThrow(UnmetError);
-  const domain = { tenant: 'ten_a', token: 't', status: 'pending', next_check_at: 0, created_at: 1 } as const;
-  await store.write([
-    insertDomain({ ...domain, name: 'b.example', project: 'a' }),
-    insertDomain({ ...domain, name: 'a.example', project: 'a' }),
-    insertDomain({ ...domain, name: 'c.example', project: 'other' }),
-    insertDomain({ ...domain, tenant: 'ten_b', name: 'd.example', project: 'a' }),
-  ]);
-  expect(await storedProjects(store)).toMatchObject([{ domains: ['a.example', 'b.example'] }]);
-  const [revision] = [await put(store, {}, '', 10)];
-  expect(await storedProjects(store)).toMatchObject([{ source: 'push', domains: [] }]);
-  await expect(store.write([deleteProject({ id: 'prj_1', revision: '' }, 1)])).rejects.toThrow(UnmetError);
-  await store.write([deleteProject({ id: 'prj_1', revision }, 1)]);
+  const first = await put(store, {}, undefined, 10);
+  const row = await findProject(store, 'ten_a', 'a');
+  if (row === undefined) throw new Error('no project');
+  await put(store, { yaml: 'a: 2' }, first, 20);
+  await expect(store.write([deleteProject(row, 1)])).rejects.toThrow(UnmetError);
+  const now = await findProject(store, 'ten_a', 'a');
+  if (now !== undefined) await store.write([deleteProject(now, 1)]);
   expect(await storedProjects(store)).toEqual([]);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { connectStore, createStore } from '../../src/store/database.ts';
 import { recordEvent } from '../../src/store/events.ts';
-import { findRevision, lastRevisionOfFile, saveOperator, saveRevision, OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/revisions.ts';
 import { obtainSecret } from '../../src/store/secrets.ts';
 import { define } from '../../src/store/statement.ts';
 import { StoreError, UnmetError } from '../../src/store/store.ts';
@@ -93,28 +93,6 @@ test('a secret is made once and stays', async () => {
   expect(one.length).toBe(32);
   expect(two.equals(one)).toBe(true);
   expect((await obtainSecret(store, 'other', 3)).equals(one)).toBe(false);
-});
-
-test('the same content is the same revision, and the newest of a file is found', async () => {
-  const store = await openTestStore();
-  await saveOperator(store, 'ops@example.net', 1);
-  const project = {
-    tenant: OPERATOR,
-    slug: 'site',
-    name: 'Site',
-    source: 'file' as const,
-    file: 'projects/site.yml',
-    yaml: 'a: 1',
-    files: { 'mail.html': '<p>' },
-  };
-  const first = await saveRevision(store, project, 10);
-  const changed = await saveRevision(store, { ...project, yaml: 'a: 2' }, 20);
-  expect(changed).not.toBe(first);
-  expect((await lastRevisionOfFile(store, OPERATOR, 'projects/site.yml'))?.id).toBe(changed);
-  expect(await saveRevision(store, project, 30)).toBe(first);
-  expect((await lastRevisionOfFile(store, OPERATOR, 'projects/site.yml'))?.id).toBe(first);
-  expect(await findRevision(store, first)).toMatchObject({ yaml: 'a: 1', files: { 'mail.html': '<p>' } });
-  expect(await findRevision(store, 'rev_none')).toBeUndefined();
 });
 
 test('an event is kept with what it is about', async () => {

@@ -5,14 +5,8 @@ import { insertAttempt, recentAttemptsAt, recentAttemptsTo } from '../../src/sto
 import { deliveriesOfMessage } from '../../src/store/deliveries.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { suppress, suppressionsOf } from '../../src/store/suppressions.ts';
-import {
-  eventsOfMessages,
-  eventsOfRequest,
-  eventsOfSubmission,
-  findEvent,
-  postsOfEvents,
-} from '../../src/store/trace.ts';
-import { insertDelivery } from '../../src/store/webhook-deliveries.ts';
+import { eventsOfMessages, eventsOfRequest, eventsOfSubmission, findEvent } from '../../src/store/trace.ts';
+import { enqueueForWebhook, postsOfEvents } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -54,13 +48,17 @@ test('posts are found by their events, at the webhooks of the tenant', async () 
     form: '',
     created_at: NOW,
   };
+  const tell = (name: string, event: string) =>
+    enqueueForWebhook(
+      { id: `whk_${name}`, tenant: `ten_${name}`, url: hook.url, environment: 'live' },
+      [{ id: newId('whd', NOW), event }],
+      NOW,
+    );
   await store.write([
     insertWebhook({ ...hook, id: 'whk_a', tenant: 'ten_a' }),
     insertWebhook({ ...hook, id: 'whk_b', tenant: 'ten_b' }),
-    ...['whk_a', 'whk_b'].map((webhook) =>
-      insertDelivery({ id: newId('whd', NOW), webhook, event: 'evt_1', created_at: NOW }),
-    ),
-    insertDelivery({ id: newId('whd', NOW), webhook: 'whk_a', event: 'evt_2', created_at: NOW }),
+    ...['a', 'b'].flatMap((name) => tell(name, 'evt_1')),
+    ...tell('a', 'evt_2'),
   ]);
   expect(await postsOfEvents(store, 'ten_a', ['evt_1', 'evt_3'])).toMatchObject([
     { webhook: 'whk_a', event: 'evt_1', url: 'https://example.com/hook', state: 'pending' },

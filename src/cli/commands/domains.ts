@@ -3,7 +3,16 @@ import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
 import type { RotateOptions } from '../rotate.ts';
 import { domainName } from '../values.ts';
-import { asking, askingOptions, waitingTime, YES, type AskingFlags, type Cli } from './asking.ts';
+import {
+  asking,
+  askingOptions,
+  operating,
+  operatingOptions,
+  waitingTime,
+  YES,
+  type AskingFlags,
+  type Cli,
+} from './asking.ts';
 
 const DOMAIN = ['<domain>', 'such as example.com', domainName] as const;
 
@@ -61,8 +70,8 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('add')
       .argument(...DOMAIN)
-      .description('add a domain to a project that has no postern.yml')
-      .requiredOption('--project <project>', 'its slug, as POST /projects made it'),
+      .description('add a domain to the configuration of a project')
+      .requiredOption('--project <project>', 'its slug'),
   ).action(async (domain: string, { project, ...flags }: AskingFlags & { project: string }) => {
     const { domainsAdd } = await import('../domains.ts');
     cli.exit(await domainsAdd(await askingOptions(cli, flags), domain, project));
@@ -71,10 +80,21 @@ export function addDomainsCommands(program: CliCommand, cli: Cli): void {
     domains
       .command('remove')
       .argument(...DOMAIN)
-      .description('take a domain that was added so out of service')
+      .description('take a domain out of the configuration of its project')
       .option(...YES),
   ).action(async (domain: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
     const { domainsRemove } = await import('../domains.ts');
     cli.exit(await domainsRemove(await askingOptions(cli, flags), domain, { yes }));
+  });
+  operating(
+    domains
+      .command('move')
+      .argument(...DOMAIN)
+      .argument('<tenant>', 'the account that is to own it: ten_…')
+      .description('make another account the owner of a domain (for operators)')
+      .example('domains move example.com ten_01jb2x7k3m9q4v8w5t6r0y1z2a', 'it must have the domain in a project'),
+  ).action(async (domain: string, tenant: string, flags: AskingFlags) => {
+    const { domainsMove } = await import('../domains.ts');
+    cli.exit(await domainsMove(await operatingOptions(cli, flags), domain, tenant));
   });
 }

@@ -64,7 +64,7 @@ export function addPushCommands(program: CliCommand, { terminal, exit }: Cli): v
 
 /** Adds `projects …`. */
 export function addProjectsCommands(program: CliCommand, cli: Cli): void {
-  const projects = program.command('projects').description('look at projects, and end them');
+  const projects = program.command('projects').description('show and remove projects');
   asking(paged(projects.command('list').description('projects, newest first'))).action(
     async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
       const { projectsList } = await import('../projects.ts');
@@ -91,12 +91,14 @@ export function addProjectsCommands(program: CliCommand, cli: Cli): void {
   });
   asking(
     projects
-      .command('delete')
+      .command('remove')
+      .alias('delete')
       .argument(...SLUG)
-      .description('end a project: its domains and forms are served no longer')
+      .description('remove a project: its domains and forms are no longer served')
+      .option('--force', 'although the file that manages it may still be there', false)
       .option(...YES),
-  ).action(async (slug: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
-    const { projectsDelete } = await import('../projects.ts');
-    cli.exit(await projectsDelete(await askingOptions(cli, flags), slug, { yes }));
+  ).action(async (slug: string, { yes, force, ...flags }: AskingFlags & { yes: boolean; force: boolean }) => {
+    const { projectsRemove } = await import('../projects.ts');
+    cli.exit(await projectsRemove(await askingOptions(cli, flags), slug, { yes, force }));
   });
 }

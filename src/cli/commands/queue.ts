@@ -9,8 +9,8 @@ const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expire
 const WAITING = ['queued', 'deferred'];
 const OUTCOMES = ['accepted', 'rejected', 'deferred'];
 
-const MESSAGE = ['<id>', 'of a message (msg_…) or delivery (dlv_…)'] as const;
-const DESTINATION = 'that mail goes to';
+const MESSAGE = ['<id>', 'of a message (msg_…) or delivery (dlv_…, whd_…)'] as const;
+const DESTINATION = 'that mail goes to, or a webhook (whk_…)';
 
 /** Adds `queue …`. */
 export function addQueueCommands(program: CliCommand, cli: Cli): void {
@@ -63,7 +63,7 @@ const EXAMPLES = {
 function filtered<Filtering extends Command>(command: Filtering): Filtering {
   return command
     .option('--tenant <id>', 'of this tenant')
-    .option('--domain <domain>', 'to this destination')
+    .option('--domain <domain>', 'to this domain or webhook')
     .option('--sender <domain>', 'whose mail is from this domain')
     .option('--older-than <duration>', 'enqueued longer ago, such as 2h or 3d');
 }

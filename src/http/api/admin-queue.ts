@@ -2,8 +2,10 @@
 import { z } from 'zod';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
+import { isWebhook } from '../../queue/transport.ts';
 import {
   actOnMany,
+  countDeliveries,
   cancel,
   heldAmong,
   hold,
@@ -14,7 +16,7 @@ import {
   type Operated,
 } from '../../queue/operate.ts';
 import { duration } from '../../config/scalars.ts';
-import { countDeliveries, HELD, type DeliveryFilter } from '../../store/deliveries.ts';
+import { HELD, type DeliveryFilter } from '../../store/deliveries.ts';
 import type { Store } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
@@ -47,12 +49,16 @@ const domainName = z
   .string()
   .transform((text) => parseDomain(text))
   .refine((name) => name !== undefined, 'must be a domain name such as example.com');
+const destinationName = z
+  .string()
+  .transform((text) => (isWebhook(text) ? text : parseDomain(text)))
+  .refine((name) => name !== undefined, 'must be a domain name such as example.com, or the id of a webhook (whk_…)');
 const delivery = z.object({
-  id: z.string(),
+  id: z.string().describe('`dlv_…` of mail, `whd_…` of a webhook delivery.'),
   message: z.string(),
   tenant: z.string(),
-  recipient: z.string(),
-  destination: z.string(),
+  recipient: z.string().describe('An address; of a webhook delivery the origin of its URL.'),
+  destination: z.string().describe("The recipient's domain, or the webhook (`whk_…`)."),
   held: z.boolean().describe('Whether the operator holds it or its destination: it waits until that ends.'),
   suspended: z.boolean().describe('Whether its tenant is suspended: it waits until that ends, or it expires.'),
   state: z.enum(STATES),
@@ -87,14 +93,16 @@ const operated = z.object({
   held: z.array(z.string()).describe('Destinations of these that the operator holds.'),
 });
 const steered = z.object({ destination: z.string(), held: z.boolean() });
-const destination = z.strictObject({ domain: domainName.describe('Domain of the recipients, such as example.com.') });
+const destination = z.strictObject({
+  domain: destinationName.describe('Domain of the recipients, such as example.com, or a webhook (`whk_…`).'),
+});
 
 const ACTIONS = ['retry', 'cancel', 'hold', 'release'] as const;
 const WAITING = ['queued', 'deferred'] as const;
 
 /** Which deliveries, beside their state. */
 const FILTER = {
-  domain: domainName.optional().describe('Only those to this domain.'),
+  domain: destinationName.optional().describe('Only those to this domain, or this webhook (`whk_…`).'),
   tenant: z.string().max(60).optional().describe('Only those of this tenant.'),
   sender: domainName.optional().describe('Only those whose mail is from this domain.'),
   older_than: duration.optional().describe('Only those enqueued longer ago, such as 2h or 3d.'),
@@ -126,7 +134,7 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
       ...OPERATOR,
       method: 'GET',
       path: '/admin/queue',
-      summary: 'Lists deliveries, newest first.',
+      summary: 'Lists deliveries of mail and to webhooks, newest first.',
       query: z.strictObject({
         ...listing('dlv'),
         state: z.enum(STATES).optional().describe('Only those in this state.'),
@@ -169,7 +177,7 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
       ...OPERATOR,
       method: 'POST',
       path: '/admin/queue/hold',
-      summary: 'Lets nothing more go to a domain until it is released.',
+      summary: 'Lets nothing more go to a domain or webhook until it is released.',
       body: destination,
       answer: steered,
       handle: ({ body: { domain } }) => steer(domain, hold),
@@ -178,7 +186,7 @@ export function adminQueueRoutes({ store, clock, wake }: AdminQueueParts): Route
       ...OPERATOR,
       method: 'POST',
       path: '/admin/queue/release',
-      summary: 'Ends the hold of a domain, and its pause.',
+      summary: 'Ends the hold of a domain or webhook, and its pause.',
       body: destination,
       answer: steered,
       handle: ({ body: { domain } }) => steer(domain, release),

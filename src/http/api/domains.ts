@@ -1,39 +1,29 @@
-/** Domains of a tenant: what each has to publish, what of it DNS says, and the claims that were made without a YAML. */
-import { randomBytes } from 'node:crypto';
+/** Domains of a tenant: what each has to publish, and what DNS says of it. */
 import { z } from 'zod';
 import { claimOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport, Domains } from '../../domains/domains.ts';
 import { accountIdOf, mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
-import { MOST_DOMAINS } from '../../accounts/projects.ts';
-import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
+import { editDomains, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
+import { claimKey, type Domain } from '../../config/snapshot.ts';
 import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import type { ObjectLimits } from '../../accounts/object-limits.ts';
-import { isoTime, type Clock } from '../../lib/clock.ts';
+import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
-import { insertDomain, releaseDomain } from '../../store/domains.ts';
 import { findProject } from '../../store/projects.ts';
-import { OPERATOR } from '../../store/revisions.ts';
-import type { Store } from '../../store/store.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overLimit } from '../context.ts';
+import { overLimit, rateLimited } from '../context.ts';
 import { environment } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
 import { listingByName, listOf } from './listing.ts';
-import { domainsIn, unknownProject } from './projects.ts';
+import { answerOf } from './project-config.ts';
+import { unknownProject } from './projects.ts';
 import { keyShape, shownKeys } from './key-shapes.ts';
 import { defineRoute, type Outcome, type Route } from './route.ts';
 
-export interface DomainsParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly objects: ObjectLimits;
-  readonly snapshot: () => Snapshot;
-  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys'>;
-  /** Puts in force what the database says of projects and domains now, here and elsewhere. */
-  readonly takeOver: () => Promise<void>;
+export interface DomainsParts extends PushParts {
+  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
 }
 
 const record = z.object({
@@ -57,6 +47,10 @@ const domainShape = z.object({
   environment,
   verified: z.boolean().describe('Whether mail is sent as this domain: its status is verified or degraded.'),
   status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+  reason: z
+    .string()
+    .nullable()
+    .describe('Why it stays pending whatever its records say: `owned by another account`. Else null.'),
   checked_at: z.iso.datetime().nullable(),
   verified_at: z.iso.datetime().nullable(),
   records: z.array(record),
@@ -64,14 +58,15 @@ const domainShape = z.object({
 });
 const newDomain = z.strictObject({
   domain: z.string().describe('Such as example.com, in whatever case or script.'),
-  project: z.string().describe('Slug of a project that was made by `POST /projects`.'),
+  project: z.string().describe('Slug of its project.'),
 });
 
 const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } as const;
 const WRITE = { ...READ, permission: 'domains.write' } as const;
 
 /** `/domains…` */
-export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objects }: DomainsParts): Route[] {
+export function domainsRoutes(parts: DomainsParts): Route[] {
+  const { store, clock, snapshot, domains } = parts;
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
   function find(principal: Principal, text: string): Domain | Outcome {
     const name = parseDomain(text);
@@ -99,45 +94,33 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
     const tenant = principal.tenant.id;
     if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
     if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-    const { claims, projects, server } = snapshot();
-    const known = claims.get(claimKey(tenant, name));
+    const known = snapshot().claims.get(claimKey(tenant, name));
     if (known?.project.slug === slug) return show(known);
-    const inYaml = projects.some(
-      (project) => project.tenant === tenant && project.slug === slug && project.source !== 'api',
-    );
-    if (inYaml) return conflict(`${slug} has a configuration: declare ${name} under its domains, and push it.`);
-    if ((await findProject(store, tenant, slug))?.source !== 'api') {
+    const outcome = await editDomains({ tenant, slug }, { op: 'add', domain: name }, parts);
+    if (outcome === undefined) {
       const isLive = (await findProject(store, accountIdOf(principal), slug)) !== undefined;
       return principal.environment === 'test' && isLive ? refuse('AUTH_TEST_KEY') : unknownProject(slug);
     }
-    if (known !== undefined) return conflict(`${name} belongs to the project ${known.project.slug}.`);
-    if (name === server.server.hostname && tenant !== OPERATOR) {
-      return conflict(`${name} is the name of the server itself.`);
-    }
-    if (domainsIn(snapshot(), tenant, slug).length >= MOST_DOMAINS) {
-      return conflict(`${slug} has ${MOST_DOMAINS} domains, which is the most that a project may have.`);
-    }
-    const now = clock.now();
-    const token = randomBytes(16).toString('hex');
-    const row = { tenant, name, project: slug, token, status: 'pending', next_check_at: now, created_at: now } as const;
-    const made = await objects.within(tenant, { more: { domains: 1 } }, async () => {
-      await store.write([insertDomain(row)]);
-      await takeOver();
-    });
-    if (made !== undefined) return overLimit(made, server);
+    const refused = refusalOf(outcome);
+    if (refused !== undefined) return refused;
     const claim = find(principal, name);
     return 'config' in claim ? show(claim) : claim;
   }
 
   async function end(claim: Domain): Promise<Outcome> {
     const { name, project } = claim;
-    if (project.source !== 'api') {
-      return conflict(`${name} stands in the configuration of ${project.slug}: take it out there.`);
-    }
     const report = await domains.report(name, project.tenant);
-    await store.write([releaseDomain({ tenant: project.tenant, name, project: project.slug })]);
-    await takeOver();
-    return answerFor(claim, report);
+    const outcome = await editDomains(project, { op: 'remove', domain: name }, parts);
+    return (outcome && refusalOf(outcome)) ?? answerFor(claim, report);
+  }
+
+  /** What kept the project's document from being changed. */
+  function refusalOf(outcome: PushOutcome): Outcome | undefined {
+    if (outcome.kind === 'done') return undefined;
+    if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
+    if (outcome.kind === 'too-often') return rateLimited(outcome.verdict, clock.now());
+    const [problem] = outcome.kind === 'conflict' || outcome.kind === 'invalid' ? outcome.problems : [];
+    return problem === undefined ? answerOf(outcome) : refuse('CONFLICT', { message: `${sentence(problem.message)}` });
   }
 
   return [
@@ -169,9 +152,9 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
       ...WRITE,
       method: 'POST',
       path: '/domains',
-      summary: 'Adds a domain to a project that was made by `POST /projects`.',
+      summary: 'Adds a domain to a project.',
       description:
-        'It is pending until its DNS publishes the required records. One that is there already is answered as it is. A project with a configuration declares its domains there.',
+        'It is pending until its DNS publishes the required records. One that is there already is answered as it is. It is added to the project’s configuration, as a new revision.',
       body: newDomain,
       answer: domainShape,
       handle: ({ principal, body: { domain, project } }) => add(principal, domain, project),
@@ -220,7 +203,7 @@ export function domainsRoutes({ store, clock, snapshot, domains, takeOver, objec
       path: '/domains/:domain',
       summary: 'Takes a domain out of service, and shows it as it was.',
       description:
-        'Mail that waits is still sent, signed with its DKIM keys: leave their records in DNS until it has gone. Added again, it has the same token and keys. A domain that a configuration declares is taken out there.',
+        'Mail that waits is still sent, signed with its DKIM keys: leave their records in DNS until it has gone. Added again, it has the same token and keys.',
       answer: domainShape,
       async handle({ principal, params: { domain } }) {
         const claim = find(principal, domain);
@@ -235,8 +218,8 @@ function placeOf({ name, project }: Domain): string {
   return environmentOf(project.tenant) === 'test' ? `${name}:test` : name;
 }
 
-function conflict(message: string): Outcome {
-  return refuse('CONFLICT', { message });
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 /** Without a report it was taken out of service in this very moment. */
@@ -252,6 +235,7 @@ function shownDomain(
     environment: environmentOf(project.tenant),
     verified: status === 'verified' || status === 'degraded',
     status,
+    reason: report?.reason ?? null,
     checked_at: timeOf(report?.checkedAt),
     verified_at: timeOf(report?.verifiedAt),
     records: (report?.records ?? []).map(({ purpose, type, name: at, value, required, status: found, ...rest }) => ({

@@ -3,7 +3,7 @@ import type { MessageLimits } from '../../accounts/message-limits.ts';
 import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { withdraw } from '../../queue/operate.ts';
-import { recomputeDue } from '../../store/destinations.ts';
+import { recomputeDueAmong } from '../../store/destinations.ts';
 import { deliveriesOfMessage, reschedule } from '../../store/deliveries.ts';
 import { findMessage, updateSource } from '../../store/messages.ts';
 import { UnmetError, writeNamed, type Store } from '../../store/store.ts';
@@ -131,7 +131,7 @@ export async function moveMail(
     await store.write([
       reschedule({ message: message.id, due, expires_at }, rows.length),
       updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
-      ...names.map((name) => recomputeDue({ name })),
+      recomputeDueAmong(names),
     ]);
   } catch (error) {
     if (error instanceof UnmetError) return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });

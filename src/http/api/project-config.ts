@@ -2,15 +2,7 @@
 import { normalize } from 'node:path/posix';
 import { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal } from '../../accounts/principal.ts';
-import {
-  livesOnDisk,
-  onDisk,
-  placesIn,
-  push,
-  type Push,
-  type PushOutcome,
-  type PushParts,
-} from '../../accounts/projects.ts';
+import { managedByFile, placesIn, push, type Push, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
 import type { Problem } from '../../config/problem.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { findProject } from '../../store/projects.ts';
@@ -117,7 +109,7 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
 
   function revisionToShow({ tenant, slug, inForce }: InForce, asked: string | undefined) {
     if (asked !== undefined) return findRevisionOf(store, { tenant, slug }, asked);
-    return inForce === '' ? undefined : findRevision(store, inForce);
+    return findRevision(store, inForce);
   }
 
   return [
@@ -181,8 +173,10 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
       answer: pushed,
       async handle({ principal, params: { slug }, body: { revision: id, base_revision: base } }) {
         const tenant = principal.tenant.id;
-        if (livesOnDisk(snapshot(), tenant, slug)) return answerOf(onDisk());
-        if ((await findVisible(parts, principal, slug)) === undefined) return unknownProject(slug);
+        const row = await findVisible(parts, principal, slug);
+        if (row === undefined) return unknownProject(slug);
+        const managed = managedByFile(row);
+        if (managed !== undefined) return answerOf(managed);
         const revision = await findRevisionOf(store, { tenant, slug }, id);
         if (revision === undefined) return unknownRevision(id);
         return take(principal, { slug, bundle: revision, base, dryRun: false });
@@ -194,7 +188,6 @@ export function projectConfigRoutes(parts: ProjectConfigParts): Route[] {
 interface InForce {
   readonly tenant: string;
   readonly slug: string;
-  /** Empty where there is none. */
   readonly inForce: string;
 }
 
@@ -202,7 +195,8 @@ function unknownRevision(id: string): Outcome {
   return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
-function answerOf(outcome: Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>): Outcome {
+/** What a push answers, unless a limit ended it. */
+export function answerOf(outcome: Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>): Outcome {
   switch (outcome.kind) {
     case 'done': {
       const { changes, warnings, revision } = outcome;

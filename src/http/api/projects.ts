@@ -1,7 +1,7 @@
-/** Projects of a tenant: those on disk as well, which nobody changes from here. */
+/** Projects of a tenant; those that a file manages are changed in their file. */
 import { z } from 'zod';
 import { mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
-import { livesOnDisk, onDisk, placesIn } from '../../accounts/projects.ts';
+import { emptyProject, managedByFile, placesIn } from '../../accounts/projects.ts';
 import { slugOf, SLUG } from '../../config/scalars.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import type { Project } from '../../config/forms.ts';
@@ -9,7 +9,14 @@ import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { isoTime, type Clock } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
-import { countProjects, deleteProject, findProject, insertApiProject, listProjects } from '../../store/projects.ts';
+import {
+  countProjects,
+  deleteProject,
+  findProject,
+  forgetProjectFiles,
+  listProjects,
+  putInForce,
+} from '../../store/projects.ts';
 import { UnmetError, type Store } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
@@ -33,8 +40,15 @@ const project = z.object({
   name: z.string(),
   slug: z.string(),
   environment,
-  source: z.enum(['file', 'push', 'api']).describe('On the server’s disk, pushed, or made by POST /projects.'),
-  revision: z.string().nullable().describe('In force; null where there is no configuration.'),
+  source: z.enum(['file', 'push', 'api']).describe('A file on a server, a push, or POST /projects.'),
+  managed_by: z
+    .object({ machine: z.string(), file: z.string() })
+    .nullable()
+    .describe(
+      'The file that manages the project, and the machine that has it; null where a push may change the project.',
+    ),
+  file_missing: z.boolean().describe('That file is gone. The project stays in force until it is deleted.'),
+  revision: z.string().describe('In force.'),
   created_at: z.iso.datetime(),
 });
 
@@ -59,30 +73,42 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
   async function make(principal: Principal, name: string, slug: string): Promise<ProjectRow | undefined> {
     const tenant = principal.tenant.id;
     const now = clock.now();
-    if (livesOnDisk(snapshot(), tenant, slug)) return undefined;
-    const row = { id: newId('prj', now), tenant, slug, name, created_at: now };
+    const made = {
+      tenant,
+      slug,
+      name,
+      source: 'api',
+      machine: null,
+      file: null,
+      ...emptyProject({ name, slug }),
+    } as const;
     try {
       // It begins without domains, whatever claims of another of this name are left.
-      await store.write([insertApiProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
+      const replacing = { was: undefined, id: newId('rev', now) };
+      await store.write([...putInForce(made, replacing, now), releaseDomainsOf({ tenant, project: slug })]);
     } catch (error) {
       if (error instanceof UnmetError) return undefined;
       throw error;
     }
     await takeOver();
-    return { ...row, source: 'api', revision: '' };
+    return findProject(store, tenant, slug);
   }
 
-  async function end(principal: Principal, slug: string): Promise<Outcome> {
+  async function end(principal: Principal, slug: string, force: boolean): Promise<Outcome> {
     const tenant = principal.tenant.id;
-    if (livesOnDisk(snapshot(), tenant, slug)) return refuse('CONFLICT', onDisk());
     const row = await findProject(store, tenant, slug);
-    if (row === undefined || row.source === 'file') return unknownProject(slug);
+    if (row === undefined) return unknownProject(slug);
+    const managed = managedByFile(row);
+    if (managed !== undefined && row.file_missing === 0 && !force) {
+      return refuse('CONFLICT', { message: `${managed.message} Remove the file first, then delete the project.` });
+    }
     if (!mayTouchProject(principal, snapshot(), row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     try {
-      await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug })]);
+      const forgotten = managed === undefined ? [] : [forgetProjectFiles({ slug })];
+      await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug }), ...forgotten]);
     } catch (error) {
       // It was changed, or ended, meanwhile.
-      if (error instanceof UnmetError) return end(principal, slug);
+      if (error instanceof UnmetError) return end(principal, slug, force);
       throw error;
     }
     await takeOver();
@@ -104,7 +130,6 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
         const all = snapshot().projects.filter((one) => tenants.includes(one.tenant));
         const filter = {
           tenants,
-          onDisk: all.filter(({ source }) => source === 'file').map(({ slug }) => slug),
           slugs: isNarrowed(principal)
             ? all.filter((one) => touches(principal, one)).map(({ slug }) => slug)
             : undefined,
@@ -119,8 +144,8 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
       domains: 'refuse',
       method: 'POST',
       path: '/projects',
-      summary: 'Makes a project without a configuration.',
-      description: 'Domains are added to it by `POST /domains`, or all of it is written in YAML and pushed.',
+      summary: 'Creates a project without domains.',
+      description: 'Add domains with `POST /domains`, or push a YAML file.',
       body: newProject,
       answer: project,
       async handle({ principal, body: { name, slug } }) {
@@ -154,9 +179,17 @@ export function projectsRoutes(parts: ProjectsParts): Route[] {
       path: '/projects/:slug',
       summary: 'Ends a project, and shows it as it was.',
       description:
-        'Its domains and forms are served no longer. Submissions stay, and mail that waits is still sent. A project on the server’s disk ends with its file.',
+        'Its domains and forms are served no longer. Submissions stay, and queued mail is still sent. A project that a file manages can be deleted once that file is gone.',
+      query: z.strictObject({
+        force: z
+          .enum(['true', 'false'])
+          .default('false')
+          .describe(
+            'Delete it although its file may still be there, such as on a machine that is gone. A file that is loaded again deploys it again.',
+          ),
+      }),
       answer: project,
-      handle: ({ principal, params: { slug } }) => end(principal, slug),
+      handle: ({ principal, params: { slug }, query: { force } }) => end(principal, slug, force === 'true'),
     }),
   ];
 }
@@ -169,7 +202,7 @@ export async function findVisible(
 ): Promise<ProjectRow | undefined> {
   const tenant = principal.tenant.id;
   const row = await findProject(store, tenant, slug);
-  if (row === undefined || (row.source === 'file' && !livesOnDisk(snapshot(), tenant, slug))) return undefined;
+  if (row === undefined) return undefined;
   const domains = domainsIn(snapshot(), tenant, slug);
   return !isNarrowed(principal) || domains.some((domain) => mayTouch(principal, domain)) ? row : undefined;
 }
@@ -203,8 +236,17 @@ function touches(principal: Principal, { config }: Project): boolean {
   return Object.keys(config.domains).some((domain) => mayTouch(principal, domain));
 }
 
-function shownProject({ id, tenant, name, slug, source, revision, created_at }: ProjectRow): object {
-  const inForce = revision === '' ? null : revision;
-  const where = environmentOf(tenant);
-  return { id, name, slug, environment: where, source, revision: inForce, created_at: isoTime(created_at) };
+function shownProject(row: ProjectRow): object {
+  const { id, tenant, name, slug, source, revision, machine, file, file_missing: missing, created_at } = row;
+  return {
+    id,
+    name,
+    slug,
+    environment: environmentOf(tenant),
+    source,
+    managed_by: machine === null || file === null ? null : { machine, file },
+    file_missing: missing === 1,
+    revision,
+    created_at: isoTime(created_at),
+  };
 }

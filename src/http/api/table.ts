@@ -3,6 +3,7 @@ import { adminBackupRoutes, type AdminBackupParts } from './admin-backup.ts';
 import { adminBillingRoutes, type AdminBillingParts } from './admin-billing.ts';
 import { adminDoctorRoutes, type AdminDoctorParts } from './admin-doctor.ts';
 import { adminExplainRoutes, type AdminExplainParts } from './admin-explain.ts';
+import { adminDomainsRoutes, type AdminDomainsParts } from './admin-domains.ts';
 import { adminHostKeysRoutes, type AdminHostKeysParts } from './admin-host-keys.ts';
 import { adminInboundRoutes, type AdminInboundParts } from './admin-inbound.ts';
 import { adminQueueRoutes, type AdminQueueParts } from './admin-queue.ts';
@@ -35,6 +36,7 @@ export interface ApiParts
     AdminBackupParts,
     AdminBillingParts,
     AdminDoctorParts,
+    AdminDomainsParts,
     AdminExplainParts,
     AdminHostKeysParts,
     AdminInboundParts,
@@ -85,6 +87,7 @@ export function apiRoutes(parts: ApiParts): Route[] {
     ...adminQueueRoutes(parts),
     ...adminInboundRoutes(parts),
     ...adminDoctorRoutes(parts),
+    ...adminDomainsRoutes(parts),
     ...adminHostKeysRoutes(parts),
     ...adminBackupRoutes(parts),
     ...adminExplainRoutes(parts),

@@ -5,7 +5,8 @@ import type { Tested } from '../../events/webhooks.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { PUBLIC_EVENTS } from '../../lib/event-types.ts';
-import type { WebhookDeliveryRow, WebhookRow } from '../../store/tables-accounts.ts';
+import type { WebhookRow } from '../../store/tables-accounts.ts';
+import type { WebhookDelivery } from '../../store/webhook-deliveries.ts';
 import { environment } from './account-shapes.ts';
 
 const url = z.string().min(1).max(2000).describe('An http or https address that the world can reach.');
@@ -90,7 +91,7 @@ export function shown(webhook: WebhookRow): object {
   };
 }
 
-export function shownDelivery(delivery: WebhookDeliveryRow & { readonly type: string | null }): object {
+export function shownDelivery(delivery: WebhookDelivery & { readonly type: string | null }): object {
   const { id, event, type, state, attempts, last_attempt_at, next_attempt_at, last_status, last_result } = delivery;
   return {
     id,

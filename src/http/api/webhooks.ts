@@ -1,7 +1,6 @@
 /** Webhooks of a tenant: those that the API makes, and those of its configurations, which it shows and cannot change. */
 import { z } from 'zod';
-import { replayEvent, replaySince } from '../../events/replay.ts';
-import { newSecret } from '../../events/signature.ts';
+import { newSecret } from '../../events/post.ts';
 import { CHANGEOVER, configuredSecret } from '../../events/targets.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
@@ -14,7 +13,6 @@ import {
   countWebhooks,
   deleteWebhook,
   disableWebhook,
-  enableWebhook,
   findWebhook,
   insertWebhook,
   listWebhooks,
@@ -43,7 +41,7 @@ export interface WebhooksParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly objects: ObjectLimits;
-  readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'wake'>;
+  readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
 }
 
 const SHOWN = 20;
@@ -73,10 +71,9 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     if (problem !== undefined) return invalidAt('url', problem);
     await store.write([
       ...(isSame ? [] : [updateWebhook({ id, tenant, ...settings })]),
-      ...(status === 'active' ? [enableWebhook({ id, tenant, now: clock.now() })] : []),
       ...(status === 'disabled' ? [disableWebhook({ id, tenant, reason: 'It was disabled through the API.' })] : []),
     ]);
-    webhooks.wake();
+    if (status === 'active') await webhooks.enable(webhook);
     return show(tenant, id);
   }
 
@@ -95,15 +92,10 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     if (webhook.status === 'disabled')
       return refuse('CONFLICT', { message: 'The webhook is disabled; enable it first.' });
     if (event !== undefined) {
-      const found = await replayEvent({ store, clock }, webhook, event);
-      if (!found) return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
-      webhooks.wake();
-      return json({ replayed: 1, more: false });
+      if (await webhooks.replayEvent(webhook, event)) return json({ replayed: 1, more: false });
+      return refuse('NOT_FOUND', { message: `There is no event ${event} that webhooks are told of.` });
     }
-    const { snapshot } = call.exchange;
-    const done = await replaySince({ store, clock }, webhook, { since: Date.parse(since ?? ''), snapshot });
-    webhooks.wake();
-    return json(done);
+    return json({ ...(await webhooks.replaySince(webhook, Date.parse(since ?? ''))) });
   }
 
   return [

@@ -8,6 +8,8 @@ import { consent } from './0004-consent.ts';
 import { caps } from './0005-caps.ts';
 import { environments } from './0006-environments.ts';
 import { destinations } from './0009-destinations.ts';
+import { projects } from './0010-projects.ts';
+import { webhookDeliveries } from './0011-webhook-deliveries.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -19,5 +21,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0005-caps': caps(dialect),
     '0006-environments': environments(),
     '0009-destinations': destinations(dialect),
+    '0010-projects': projects(dialect),
+    '0011-webhook-deliveries': webhookDeliveries(),
   };
 }

@@ -42,6 +42,7 @@ test('a domain is added, told what to publish, verified, and taken away', async 
     environment: 'live',
     verified: false,
     status: 'pending',
+    reason: null,
     checked_at: null,
     verified_at: null,
     records: [
@@ -101,7 +102,6 @@ test('what cannot be added says why', async () => {
     [{ domain: 'no domain', project: 'site' }, 400, 'domain'],
     [{ domain: 'b.test' }, 400, 'project'],
     [{ domain: 'b.test', project: 'none' }, 404, 'no project none'],
-    [{ domain: 'b.test', project: 'yaml' }, 409, 'declare b.test under its domains'],
     [{ domain: 'a.test', project: 'second' }, 409, 'belongs to the project site'],
     [{ domain: 'mail.postern.test', project: 'site' }, 409, 'the server itself'],
   ];
@@ -113,9 +113,28 @@ test('what cannot be added says why', async () => {
     domain: 'y.test',
     project: 'yaml',
   });
-  expect(await ana.ask('DELETE', '/domains/y.test')).toMatchObject({ status: 409 });
   const operator = await apiClient(world, { tenant: OPERATOR });
-  expect(await operator.ask('DELETE', '/domains/example.test')).toMatchObject({ status: 409 });
+  const managed = { status: 409, body: { error: expect.stringMatching(/^The file \/.*site\.yml on .+ manages/) } };
+  expect(await operator.ask('DELETE', '/domains/example.test')).toMatchObject(managed);
+  expect(await operator.ask('POST', '/domains', { domain: 'b.test', project: 'site' })).toMatchObject(managed);
+});
+
+test('a domain that is added or removed changes the document of its project, which keeps what else it says', async () => {
+  const world = await startTestWorld();
+  const ana = await apiClient(world);
+  const config =
+    '# Ours\nproject: { name: Yaml, slug: yaml }\ndomains:\n  y.test: { forms: { contact: { to: a@inbox.test } } } # first\n';
+  await ana.ask('PUT', '/projects/yaml/config', { config });
+  expect(await ana.ask('POST', '/domains', { domain: 'B.test', project: 'yaml' })).toMatchObject({ status: 200 });
+  const document = async () => ((await ana.ask('GET', '/projects/yaml/config')).body as { config: string }).config;
+  expect(await document()).toBe(`${config}  b.test: {}\n`);
+  expect(world.daemon.snapshot().domains.get('y.test')?.forms.size).toBe(1);
+  expect(await ana.ask('DELETE', '/domains/b.test')).toMatchObject({ status: 200, body: { domain: 'b.test' } });
+  expect(await document()).toBe(config);
+  const { body } = await ana.ask('GET', '/projects/yaml/config');
+  expect(body).toMatchObject({ revisions: [{ current: true }, { current: false }] });
+  expect((await ana.ask('DELETE', '/domains/y.test')).status).toBe(200);
+  expect(await document()).toBe('# Ours\nproject: { name: Yaml, slug: yaml }\n');
 });
 
 test('lists go by name, page by page, and show a key with restrictions its own domains alone', async () => {
@@ -140,7 +159,7 @@ test('lists go by name, page by page, and show a key with restrictions its own d
   expect((await ben.ask('POST', '/domains/a.test/verify')).status).toBe(404);
 });
 
-test('two tenants may claim a domain: each has a token and key of its own, and DNS decides', async () => {
+test('the first of two tenants whose records are right owns the domain, until the operator moves it', async () => {
   const world = await startTestWorld();
   const [ana, ben] = [await withProject(world), await withProject(world)];
   await ana.ask('POST', '/domains', { domain: 'moving.test', project: 'site' });
@@ -148,23 +167,31 @@ test('two tenants may claim a domain: each has a token and key of its own, and D
   const [anas, bens] = [await wanted(ana, 'moving.test'), await wanted(ben, 'moving.test')];
   const names = new Set([...anas, ...bens].map(({ name }) => name));
   expect(names.size).toBe(3);
-  const holder = (): unknown => world.daemon.snapshot().domains.get('moving.test')?.project.tenant;
-  expect(holder()).toBe(ana.tenant);
+  const owner = (): unknown => world.daemon.snapshot().domains.get('moving.test')?.project.tenant;
 
   world.dns.set(bens);
+  expect((await ben.ask('POST', '/domains/moving.test/verify')).body).toMatchObject({
+    status: 'verified',
+    reason: null,
+  });
+  expect(owner()).toBe(ben.tenant);
+  world.dns.set(anas);
   await ben.ask('POST', '/domains/moving.test/verify');
-  expect(holder()).toBe(ben.tenant);
-  expect(await show(ana, 'moving.test')).toMatchObject({ status: 'pending' });
-
-  world.dns.set([...anas, ...bens]);
+  const pending = { status: 'pending', reason: 'owned by another account' };
   expect((await ana.ask('POST', '/domains/moving.test/verify')).body).toMatchObject({
-    status: 'pending',
+    ...pending,
     records: [{ status: 'ok' }, { status: 'ok' }, {}, {}],
   });
-  expect(holder()).toBe(ben.tenant);
+  expect(owner()).toBe(ben.tenant);
 
-  world.dns.set(anas);
-  await ana.ask('POST', '/domains/moving.test/verify');
-  expect(holder()).toBe(ana.tenant);
-  expect(await show(ben, 'moving.test')).toMatchObject({ status: 'pending' });
+  const move = { tenant: ana.tenant };
+  expect((await ben.ask('POST', '/admin/domains/moving.test/move', move)).status).toBe(403);
+  const operator = await apiClient(world, { tenant: OPERATOR, permissions: ['admin'] });
+  expect(await operator.ask('POST', '/admin/domains/other.test/move', move)).toMatchObject({ status: 404 });
+  expect(await operator.ask('POST', '/admin/domains/Moving.test/move', move)).toMatchObject({
+    status: 200,
+    body: { domain: 'moving.test', tenant: ana.tenant, project: 'site', status: 'verified' },
+  });
+  expect(owner()).toBe(ana.tenant);
+  expect(await show(ben, 'moving.test')).toMatchObject(pending);
 });

@@ -353,3 +353,21 @@ test('DELETE /forms/{id} ends a form and shows it; its submissions stay', async 
   expect((await ask('DELETE', `/forms/${id}`)).status).toBe(404);
   expect(await http.submissions()).toMatchObject([{ form: id }]);
 });
+
+test('more than 20 recipients are refused wherever a form is made or changed, and 20 are not', async () => {
+  const { ask } = await start();
+  const people = (count: number) => Array.from({ length: count }, (_, i) => `u${i}@inbox.example`);
+  const made = await ask('POST', '/forms', { ...NEW, to: people(20) });
+  expect(made.status).toBe(200);
+  const collection = { name: 'team', title: 'Team', forms: { contact: { email: people(21) } } };
+  for (const [method, path, body, field] of [
+    ['POST', '/forms', { ...NEW, to: people(21) }, 'to'],
+    ['PATCH', `/forms/${String(made.json['id'])}`, { to: people(21) }, 'to'],
+    ['POST', '/collections', collection, 'forms.contact.email'],
+  ] as const) {
+    const { status, json } = await ask(method, path, body);
+    expect([method, path, status]).toEqual([method, path, 400]);
+    expect(json).toMatchObject({ code: 'VALIDATION_FAILED', error: `${field} must be 20 addresses at most.` });
+  }
+  expect((await ask('GET', '/forms')).json).toMatchObject({ count: 5 });
+});

@@ -1,3 +1,6 @@
+import { rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { OPERATOR } from '../../../src/store/revisions.ts';
 import { apiClient, type Client } from '../../harness/api.ts';
@@ -24,7 +27,7 @@ describe('projects', () => {
     const ana = await apiClient(world);
     const ben = await apiClient(world);
     const made = await ana.ask('POST', '/projects', { name: 'Müller & Söhne' });
-    expect(made).toMatchObject({ status: 200, body: { slug: 'muller-sohne', source: 'api', revision: null } });
+    expect(made).toMatchObject({ status: 200, body: { slug: 'muller-sohne', source: 'api' } });
     expect((made.body as { id: string }).id).toMatch(/^prj_[0-9a-z]{26}$/);
     expect((await ana.ask('POST', '/projects', { name: 'Müller & Söhne' })).body).toMatchObject({
       slug: 'muller-sohne-2',
@@ -49,22 +52,35 @@ describe('projects', () => {
     expect((await ana.ask('GET', '/projects/muller-sohne')).status).toBe(404);
   });
 
-  test('on disk are shown, and changed there alone', async () => {
+  test('that a file manages are shown, and changed in the file alone', async () => {
     const world = await startTestWorld();
     const operator = await apiClient(world, { tenant: OPERATOR });
     expect((await operator.ask('GET', '/projects')).body).toMatchObject({
-      projects: [{ slug: 'site', source: 'file' }],
+      projects: [
+        {
+          slug: 'site',
+          source: 'file',
+          managed_by: { file: join(world.folder, 'projects/site.yml'), machine: hostname() },
+        },
+      ],
     });
     expect((await operator.ask('GET', '/projects/site/config')).body).toMatchObject({
       config: expect.stringContaining('slug: site'),
       revisions: [{ current: true }],
     });
-    const refused = { status: 409, body: { code: 'CONFLICT', error: expect.stringContaining('disk') } };
+    const refused = { status: 409, body: { code: 'CONFLICT', error: expect.stringContaining('site.yml on ') } };
     const config = YAML.replaceAll('shop', 'site');
     expect(await operator.ask('PUT', '/projects/site/config', { config, files: FILES })).toMatchObject(refused);
     expect(await operator.ask('POST', '/projects/site/rollback', { revision: 'rev_1' })).toMatchObject(refused);
     expect(await operator.ask('DELETE', '/projects/site')).toMatchObject(refused);
     expect(await operator.ask('POST', '/projects', { name: 'Site' })).toMatchObject({ body: { slug: 'site-2' } });
+    await rm(join(world.folder, 'projects/site.yml'));
+    await world.daemon.reload();
+    expect((await operator.ask('GET', '/projects/site')).body).toMatchObject({ source: 'file', file_missing: true });
+    expect(await operator.ask('PUT', '/projects/site/config', { config, files: FILES })).toMatchObject(refused);
+    expect(world.daemon.snapshot().domains.has('example.test')).toBe(true);
+    expect(await operator.ask('DELETE', '/projects/site')).toMatchObject({ status: 200 });
+    expect(world.daemon.snapshot().domains.has('example.test')).toBe(false);
     const stranger = await apiClient(world);
     expect((await stranger.ask('GET', '/projects/site')).status).toBe(404);
     expect((await stranger.ask('POST', '/projects', { name: 'Site' })).body).toMatchObject({ slug: 'site' });

@@ -44,11 +44,9 @@ async function start(given: { allowPrivate?: boolean; key?: TestKeySettings } = 
     store,
     clock: systemClock,
     log: silentLog,
-    random: () => 0.5,
     snapshot: () => snapshot,
-    door: createHttpDoor({ resolver, allowPrivate: () => given.allowPrivate === true, userAgent: 'Postern/test' }),
-    mailOwner: () => Promise.resolve([]),
-    wakeMail: () => undefined,
+    http: createHttpDoor({ resolver, allowPrivate: () => given.allowPrivate === true, userAgent: 'Postern/test' }),
+    wake: () => undefined,
   });
   const http = await startHttp({ store, options: { webhooks, snapshot: () => snapshot } });
   const key = await testKey(store, given.key);

@@ -1,5 +1,5 @@
 /**
- * What the queue knows of the world: where a message's bytes come from (`Source`), who takes them away (`Courier`), and who
+ * What the queue knows of the world: where a message's bytes come from (`Source`), who takes them away (`Transport`), and who
  * cares where they never arrive (`OnFailure`). Whoever composes the daemon hands them in.
  */
 import type { Fields } from '../lib/log.ts';
@@ -55,7 +55,7 @@ export interface Source {
   prepare(message: MessageRow, kept?: Uint8Array): Promise<Prepared>;
 }
 
-/** A finished message as the courier sends it; large ones come from the store piece by piece. */
+/** A finished message as the transport sends it; large ones come from the store piece by piece. */
 export interface Body {
   readonly kind: 'ready';
   readonly sender: string;
@@ -83,7 +83,7 @@ export type Opened =
   | { readonly kind: 'unavailable'; readonly reason: string };
 
 /** One message for recipients at one destination. */
-export interface Parcel {
+export interface Batch {
   readonly destination: string;
   /** At least one. */
   readonly recipients: readonly Recipient[];
@@ -118,13 +118,15 @@ export interface RecipientResult extends Peer {
   readonly recipient: Recipient;
   /**
    * `untouched`: not tried, as if it had never been claimed. `interrupted`: ended in the middle by a stop of the daemon,
-   * when it may have arrived already. `captured`: kept instead of sent.
+   * when it may have arrived already. `captured`: kept instead of sent. `postponed`: not tried, and not to be for `wait`.
    */
-  readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'untouched' | 'interrupted' | 'captured';
+  readonly outcome: 'delivered' | 'deferred' | 'bounced' | 'untouched' | 'interrupted' | 'captured' | 'postponed';
   /** What a deferral is for: a reply, a fault of the connection, or silence after the message had left. */
   readonly cause: 'reply' | 'fault' | 'uncertain';
   /** The server's words (`550 5.1.1 no such user`), or ours. */
   readonly reply: string;
+  /** The next attempt is no sooner, ms. */
+  readonly wait?: number;
   /** What the server knew when it refused for good. */
   readonly after?: Asked | undefined;
   /** The recipient called it spam. */
@@ -144,15 +146,19 @@ export interface Unreachable extends Peer {
   readonly began: number;
 }
 
-export interface Courier {
-  /** Takes parcels of one destination; each ends with `done`. */
-  take(destination: string, parcels: readonly Parcel[]): void;
+/** Takes batches to where they go: SMTP for mail, HTTP for webhooks. */
+export interface Transport {
+  /** Takes batches of one destination; each ends with `done`. */
+  send(destination: string, batches: readonly Batch[]): void;
   /** How many recipients of this destination it is worth to have claimed at a time, those in flight included. */
-  appetite(destination: string): number;
-  /** Open connections, and those of them that carry a message. */
-  connections(): { readonly open: number; readonly busy: number };
+  capacity(destination: string): number;
   /** Starts nothing more, lets what is on its way end for `graceMs`, then hangs up. */
   stop(graceMs: number): Promise<void>;
+}
+
+/** Whether deliveries to this destination are posted to a webhook: its id has an underscore, and no domain has one there. */
+export function isWebhook(destination: string): boolean {
+  return destination.startsWith('whk_');
 }
 
 /** A recipient whom the message will never reach. */
@@ -182,7 +188,6 @@ export interface Consequence {
   readonly data: Fields;
 }
 
-/** Asked before the end is written, and again where it could not be. Rejects where the store cannot be read. */
 /** What waits before its first try because its tenant has sent as much as it may. */
 export interface Admission {
   /** Counts deliveries that are about to be tried first; answers until when (ms) some of them wait, and the reply that says why. */
@@ -191,10 +196,11 @@ export interface Admission {
   ): Promise<ReadonlyMap<string, { readonly until: number; readonly reply: string }>>;
 }
 
+/** Asked before the end is written, and again where it could not be. Rejects where the store cannot be read. */
 export type OnFailure = (failure: Failure) => Promise<Consequence>;
 
-/** The result of a parcel that nobody tried. */
-export function untouched({ recipients }: Parcel): Result {
+/** The result of a batch that nobody tried. */
+export function untouched({ recipients }: Batch): Result {
   return {
     kind: 'decided',
     recipients: recipients.map((recipient) => ({

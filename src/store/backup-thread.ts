@@ -3,18 +3,33 @@
  * what is committed meanwhile is not in the copy, and does not make the copying begin anew, as it would without.
  */
 import { createHash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { workerData, type MessagePort } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { messageOf } from '../lib/errors.ts';
 import { openForReading } from './sqlite-connection.ts';
-import type { CopyNews } from './sqlite-copy-news.ts';
 
 const { from, to, port } = workerData as { from: string; to: string; port: MessagePort };
 
+/** What this thread says to the one that began the copy. */
+export type CopyNews =
+  /** Bytes. */
+  | { readonly kind: 'copying'; readonly done: number; readonly total: number }
+  | { readonly kind: 'verifying' }
+  | ({ readonly kind: 'verified' } & VerifiedCopy)
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface VerifiedCopy {
+  /** Bytes. */
+  readonly size: number;
+  /** Of the whole file, in hex. */
+  readonly sha256: string;
+  /** In all tables. */
+  readonly rows: number;
+}
+
 /** Copied at a time: what passes between two words of progress. */
 const STEP_PAGES = 2048;
-const BLOCK = 1024 * 1024;
 
 /** What is compared: the tables with the number of their rows, and the steps that made them. */
 interface Contents {
@@ -80,22 +95,15 @@ function count(database: Database.Database, table: string): number {
   return database.prepare<[], { rows: number }>(`select count(*) as rows from "${table}"`).get()?.rows ?? 0;
 }
 
-/** Syncs the file and answers its size and SHA-256. */
-function seal(): { size: number; sha256: string } {
-  const file = openSync(to, 'r+');
-  try {
-    fsyncSync(file);
-    const hash = createHash('sha256');
-    const block = Buffer.alloc(BLOCK);
-    let size = 0;
-    for (let read = readSync(file, block); read > 0; read = readSync(file, block)) {
-      hash.update(block.subarray(0, read));
-      size += read;
-    }
-    return { size, sha256: hash.digest('hex') };
-  } finally {
-    closeSync(file);
+/** Size and SHA-256. Not synced: whoever fetches the copy writes the file that lasts. */
+async function sumsOf(file: string): Promise<Pick<VerifiedCopy, 'size' | 'sha256'>> {
+  const hash = createHash('sha256');
+  let size = 0;
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    size += chunk.length;
   }
+  return { size, sha256: hash.digest('hex') };
 }
 
 try {
@@ -103,7 +111,7 @@ try {
   say({ kind: 'verifying' });
   verify(contents);
   const rows = Object.values(contents.rows).reduce((sum, each) => sum + each, 0);
-  say({ kind: 'verified', ...seal(), rows });
+  say({ kind: 'verified', ...(await sumsOf(to)), rows });
 } catch (error) {
   say({ kind: 'failed', reason: messageOf(error) });
 }

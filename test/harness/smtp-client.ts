@@ -1,15 +1,15 @@
-/** The courier alone: parcels in, results out, over real sockets; DNS is a table. */
+/** The SMTP client alone: batches in, results out, over real sockets; DNS is a table. */
 import { onTestFinished } from 'vitest';
 import type { Answer, MxRecord, Resolver } from '../../src/dns/resolver.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { createCourier } from '../../src/smtp-client/client.ts';
-import type { Body, Courier, Opened, RecipientResult, Result } from '../../src/queue/interfaces.ts';
+import { createSmtpClient, type SmtpClient } from '../../src/smtp-client/client.ts';
+import type { Body, Opened, RecipientResult, Result } from '../../src/queue/transport.ts';
 import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
 import { configOf } from './queue.ts';
 
 export interface Carrier {
-  readonly courier: Courier;
+  readonly client: SmtpClient;
   /** Hands over a message for these recipients of one destination. */
   carry(recipients: string | readonly string[], more?: CarryOptions): Promise<Result>;
 }
@@ -38,7 +38,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
   const { mayLeave = () => true, isPressed = () => false } = options;
   const { port, hosts = [['127.0.0.1']], delivery = {}, timeouts, ca } = options;
   const config = configOf({ port, delivery });
-  const courier = createCourier({
+  const client = createSmtpClient({
     resolver: tableResolver(hosts, options.localhost),
     config: () => config,
     clock: systemClock,
@@ -47,15 +47,15 @@ export function startCarrier(options: CarrierOptions): Carrier {
     timeouts: { ...TIMEOUTS, ...timeouts },
     ...(ca === undefined ? {} : { ca }),
   });
-  onTestFinished(() => courier.stop(0));
+  onTestFinished(() => client.stop(0));
   let number = 0;
   return {
-    courier,
+    client,
     carry(recipients, { body, opened, settled = Promise.resolve() } = {}) {
       const list = [recipients].flat();
       const destination = list[0]?.split('@')[1] ?? '';
       const { promise, resolve } = Promise.withResolvers<Result>();
-      const parcel = {
+      const batch = {
         destination,
         recipients: list.map((address) => ({ id: `dlv_${number++}`, address, attempt: 1 })),
         isProven: false,
@@ -68,7 +68,7 @@ export function startCarrier(options: CarrierOptions): Carrier {
           return settled;
         },
       };
-      courier.take(destination, [parcel]);
+      client.send(destination, [batch]);
       return promise;
     },
   };

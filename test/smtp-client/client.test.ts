@@ -1,6 +1,6 @@
 /** How many connections there are, who gets them, and what becomes of them. */
 import { describe, expect, test } from 'vitest';
-import { startCarrier, told, type Carrier } from '../harness/courier.ts';
+import { startCarrier, told, type Carrier } from '../harness/smtp-client.ts';
 import { HANG, startSmtpPeer } from '../harness/smtp-peer.ts';
 
 const TAKEN = 'delivered: 250 2.0.0 taken';
@@ -54,10 +54,10 @@ describe('a connection', () => {
     const peer = await startSmtpPeer();
     const carrier = startCarrier({ port: peer.port, timeouts: { idle: 30 } });
     await carryMany(carrier, 1);
-    expect(carrier.courier.connections()).toEqual({ open: 1, busy: 0 });
+    expect(carrier.client.connections()).toEqual({ open: 1, busy: 0 });
     await expect.poll(() => peer.connections().open).toBe(0);
     expect(peer.lines.at(-1)).toBe('QUIT');
-    expect(carrier.courier.connections()).toEqual({ open: 0, busy: 0 });
+    expect(carrier.client.connections()).toEqual({ open: 0, busy: 0 });
   });
 
   test('that the server ended meanwhile costs nothing: the next message goes by another', async () => {
@@ -234,7 +234,7 @@ describe('a stop', () => {
     const carrier = startCarrier({ port: peer.port });
     const all = carryMany(carrier, 10);
     await expect.poll(() => peer.lines.filter((line) => line === 'DATA').length).toBe(2);
-    await carrier.courier.stop(5000);
+    await carrier.client.stop(5000);
     const results = await all;
     expect(results.filter((each) => each === TAKEN).length).toBe(2);
     expect(results.filter((each) => each === 'untouched: ').length).toBe(8);
@@ -253,7 +253,7 @@ describe('a stop', () => {
       .poll(() => peer.lines.includes('DATA') && before.lines.includes('RCPT TO:<a@example.test>'))
       .toBe(true);
     await pause(20);
-    await Promise.all([carrier.courier.stop(10), other.courier.stop(10)]);
+    await Promise.all([carrier.client.stop(10), other.client.stop(10)]);
     expect(told(await after)).toMatch(/^interrupted: /);
     expect(told(await asked)).toBe('untouched: ');
   });
@@ -261,7 +261,7 @@ describe('a stop', () => {
   test('takes nothing afterwards', async () => {
     const peer = await startSmtpPeer();
     const carrier = startCarrier({ port: peer.port });
-    await carrier.courier.stop(10);
+    await carrier.client.stop(10);
     expect(await carryMany(carrier, 1)).toEqual(['untouched: ']);
     expect(peer.connections().total).toBe(0);
   });

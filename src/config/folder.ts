@@ -1,0 +1,208 @@
+/**
+ * The project files beside server.yml: which of them can be deployed, and what is wrong with the others. The daemon makes
+ * revisions by it and `postern config check` reports it. A file with an error, or that wants what another project has, never
+ * affects another file.
+ */
+import { parseDomain } from '../lib/addresses.ts';
+import type { Project } from './forms.ts';
+import { forwardingLoops } from './forwarding.ts';
+import { loadProjects, loadServer, type ProjectFile, type Reading } from './load.ts';
+import { glanceAtProject } from './parse.ts';
+import { formatProblem, type Path } from './problem.ts';
+import type { ProjectConfig } from './schema.ts';
+import { readYaml } from './yaml.ts';
+
+/** A file that can be deployed. */
+export interface DeployableFile extends Omit<ProjectFile, 'result'> {
+  readonly config: ProjectConfig;
+}
+
+/** A file that cannot. */
+export interface RefusedFile {
+  readonly file: ProjectFile;
+  readonly errors: readonly string[];
+}
+
+export interface FolderCheck {
+  readonly files: readonly ProjectFile[];
+  readonly deployable: readonly DeployableFile[];
+  readonly refused: readonly RefusedFile[];
+  readonly warnings: readonly string[];
+}
+
+/** What is in force already, as far as it is known. */
+export interface FolderContext {
+  /** The tenant of the files. */
+  readonly tenant: string;
+  readonly inForce: readonly Project[];
+  /** By domain: the tenant that owns it. */
+  readonly owners: (names: readonly string[]) => Promise<ReadonlyMap<string, string>>;
+}
+
+/** Where nothing is known of what is in force. */
+const NOTHING_IN_FORCE: FolderContext = { tenant: '', inForce: [], owners: async () => new Map() };
+
+/** Reads and checks every project file. Rejects only where the folder or the database cannot be read. */
+export async function checkFolder(
+  serverFile: string,
+  reading: Reading,
+  context: FolderContext = NOTHING_IN_FORCE,
+): Promise<FolderCheck> {
+  const files = await loadProjects(serverFile, reading);
+  const valid = files.flatMap(({ result, ...file }) => ('ok' in result ? [{ ...file, config: result.ok }] : []));
+  const conflicts = conflictsOf(valid, context);
+  const deployable = valid.filter(({ file }) => !conflicts.has(file));
+  return {
+    files,
+    deployable,
+    refused: files.flatMap((file) => {
+      const errors = 'ok' in file.result ? conflicts.get(file.file) : file.result.errors.map(formatProblem);
+      return errors === undefined ? [] : [{ file, errors }];
+    }),
+    warnings: [
+      ...files.flatMap(({ result }) => result.warnings.map(formatProblem)),
+      ...loopsAcross(deployable),
+      ...(await ownedElsewhere(deployable, context)),
+    ],
+  };
+}
+
+/** What is wrong with server.yml and the project files. */
+export interface ConfigReport {
+  /** server.yml */
+  readonly file: string;
+  readonly projects: number;
+  readonly errors: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** Checks all files of a configuration, as a start of the daemon on this machine does. Throws UserError where there is none. */
+export async function checkConfig(file: string, reading: Reading, context?: FolderContext): Promise<ConfigReport> {
+  const server = await loadServer(file, reading.secrets, { checkMachine: true });
+  const formRecipients = 'ok' in server ? server.ok.limits.form_recipients : undefined;
+  const { files, refused, warnings } = await checkFolder(file, { ...reading, formRecipients }, context);
+  return {
+    file,
+    projects: files.length,
+    errors: [
+      ...('errors' in server ? server.errors.map(formatProblem) : []),
+      ...refused.flatMap(({ errors }) => errors),
+    ],
+    warnings: [...server.warnings.map(formatProblem), ...warnings],
+  };
+}
+
+/** Domains, and collections as `c/<name>`, that the file names, whether it is valid or not. */
+export function placesOf({ text }: ProjectFile): string[] {
+  const { domains, collections } = glanceAtProject(text);
+  return [...domains.flatMap((name) => parseDomain(name) ?? []), ...collections.map((name) => `c/${name}`)];
+}
+
+interface Claim {
+  /** `domain example.com`, `collection site` */
+  readonly name: string;
+  readonly path: Path;
+  /** Undefined where the project in force claims it, and no file of it takes part. */
+  readonly by: DeployableFile | undefined;
+  /** The project, as the operator knows it. */
+  readonly owner: string;
+  readonly isInForce: boolean;
+}
+
+/**
+ * By file, what it claims in vain. Files with the same slug are all refused. A domain or a collection stays with the project
+ * that has it in force, else it goes to the first file. A file that is refused leaves its revision in force, which may in
+ * turn keep what another file wants.
+ */
+function conflictsOf(valid: readonly DeployableFile[], context: FolderContext): ReadonlyMap<string, readonly string[]> {
+  const errors = new Map<string, string[]>();
+  for (const files of Map.groupBy(valid, ({ config }) => config.project.slug).values()) {
+    const names = files.map(({ shown }) => shown).join(' and ');
+    if (files.length > 1)
+      for (const file of files)
+        refuse(file, ['project', 'slug'], `the slug is used by ${names}; change or remove all but one`);
+  }
+  for (;;) {
+    const count = errors.size;
+    const claims = claimsOf(
+      valid.filter(({ file }) => !errors.has(file)),
+      context,
+    );
+    for (const rivals of Map.groupBy(claims, ({ name }) => name).values()) {
+      const winner =
+        rivals.find(({ by }) => by === undefined) ?? rivals.find(({ isInForce }) => isInForce) ?? rivals[0];
+      for (const { by, path, name } of rivals) {
+        if (by !== undefined && by !== winner?.by) refuse(by, path, `the ${name} belongs to ${winner?.owner}`);
+      }
+    }
+    if (errors.size === count) return errors;
+  }
+
+  function refuse({ file, text, shown }: DeployableFile, path: Path, message: string): void {
+    const problem = formatProblem(readYaml(text, shown).locate({ path, message, key: path[0] !== 'project' }));
+    errors.set(file, [...(errors.get(file) ?? []), problem]);
+  }
+}
+
+function claimsOf(files: readonly DeployableFile[], { tenant, inForce }: FolderContext): Claim[] {
+  const deployed = new Map(files.map((file) => [file.config.project.slug, file]));
+  const held = new Set(
+    inForce
+      .filter((project) => project.tenant === tenant)
+      .flatMap(({ slug, config }) => namesIn(config).map(({ name }) => `${slug} ${name}`)),
+  );
+  return [
+    ...inForce.flatMap((project): Claim[] => {
+      const own = project.tenant === tenant;
+      if (own && deployed.has(project.slug)) return [];
+      const owner = own ? `the project ${project.slug}` : 'another account';
+      return namesIn(project.config).flatMap(({ name, path }) =>
+        own || path[0] === 'collections' ? [{ name, path, by: undefined, owner, isInForce: true }] : [],
+      );
+    }),
+    ...files.flatMap((by) =>
+      namesIn(by.config).map(({ name, path }) => {
+        return { name, path, by, owner: by.shown, isInForce: held.has(`${by.config.project.slug} ${name}`) };
+      }),
+    ),
+  ];
+}
+
+function namesIn({ domains, collections }: ProjectConfig): { name: string; path: Path }[] {
+  return [
+    ...Object.keys(domains).map((name) => ({ name: `domain ${name}`, path: ['domains', name] })),
+    ...Object.keys(collections).map((name) => ({ name: `collection ${name}`, path: ['collections', name] })),
+  ];
+}
+
+/**
+ * Forwarding that goes round through several projects: a warning, because none of them is wrong by itself and the hop limit
+ * ends such mail. (Loops within one project are errors of its file.)
+ */
+function loopsAcross(projects: readonly DeployableFile[]): string[] {
+  const owners = new Map(projects.flatMap((by) => Object.keys(by.config.domains).map((name) => [name, by] as const)));
+  const domains = projects.flatMap(({ config }) => Object.entries(config.domains));
+  const loops = forwardingLoops(new Map(domains.map(([name, { forwarding }]) => [name, forwarding])));
+  return loops.flatMap(({ domain, key, way }) => {
+    const owner = owners.get(domain);
+    if (owner === undefined) return [];
+    const message = `forwarding goes round in a loop through other projects: ${way.join(' → ')}`;
+    return [locate(owner, { path: ['domains', domain, 'forwarding', key], message })];
+  });
+}
+
+/** Domains of another account: they stay pending. */
+async function ownedElsewhere(files: readonly DeployableFile[], { tenant, owners }: FolderContext): Promise<string[]> {
+  const owned = await owners(files.flatMap(({ config }) => Object.keys(config.domains)));
+  return files.flatMap((file) =>
+    Object.keys(file.config.domains).flatMap((name) => {
+      if ((owned.get(name) ?? tenant) === tenant) return [];
+      const message = `the domain ${name} is owned by another account; it stays pending until that account gives it up or "postern domains move" moves it`;
+      return [locate(file, { path: ['domains', name], message, key: true })];
+    }),
+  );
+}
+
+function locate({ text, shown }: DeployableFile, finding: { path: Path; message: string; key?: boolean }): string {
+  return formatProblem(readYaml(text, shown).locate(finding));
+}

@@ -1,0 +1,233 @@
+/**
+ * Webhooks as a transport of the queue: a delivery is a signed POST. Each webhook has a few attempts at a time and a
+ * failing one has one, and so have all webhooks of a tenant together: nobody waits for somebody else's slow server. A
+ * webhook whose target says 410, or fails for days, is disabled and its owner is alerted.
+ */
+import type { HttpDoor } from '../dns/guarded-fetch.ts';
+import { isoTime, type Clock } from '../lib/clock.ts';
+import { errorFields } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { WEBHOOK_RETRY_MS } from '../queue/retry.ts';
+import { untouched, type Batch, type RecipientResult, type Result, type Transport } from '../queue/transport.ts';
+import { filesOf } from '../store/files.ts';
+import type { Statement } from '../store/statement.ts';
+import { UnmetError, type Store } from '../store/store.ts';
+import { findSubmission } from '../store/submissions.ts';
+import type { WebhookRow } from '../store/tables-accounts.ts';
+import type { EventRow } from '../store/tables.ts';
+import { targetOfDelivery } from '../store/webhook-deliveries.ts';
+import { findEvent } from '../store/webhook-events.ts';
+import { disableWebhook, noteFailure, noteSuccess } from '../store/webhooks.ts';
+import { bodyOf, post, type Posted } from './post.ts';
+
+export interface WebhookTransportOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly http: Pick<HttpDoor, 'request'>;
+  /** Whether it is known yet which addresses are our own; nothing is posted before. */
+  readonly isReady?: () => boolean;
+  /** The statements that alert whoever owns the webhook. */
+  readonly alertOwner: (webhook: WebhookRow, alert: Alert) => Promise<readonly Statement[]>;
+  /** There is mail to send. */
+  readonly wake: () => void;
+}
+
+export interface Alert {
+  readonly subject: string;
+  readonly text: string;
+}
+
+/** The reply of a delivery that waits because its webhook is disabled. */
+export const DISABLED = 'the webhook is disabled';
+
+const MAX_ATTEMPTS = WEBHOOK_RETRY_MS.length + 1;
+const MAX_IN_FLIGHT = 200;
+const MAX_PER_TENANT = 40;
+const MAX_PER_WEBHOOK = 5;
+const DAY_MS = 86_400_000;
+/** A webhook is disabled when every attempt of so long has failed. */
+const DEAD_AFTER_MS = 5 * DAY_MS;
+/** So long without a failed attempt (longer than the longest wait between two), and what failed before does not count. */
+const QUIET_MS = 2 * DAY_MS;
+/** A disabled webhook is looked at again after so long, where nobody enables it. */
+const LOOK_AT_DISABLED_MS = 3_600_000;
+const UNREAD = 'the event could not be read';
+
+type Target = WebhookRow & { readonly event: string | null };
+type End = Pick<RecipientResult, 'outcome' | 'reply'> & { readonly wait?: number; readonly host?: string };
+
+/** The transport of deliveries whose destination is a webhook. */
+export function createWebhookTransport(options: WebhookTransportOptions): Transport {
+  const { store, clock, log, http, isReady = () => true, alertOwner, wake } = options;
+  const limit = new TenantLimit();
+  const failing = new Set<string>();
+  const running = new Set<Promise<void>>();
+  const stopping = new AbortController();
+  const cut = Promise.withResolvers<End>();
+
+  /** Ends the attempt of a batch: it is one delivery, for webhooks share a message and nothing else. */
+  async function deliver(batch: Batch): Promise<void> {
+    const result = await attempt(batch).catch((error: unknown): Result => {
+      log.error('webhook.attempt_failed', { webhook: batch.destination, ...errorFields(error) });
+      return resultOf(batch, { outcome: 'deferred', reply: UNREAD });
+    });
+    await batch.done(result);
+  }
+
+  async function attempt(batch: Batch): Promise<Result> {
+    const [recipient] = batch.recipients;
+    const target = recipient && (await targetOfDelivery(store, recipient.id));
+    if (recipient === undefined || target === undefined) return untouched(batch);
+    if (target.status === 'disabled')
+      return resultOf(batch, { outcome: 'postponed', reply: DISABLED, wait: LOOK_AT_DISABLED_MS });
+    if (target.failing_since === null) failing.delete(target.id);
+    else failing.add(target.id);
+    await limit.take(target.tenant);
+    try {
+      if (stopping.signal.aborted || !(await batch.begin()) || !batch.mayLeave()) return untouched(batch);
+      const tried = tell(target, recipient);
+      return resultOf(batch, await Promise.race([tried, cut.promise]));
+    } finally {
+      limit.release(target.tenant);
+    }
+  }
+
+  async function tell(target: Target, { id, attempt }: { id: string; attempt: number }): Promise<End> {
+    const event = target.event === null ? undefined : await findEvent(store, target.tenant, target.event);
+    if (event === undefined) return { outcome: 'bounced', reply: 'the event is not kept any more' };
+    if (attempt > MAX_ATTEMPTS) return { outcome: 'bounced', reply: 'the daemon ended during the last attempt' };
+    const body = bodyOf(event, await sentOf(event));
+    const posted = await post(http, target, { id, body, now: clock.now() });
+    await note(target, posted).catch((error: unknown) => {
+      // The delivery has ended as it has; what the webhook's own row says is brought up to date by the next one.
+      log.error('webhook.not_noted', { webhook: target.id, ...errorFields(error) });
+    });
+    const isOver = posted.kind === 'gone' || attempt === MAX_ATTEMPTS;
+    return {
+      outcome: posted.kind === 'delivered' ? 'delivered' : isOver ? 'bounced' : 'deferred',
+      reply: posted.words,
+      wait: posted.wait,
+      ...(posted.status !== null && { host: new URL(target.url).host }),
+    };
+  }
+
+  async function sentOf({ type, submission }: EventRow) {
+    if (submission === null || !type.startsWith('submission.')) return undefined;
+    const row = await findSubmission(store, submission);
+    return row && { submission: row, files: await filesOf(store, submission) };
+  }
+
+  /** Writes how the webhook is doing, and disables it where that is hopeless. */
+  async function note(webhook: Target, posted: Posted): Promise<void> {
+    const { id, tenant } = webhook;
+    const now = clock.now();
+    if (posted.kind === 'delivered') {
+      const wasFailing = failing.delete(id);
+      if (wasFailing || webhook.failing_since !== null) await store.write([noteSuccess({ id })]);
+      return;
+    }
+    failing.add(id);
+    const failed = noteFailure({ id, now, quiet: now - QUIET_MS });
+    const reason = deadBecause(webhook, posted, now);
+    if (reason === undefined) {
+      await store.write([failed]);
+      return;
+    }
+    try {
+      const alert = await alertOwner(webhook, alertOf(webhook, reason));
+      await store.write([failed, ...alert, disableWebhook({ id, tenant, reason }, 1)]);
+    } catch (error) {
+      if (!(error instanceof UnmetError)) throw error;
+      // Another attempt, or somebody, has disabled it meanwhile.
+      await store.write([failed]);
+      return;
+    }
+    log.warn('webhook.disabled', { webhook: id, tenant, reason });
+    wake();
+  }
+
+  return {
+    send(_destination, batches) {
+      for (const batch of batches) {
+        const work = deliver(batch).finally(() => running.delete(work));
+        running.add(work);
+      }
+    },
+    capacity(webhook) {
+      if (!isReady()) return 0;
+      return failing.has(webhook) ? 1 : MAX_PER_WEBHOOK;
+    },
+    async stop(graceMs) {
+      stopping.abort();
+      const over = new AbortController();
+      await Promise.race([Promise.all(running), clock.sleep(graceMs, over.signal)]);
+      over.abort();
+      cut.resolve({ outcome: 'interrupted', reply: 'the daemon stopped during the attempt' });
+      await Promise.all(running);
+    },
+  };
+}
+
+function resultOf(
+  { recipients }: Batch,
+  { host = null, ...end }: Omit<End, 'host'> & { host?: string | null },
+): Result {
+  const peer = { cause: 'reply', host, address: null, tls: null } as const;
+  return { kind: 'decided', recipients: recipients.map((recipient) => ({ recipient, ...peer, ...end })) };
+}
+
+/** Why nothing more is posted there; undefined while there is hope. */
+function deadBecause({ failing_since, failed_at }: WebhookRow, posted: Posted, now: number): string | undefined {
+  if (posted.kind === 'gone') return 'The target answered 410 Gone.';
+  if (failing_since === null || failed_at === null) return undefined;
+  if (failed_at < now - QUIET_MS || now - failing_since < DEAD_AFTER_MS) return undefined;
+  return `Every attempt has failed since ${isoTime(failing_since)}; the last: ${posted.words}`;
+}
+
+function alertOf({ id, url }: WebhookRow, reason: string): Alert {
+  return {
+    subject: `A webhook was disabled: ${URL.canParse(url) ? new URL(url).host : id}`,
+    text: [
+      `The webhook ${id} was disabled. Nothing more is posted to`,
+      url,
+      '',
+      reason,
+      '',
+      `Once its target works, enable it with PATCH /webhooks/${id} {"status": "active"}.`,
+      `POST /webhooks/${id}/replay {"since": "<time>"} then sends what it missed.`,
+    ].join('\n'),
+  };
+}
+
+/** How many attempts run at a time, in all and for one tenant; the others wait in order. */
+class TenantLimit {
+  readonly #waiting: { readonly tenant: string; readonly go: () => void }[] = [];
+  readonly #running = new Map<string, number>();
+  #all = 0;
+
+  take(tenant: string): Promise<void> {
+    if (this.#mayRun(tenant)) return Promise.resolve(this.#add(tenant, 1));
+    return new Promise((go) => this.#waiting.push({ tenant, go }));
+  }
+
+  release(tenant: string): void {
+    this.#add(tenant, -1);
+    const next = this.#waiting.findIndex((each) => this.#mayRun(each.tenant));
+    for (const { tenant, go } of next === -1 ? [] : this.#waiting.splice(next, 1)) {
+      this.#add(tenant, 1);
+      go();
+    }
+  }
+
+  #mayRun(tenant: string): boolean {
+    return this.#all < MAX_IN_FLIGHT && (this.#running.get(tenant) ?? 0) < MAX_PER_TENANT;
+  }
+
+  #add(tenant: string, change: 1 | -1): void {
+    this.#all += change;
+    const count = (this.#running.get(tenant) ?? 0) + change;
+    if (count > 0) this.#running.set(tenant, count);
+    else this.#running.delete(tenant);
+  }
+}
