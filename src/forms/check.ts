@@ -123,7 +123,7 @@ export interface FieldError {
 }
 
 /** The field as the visitor knows it, in quotation marks. */
-export function quotedLabel(name: string, config: FormConfig): string {
+function quotedLabel(name: string, config: FormConfig): string {
   const label = labelOf(config, name);
   return `“${label.length > 60 ? `${label.slice(0, 59)}…` : label}”`;
 }

@@ -267,7 +267,7 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
 function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
   if (files.length === 0) return mail;
   const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${shown(size)})`);
-  const note = `The files of this submission are too big for one mail and are kept on the server (${submission}): ${names.join(', ')}.`;
+  const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
   const { text = '', html } = mail;
   return {
     ...mail,
@@ -282,7 +282,7 @@ function shortened(mail: Mail, bytes: number, submission: string): Mail {
   const start = Buffer.from(mail.text ?? '')
     .subarray(0, bytes)
     .toString();
-  const note = `This submission is too big for one mail. The whole of it is kept on the server (${submission}).`;
+  const note = `This submission is too large for one email. All of it is kept on the server (${submission}).`;
   return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
 }
 

@@ -159,7 +159,7 @@ export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange,
 }
 
 /** Whether it came by TLS. */
-export function isSecure({ socket }: IncomingMessage): boolean {
+function isSecure({ socket }: IncomingMessage): boolean {
   return socket instanceof TLSSocket;
 }
 

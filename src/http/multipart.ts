@@ -136,7 +136,7 @@ export interface CollectorOptions {
 }
 
 /** Takes parts as they come. Nothing here throws: what refuses the body is kept until it is asked for. */
-export class PartCollector implements PartSink {
+class PartCollector implements PartSink {
   readonly #options: CollectorOptions;
   readonly #pieces: Piece[] = [];
   #fields = 0;
@@ -285,13 +285,13 @@ function tooManyFiles(most: number): Refusal {
 }
 
 /** A field's name or a file's, from the header's bytes one per character. Browsers escape only `"`, CR and LF (HTML §4.10.21.8). */
-export function decodeName(binary: string, decoder: Decoder): string | undefined {
+function decodeName(binary: string, decoder: Decoder): string | undefined {
   const text = decoder.decode(Buffer.from(binary, 'latin1'));
   return text?.replaceAll('%22', '"').replaceAll(/%0D%0A|%0D|%0A/g, '\n');
 }
 
 /** The last part of a path, without what a terminal, a mail header or a file system would act on. */
-export function plainFilename(name: string): string {
+function plainFilename(name: string): string {
   const base = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1);
   const clean = base
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')

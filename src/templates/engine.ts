@@ -160,7 +160,7 @@ const MAX_LINE_LENGTH = 500;
 
 const MAX_LINES = 500;
 
-export class CompiledTemplates {
+class CompiledTemplates {
   /** Of all templates, in their order. A template that has any cannot be rendered. */
   readonly faults: readonly TemplateFault[];
   readonly #entries = new Map<string, Entry>();
@@ -272,7 +272,7 @@ export function oneLine(text: string): string {
 }
 
 /** What is given stands over the template's own variables; names such as `__proto__` are names. */
-export function scopeOf(defaults: Variables, given: Variables, zone: Zone): Variables {
+function scopeOf(defaults: Variables, given: Variables, zone: Zone): Variables {
   const scope = nullPrototype(defaults);
   for (const [name, value] of Object.entries(given)) if (value !== undefined) scope[name] = value;
   const timestamp = scope['timestamp'];

@@ -182,7 +182,7 @@ class SafeCaptureTag extends CaptureTag {
 }
 
 /** Empty text, nil, false and an empty list fall through; 0 is a value. */
-export const operators: Operators = Object.assign(
+const operators: Operators = Object.assign(
   { ...defaultOperators },
   // LiquidJS takes any result, though its types know only conditions.
   { '||': (left: unknown, right: unknown): unknown => (isEmpty(toValue(left)) ? right : left) },
@@ -198,12 +198,12 @@ export function printable(value: unknown): string {
 }
 
 /** How HTML engines print. */
-export function printHtml(value: unknown): string {
+function printHtml(value: unknown): string {
   return value instanceof Safe ? value.html : escapeHtml(printable(value));
 }
 
 /** Makes an engine ours; `html` says whether it prints with printHtml. */
-export function extend(liquid: Liquid, { html, zone }: { html: boolean; zone: Zone }): void {
+function extend(liquid: Liquid, { html, zone }: { html: boolean; zone: Zone }): void {
   liquid.registerFilter('date', dateFilter(zone));
   liquid.registerFilter(
     'indent',

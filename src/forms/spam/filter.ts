@@ -128,7 +128,7 @@ function textOf({ fields, control: { subject, replyTo } }: SpamInput): Value[] {
 type Network = ReturnType<typeof ipaddr.parseCIDR>;
 
 /** The first entry that the text or the visitor's address matches, as the form has it. */
-export function blockedBy(
+function blockedBy(
   blocklist: readonly string[],
   { text, ip }: { text: string; ip: string },
 ): string | undefined {

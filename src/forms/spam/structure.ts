@@ -17,7 +17,7 @@ export function linksOf(text: string): readonly string[] {
 }
 
 /** Whether there is a link in the text. */
-export function hasLink(text: string): boolean {
+function hasLink(text: string): boolean {
   return ONE_LINK.test(text);
 }
 

@@ -140,7 +140,7 @@ const SCRIPTS = ['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Devanagari',
 const LETTERS = SCRIPTS.map((script) => [script, new RegExp(`\\p{Script=${script}}`, 'gu')] as const);
 
 /** The text with look-alike and styled letters as the Latin ones that they stand for, for whoever looks for words. */
-export function undisguised(text: string): string {
+function undisguised(text: string): string {
   if (!STYLED.test(text) && !MIXED.test(text)) return text;
   const start = text.slice(0, READ).normalize('NFKC');
   return start.replace(WORD, (word) => (MIXED.test(word) ? latinOf(word) : word)) + text.slice(READ);

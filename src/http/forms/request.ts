@@ -108,7 +108,7 @@ function placed(form: Form, formRequest: FormRequest): FormRequest {
 }
 
 /** The refusal where the project that has this address is out of service until its file is mended. */
-export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
+function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
   const place = placeOf(path);

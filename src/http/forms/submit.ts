@@ -57,7 +57,7 @@ export interface SubmitParts extends ServedParts {
 }
 
 /** The handler of `POST` on a form's address. */
-export function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
+function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
   const { limits, files, freeSpace, log } = parts;
   const processBody = createBodyProcessor(parts);
 
@@ -101,7 +101,7 @@ export function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => 
         form,
         ip,
         body: read.body,
-        words: wordsFor(formRequest, form, progress),
+        answers: answersFor(formRequest, form, progress),
       });
       ({ counts } = outcome);
       return outcome.answer;
@@ -193,7 +193,7 @@ function refuseStranger(exchange: Exchange, form: Form): Refusal | undefined {
   return form.requireApiKey ? refuseMissingKey() : refuseOrigin(exchange, form);
 }
 
-function wordsFor(formRequest: FormRequest, form: Form, progress: RequestProgress): FormPost['words'] {
+function answersFor(formRequest: FormRequest, form: Form, progress: RequestProgress): FormPost['answers'] {
   return {
     refused: (refusal) => refusedForm(formRequest, refusal, progress),
     accepted: (id, next) => acceptedForm({ formRequest, form, id, next }),
@@ -210,28 +210,19 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
   return { form, read: { ...read, body, submitted: { ...read.submitted, entries, formName: named } } };
 }
 
-export interface BodyProcessorParts {
-  readonly files: Pick<FileStore, 'discard'>;
-  readonly idempotency: Idempotency;
-  readonly spamFilter: SpamFilter;
-  readonly accept: Accept;
-  readonly log: Log;
-}
-
-export interface FormPost {
+interface FormPost {
   readonly exchange: Exchange;
   readonly form: Form;
   /** The visitor's address. */
   readonly ip: string;
   readonly body: SubmittedBody;
-  /** How the visitor is told of each end. */
-  readonly words: {
+  readonly answers: {
     readonly refused: (refusal: Refusal) => Answer;
     readonly accepted: (id: string, next: string | undefined) => Answer;
   };
 }
 
-export interface Outcome {
+interface Outcome {
   readonly answer: Answer;
   /** Whether it counts as an accepted post. */
   readonly counts: boolean;
@@ -246,7 +237,7 @@ function createBodyProcessor({
   spamFilter,
   accept,
   log,
-}: BodyProcessorParts): (post: FormPost) => Promise<Outcome> {
+}: SubmitParts): (post: FormPost) => Promise<Outcome> {
   const startMatching = createMatching();
 
   async function processBody(post: FormPost): Promise<Outcome> {
@@ -312,17 +303,17 @@ function createBodyProcessor({
   }
 
   function answerFor(
-    { form, words }: FormPost,
+    { form, answers }: FormPost,
     { control }: CheckedSubmission,
     { id, status, isOverflow }: Accepted,
   ): Answer {
     const blocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
-    return blocked ? words.refused(refuse('BLOCKED')) : words.accepted(id, control.next);
+    return blocked ? answers.refused(refuse('BLOCKED')) : answers.accepted(id, control.next);
   }
 
-  async function refused({ body, words }: FormPost, refusal: Refusal): Promise<Outcome> {
+  async function refused({ body, answers }: FormPost, refusal: Refusal): Promise<Outcome> {
     await files.discard(body.files);
-    return { answer: words.refused(refusal), counts: false };
+    return { answer: answers.refused(refusal), counts: false };
   }
 
   function tell(
