@@ -16,6 +16,7 @@ const message = z.object({
   result: z.unknown().optional(),
 });
 const attached = z.object({ sessionId: z.string(), workerInfo: z.object({ title: z.string() }) });
+const detached = z.object({ sessionId: z.string() });
 const fromWorker = z.object({ sessionId: z.string(), message: z.string() });
 const coverage = z.object({
   result: z.array(
@@ -60,7 +61,10 @@ export async function inspect(output: string): Promise<Inspector> {
     socket.onopen = resolve;
     socket.onerror = () => reject(new Error(`cannot connect to ${url}`));
   });
-  const waiting = new Map<number, (result: unknown) => void>();
+  const waiting = new Map<
+    number,
+    { readonly worker: string | undefined; readonly resolve: (result: unknown) => void }
+  >();
   const workers = new Set<string>();
   let sent = 0;
   socket.onmessage = ({ data }: MessageEvent) => receive(String(data));
@@ -68,15 +72,22 @@ export async function inspect(output: string): Promise<Inspector> {
   function receive(text: string): void {
     const { id, method, params, result } = message.parse(JSON.parse(text));
     if (id !== undefined) {
-      waiting.get(id)?.(result);
+      waiting.get(id)?.resolve(result);
       waiting.delete(id);
-    } else if (method === 'NodeWorker.attachedToWorker') workers.add(attached.parse(params).sessionId);
+    } else if (method === 'NodeWorker.detachedFromWorker') forget(detached.parse(params).sessionId);
+    else if (method === 'NodeWorker.attachedToWorker') workers.add(attached.parse(params).sessionId);
     else if (method === 'NodeWorker.receivedMessageFromWorker') receive(fromWorker.parse(params).message);
+  }
+
+  /** A thread that has ended answers nothing any more. */
+  function forget(ended: string): void {
+    workers.delete(ended);
+    for (const { worker, resolve } of waiting.values()) if (worker === ended) resolve({ result: [] });
   }
 
   function call(method: string, params: object = {}, worker?: string): Promise<unknown> {
     const id = ++sent;
-    const result = new Promise<unknown>((resolve) => waiting.set(id, resolve));
+    const result = new Promise<unknown>((resolve) => waiting.set(id, { worker, resolve }));
     const text = JSON.stringify({ id, method, params });
     if (worker === undefined) socket.send(text);
     else void call('NodeWorker.sendMessageToWorker', { sessionId: worker, message: text });
