@@ -161,7 +161,7 @@ export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Re
   const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
   const message =
     page === undefined || page === ''
-      ? `The request has neither an Origin nor a Referer header, and the form's spam protection is strict.${own} Programs must send an API key.`
+      ? `The request has neither an Origin nor a Referer header, and the form's spam protection is strict.${own} List the page's origin in the form's allowed_origins; programs must send an API key.`
       : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To allow them, add the origin to the form's allowed_origins.`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
