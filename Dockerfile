@@ -1,11 +1,11 @@
-# Postern in a container: docs/install.md says how it is run. Nothing but /var/lib/postern has to be kept; the root may be
+# Postern in a container; docs/install.md shows how to run it. Only /var/lib/postern has to persist. The root file system may be
 # read-only.
 
-# The packages of package-lock.json that the daemon needs. The image brings Node itself, so that ours is left out.
+# The production packages of package-lock.json. The image has Node.js already, so the optional package of it is left out.
 FROM node:24.21.0-bookworm-slim AS packages
 WORKDIR /opt/postern
 COPY package.json package-lock.json .npmrc ./
-# The copy of the lockfile tells the launcher that there is nothing to fetch.
+# The launcher compares this copy of the lockfile and then downloads nothing.
 RUN npm ci --omit=dev --omit=optional --loglevel=error \
  && cp package-lock.json node_modules/.postern-lock
 

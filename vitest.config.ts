@@ -17,6 +17,10 @@ export default defineConfig({
         test: {
           expect,
           name: 'unit',
+          // Loading the program anew for each file took as long as all of its tests. What a test changes of its process
+          // (environment, mocks) it takes back.
+          isolate: false,
+          setupFiles: ['test/harness/each-file.ts'],
           include: ['test/**/*.test.ts'],
           exclude: ['test/peers/**', 'test/browser/**', 'test/fuzz/**'],
           testTimeout: 180_000,
@@ -37,7 +41,7 @@ export default defineConfig({
           expect,
           name: 'peers-postgres',
           include: [
-            'test/{store,access,queue,events,forms}/**/*.test.ts',
+            'test/{store,accounts,queue,events,forms}/**/*.test.ts',
             'test/flows/{consent,delivery,schedule,submission}.test.ts',
           ],
           exclude: ['test/store/sqlite*.test.ts'],

@@ -24,7 +24,7 @@ process.stdout.on('error', (error) => {
   if (serving) return;
   // `postern … | head`: who read has seen enough.
   if (codeOf(error) === 'EPIPE') process.exit();
-  complain(new CommandFailed(`standard output takes no more: ${messageOf(error)}`));
+  reportError(new CommandFailed(`Cannot write to standard output: ${messageOf(error)}`));
   process.exit(EXIT.failed);
 });
 process.exitCode = await run(process.argv);
@@ -59,10 +59,10 @@ async function run(argv: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     if (error instanceof Interrupted) {
-      terminal.complain('\n');
+      terminal.writeError('\n');
       return EXIT.interrupted;
     }
-    complain(error);
+    reportError(error);
     return exitCodeOf(error);
   }
 }
@@ -77,7 +77,7 @@ async function serve(start: () => Promise<Running>): Promise<void> {
     // From the beginning: whatever comes before it runs is done as soon as it does.
     process.on('SIGINT', end);
     process.on('SIGTERM', end);
-    process.on('SIGHUP', () => void starting.then((running) => running.reload?.()).catch(complain));
+    process.on('SIGHUP', () => void starting.then((running) => running.reload?.()).catch(reportError));
 
     function end(): void {
       if (ending) process.exit(EXIT.failed);
@@ -87,7 +87,7 @@ async function serve(start: () => Promise<Running>): Promise<void> {
   });
 }
 
-function complain(error: unknown): void {
+function reportError(error: unknown): void {
   const words = error instanceof UserError ? messageOf(error) : (errorFields(error).stack ?? messageOf(error));
-  terminal.complain(`postern: ${words}\n`);
+  terminal.writeError(`postern: ${words}\n`);
 }

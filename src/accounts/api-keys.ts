@@ -167,8 +167,6 @@ function checkOf(text: string): string {
   return check;
 }
 
-// The restrictions of a key: how they are written, and when one set is at least as tight as another.
-
 /** What a new key is refused for: it would be more than its maker. */
 export interface TooMuch {
   readonly kind: 'too much';
@@ -213,8 +211,6 @@ function outlives({ expires_at: own }: Restrictions, { expires_at: wanted = own 
     ? `This key expires at ${own}; a key that it makes may not outlive it.`
     : undefined;
 }
-
-// The permissions of a key: as somebody names them, and as its row keeps them.
 
 /** The permissions that these names stand for, each once, in the order of `PERMISSIONS`. */
 export function expandPermissions(names: Iterable<PermissionName>): Permission[] {

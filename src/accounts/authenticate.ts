@@ -41,14 +41,14 @@ export interface Authenticator {
   saveUses(): Promise<void>;
 }
 
-const MOST_KNOWN = 1000;
+const MAX_KNOWN = 1000;
 const EVERYTHING: ReadonlySet<Permission> = new Set(PERMISSIONS);
 
 /** Keys as the store has them. */
 export function createAuthenticator(parts: AuthenticatorParts): Authenticator {
   const { store, clock, log, failures = createAuthFailures(parts) } = parts;
   const uses = createKeyUses({ store, log });
-  const recent = new Recent<Known>(MOST_KNOWN);
+  const recent = new Recent<Known>(MAX_KNOWN);
 
   async function find(hash: string): Promise<Known | undefined> {
     const version = store.accountVersion();

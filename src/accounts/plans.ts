@@ -60,9 +60,6 @@ function allowanceOf(
   return { requests_per_hour: tenant.requests_per_hour ?? requests_per_hour, requests_per_minute };
 }
 
-// * How often an account and each of its keys may ask: per hour and per minute, as the plan, the tenant's own number and the
-// key's restrictions say. A refused request counts nowhere. The operator over the Unix socket stands in none of these.
-
 export interface AccountLimits {
   /**
    * Counts the request against the account and the key. The verdict is the one with the least left; of several that refuse,

@@ -63,8 +63,6 @@ export function restrictionsOf(json: string): Restrictions {
   return restrictions.parse(JSON.parse(json));
 }
 
-// * The one function that decides whether somebody may. Every door asks it: the API, submissions with a key, SMTP with one.
-
 export interface Need {
   /** `any`: whoever is known. */
   readonly permission: Permission | 'any';

@@ -70,12 +70,12 @@ export type PushOutcome =
   | { readonly kind: 'forbidden'; readonly domain: string | undefined };
 
 /** Pushes that may be decided anew because another one was committed meanwhile. */
-const MOST_TRIES = 5;
+const MAX_TRIES = 5;
 /** Each of them gets a key, and is asked about in DNS. */
-export const MOST_DOMAINS = 250;
-const MOST_TOLD = 100;
+const MAX_DOMAINS = 250;
+const MAX_LISTED = 100;
 /** Bytes: some six thousand lines. What is in force is compared with it, and indexed, between two requests. */
-const MOST_YAML = 256 * 1024;
+const MAX_YAML_BYTES = 256 * 1024;
 const TOO_LARGE: Problem = {
   file: PUSHED_FILE,
   line: 1,
@@ -129,7 +129,7 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
       return outcome;
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      if (tries === MOST_TRIES) return conflict('Others push this project at the same time; try again.');
+      if (tries === MAX_TRIES) return conflict('Others push this project at the same time; try again.');
     }
   }
 }
@@ -154,7 +154,7 @@ export async function editDomains(
     const change = { tenant, slug, bundle, source, base: row.revision, dryRun: false, asks: false } as const;
     const outcome = await push({ ...change, may: () => true }, parts);
     // Another push came between.
-    if (outcome.kind !== 'conflict' || outcome.message !== MOVED_ON || tries === MOST_TRIES) return outcome;
+    if (outcome.kind !== 'conflict' || outcome.message !== MOVED_ON || tries === MAX_TRIES) return outcome;
   }
 }
 
@@ -198,7 +198,7 @@ async function readPush(
   { reader, snapshot }: PushParts,
 ): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
   const { yaml, files } = bundle;
-  if (Buffer.byteLength(yaml) > MOST_YAML) return { kind: 'invalid', problems: [TOO_LARGE] };
+  if (Buffer.byteLength(yaml) > MAX_YAML_BYTES) return { kind: 'invalid', problems: [TOO_LARGE] };
   const { result, named } = await reader.read(bundle, { tenant });
   if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
   const { project, domains } = result.ok;
@@ -207,8 +207,8 @@ async function readPush(
     const message = `expected ${slug}, the project that this is pushed to, found ${project.slug}`;
     wrong.push({ path: ['project', 'slug'], message });
   }
-  if (Object.keys(domains).length > MOST_DOMAINS) {
-    wrong.push({ path: ['domains'], message: `expected ${MOST_DOMAINS} domains at most` });
+  if (Object.keys(domains).length > MAX_DOMAINS) {
+    wrong.push({ path: ['domains'], message: `expected ${MAX_DOMAINS} domains at most` });
   }
   wrong.push(...fanOutErrors(result.ok, snapshot().server.limits.form_recipients));
   if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) };
@@ -259,7 +259,7 @@ async function unconfirmed(
         return [];
     }
   });
-  return found.length === 0 ? [] : reader.locate(yaml, found.slice(0, MOST_TOLD), { tenant });
+  return found.length === 0 ? [] : reader.locate(yaml, found.slice(0, MAX_LISTED), { tenant });
 }
 
 interface Claims {
@@ -302,8 +302,8 @@ async function commit({ given, row, current, next, changes }: Decided, parts: Pu
   const id = (await revisionWith(store, project)) ?? newId('rev', now);
   const [keep, put] = putInForce(project, { was, id }, now);
   const gone = Object.keys(current?.domains ?? {}).filter((name) => !Object.hasOwn(next.domains, name));
-  const told = changes.slice(0, MOST_TOLD).map(({ op, path }) => ({ op, path }));
-  const data = { project: slug, revision: id, changes: told, count: changes.length };
+  const listed = changes.slice(0, MAX_LISTED).map(({ op, path }) => ({ op, path }));
+  const data = { project: slug, revision: id, changes: listed, count: changes.length };
   const [{ rows }] = await store.write([
     keep,
     put,
@@ -312,8 +312,6 @@ async function commit({ given, row, current, next, changes }: Decided, parts: Pu
   ]);
   return rows[0]?.id ?? id;
 }
-
-// Projects as they were when something was accepted under them: read once while they are in use.
 
 export interface Revision {
   /** `rev_…` */

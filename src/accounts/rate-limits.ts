@@ -206,7 +206,7 @@ function statementsFor(windowMs: number, { bucket, slices, until }: Change): Sta
 
 const SWEEP_MS = 600_000;
 /** No window is longer. */
-const LONGEST_MS = 86_400_000;
+const MAX_WINDOW_MS = 86_400_000;
 
 /** Counters of which each is one transaction. */
 function databaseCounters({ store, clock, log }: { store: Store; clock: Clock; log: Log }): Counters {
@@ -264,7 +264,7 @@ function databaseCounters({ store, clock, log }: { store: Store; clock: Clock; l
   async function sweep(): Promise<void> {
     while (!ended.signal.aborted) {
       await clock.sleep(SWEEP_MS, ended.signal);
-      const before = clock.now() - LONGEST_MS;
+      const before = clock.now() - MAX_WINDOW_MS;
       await store.write([dropOldSlices({ before })]).catch((error: unknown) => {
         log.warn('limits.not_swept', errorFields(error));
       });
@@ -288,8 +288,6 @@ function nameOf(bucket: string, { windowMs }: Limit): string {
   return `${windowMs}:${bucket}`;
 }
 
-// The two ways to count, in memory and in the database, as `limits.ts` sees them; promises only where a database is asked.
-
 /** One bucket and how much it takes. */
 export interface Bucket {
   readonly name: string;
@@ -307,8 +305,6 @@ export interface Counters {
   giveBack(bucket: string, limit: Limit, at: number): void | Promise<void>;
   close(): Promise<void>;
 }
-
-// Which bucket a client's requests count in.
 
 /**
  * An IPv4 address is a client, and so is an IPv6 /64: that is what one household or server is given (RFC 6177). An

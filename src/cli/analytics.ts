@@ -1,66 +1,32 @@
-/** `postern analytics …`: what happened, and what the keys asked for, in numbers. */
-import { z } from 'zod';
-import type { SpanFlags } from './commands/asking.ts';
-import { writeTable } from './list.ts';
-import { queryOf, run, writeJson, type CommandOptions } from './run.ts';
-import { save } from './save.ts';
-import type { Terminal } from './terminal.ts';
+/** `postern analytics …`: submissions, mail and API requests over time. */
+import { analytics as routes, numbers } from '../contract/analytics.ts';
+import { readAnswer, queryOf, run, writeJson, type CommandOptions } from './run.ts';
+import type { TimeRangeFlags } from './commands/options.ts';
+import { writeTable, save } from './output.ts';
 
-const numbers = z.object({
-  submissions: z.number(),
-  spam: z.number(),
-  queued: z.number(),
-  delivered: z.number(),
-  deferred: z.number(),
-  bounced: z.number(),
-  forwarded: z.number(),
-  rejected: z.number(),
-});
-const summary = z.object({
-  from: z.string(),
-  to: z.string(),
-  interval: z.enum(['hour', 'day', 'month']),
-  totals: numbers,
-  series: z.array(numbers.extend({ at: z.string() })),
-  top_forms: z.array(z.object({ form: z.string(), submissions: z.number(), spam: z.number() })),
-  top_domains: z.array(z.object({ domain: z.string(), submissions: z.number(), delivered: z.number() })),
-});
-const usage = z.object({
-  usage: z.array(
-    z.object({
-      day: z.string(),
-      key: z.string(),
-      requests: z.number(),
-      errors: z.number(),
-      rate_limited: z.number(),
-    }),
-  ),
-});
+import type { Terminal } from './terminal.ts';
 
 const ALWAYS: ReadonlySet<string> = new Set(['submissions', 'delivered']);
 /** Characters of a time that tell one bucket from the next. */
 const SHOWN = { hour: 16, day: 10, month: 7 } as const;
 
-export interface AnalyticsFilter extends SpanFlags {
+export interface AnalyticsFilter extends TimeRangeFlags {
   readonly interval?: string | undefined;
   readonly form?: string | undefined;
   readonly domain?: string | undefined;
 }
 
-/** Shows what came in and what became of it, bucket by bucket. Answers the exit code, as all of these do. */
+/** Shows what came in and what became of it, bucket by bucket. Returns the exit code, as all of these do. */
 export function analytics(options: CommandOptions, filter: AnalyticsFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/analytics${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const { interval, totals, series, top_forms: forms, top_domains: domains } = summary.parse(data);
+    const { interval, totals, series, top_forms: forms, top_domains: domains } = readAnswer(routes.show, data);
     const all = numbers.keyof().options;
     const busy = series.filter((row) => all.some((name) => row[name] > 0));
     // People need no columns of zeros; programs need always the same.
     const names = terminal.width === undefined ? all : all.filter((name) => ALWAYS.has(name) || totals[name] > 0);
-    const rows = [
-      ...busy.map((row) => ({ ...row, at: row.at.slice(0, SHOWN[interval]) })),
-      { ...totals, at: 'in all' },
-    ];
+    const rows = [...busy.map((row) => ({ ...row, at: row.at.slice(0, SHOWN[interval]) })), { ...totals, at: 'total' }];
     writeTable(terminal, {
       headings: [interval.toUpperCase(), ...names.map((name) => name.toUpperCase())],
       rows: rows.map((row) => [row.at, ...names.map((name) => String(row[name]))]),
@@ -90,28 +56,26 @@ export interface UsageFilter {
   readonly key?: string | undefined;
 }
 
-/** Shows what each key asked for, day by day. */
+/** Shows the API requests by key and day. */
 export function apiUsage(options: CommandOptions, filter: UsageFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/analytics/api-usage${queryOf(filter)}`);
     if (json) return writeJson(terminal, data);
-    const rows = usage
-      .parse(data)
-      .usage.map(({ day, key, requests, errors, rate_limited }) => [
-        day,
-        key,
-        String(requests),
-        String(errors),
-        String(rate_limited),
-      ]);
-    if (rows.length === 0) return terminal.complain('No key asked for anything in that time.\n');
+    const rows = readAnswer(routes.apiUsage, data).usage.map(({ day, key, requests, errors, rate_limited }) => [
+      day,
+      key,
+      String(requests),
+      String(errors),
+      String(rate_limited),
+    ]);
+    if (rows.length === 0) return terminal.writeError('No API requests in this period.\n');
     writeTable(terminal, { headings: ['DAY', 'KEY', 'REQUESTS', 'ERRORS', 'RATE LIMITED'], rows });
   });
 }
 
 export interface UsageExport extends UsageFilter {
   readonly format: string;
-  /** File to write; standard output unless told. */
+  /** File to write. Default: standard output. */
   readonly output?: string | undefined;
 }
 

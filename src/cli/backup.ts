@@ -1,4 +1,7 @@
 /** `postern backup`: the daemon makes and verifies the copy, this side writes it and checks what arrived. */
+import { backups } from '../contract/server.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, poll, CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { link, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -6,19 +9,12 @@ import { addAbortSignal } from 'node:stream';
 import { z } from 'zod';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { DaemonUnreachable, type Client } from './client.ts';
-import { poll } from './poll.ts';
-import { CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
-import { Interrupted, type Terminal } from './terminal.ts';
-import { barText, counted, sizeText } from './words.ts';
 
-const state = z.object({
-  state: z.string(),
-  done: z.number().default(0),
-  total: z.number().default(0),
-  reason: z.string().optional(),
-});
+import { Interrupted, type Terminal } from './terminal.ts';
+import { barText, counted, sizeText } from './output.ts';
+
 const verified = z.object({ size: z.number(), sha256: z.string(), rows: z.number() });
-type State = z.output<typeof state>;
+type State = AnswerOf<typeof backups.show>;
 type Verified = z.output<typeof verified>;
 
 export interface BackupFlags {
@@ -27,14 +23,14 @@ export interface BackupFlags {
 }
 
 const PATH = '/admin/backup';
-const SLOWEST_MS = 500;
+const MAX_POLL_INTERVAL_MS = 500;
 
 /** Writes a verified backup of the daemon's database to a file of mode 0600, in one piece or not at all. */
 export function backup(options: CommandOptions, output: string, { force }: BackupFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const file = resolve(terminal.folder, output);
-    const part = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
-    const target = await create(part, file, force);
+    const temporary = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
+    const target = await create(temporary, file, force);
     const end = new AbortController();
     const { signal } = end;
     function interrupt(): void {
@@ -42,27 +38,29 @@ export function backup(options: CommandOptions, output: string, { force }: Backu
     }
     process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
     try {
-      const copy = await made({ client, terminal, signal });
+      const copy = await makeCopy({ client, terminal, signal });
       await fetchInto(target, copy, { client, terminal, signal });
-      await place(part, file, force);
+      await moveInto(temporary, file, force);
       terminal.progress('');
       if (json) return writeJson(terminal, { file, ...copy });
       const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
-      terminal.write(`${output}: ${what}\nIt holds every secret of the server: keep it as safe as the server.\n`);
+      terminal.write(
+        `${output}: ${what}\nThe backup contains all secrets of the server. Protect it like the server itself.\n`,
+      );
     } finally {
       process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
       terminal.progress('');
       await target.close();
-      await rm(part, { force: true });
+      await rm(temporary, { force: true });
     }
   });
 }
 
-/** The new file beside the one to be; made first, so that a folder that cannot be written is told before the work. */
-async function create(part: string, file: string, force: boolean): Promise<FileHandle> {
-  if (!force && (await exists(file))) throw taken(file);
-  return open(part, 'wx', 0o600).catch((error: unknown) => {
-    throw new CommandFailed(`${file} cannot be written: ${messageOf(error)}`, { cause: error });
+/** The new file beside the one to be; created first, so that a folder that cannot be written is reported before the copy is made. */
+async function create(temporary: string, file: string, force: boolean): Promise<FileHandle> {
+  if (!force && (await exists(file))) throw alreadyExists(file);
+  return open(temporary, 'wx', 0o600).catch((error: unknown) => {
+    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   });
 }
 
@@ -75,22 +73,22 @@ async function exists(file: string): Promise<boolean> {
   }
 }
 
-function taken(file: string): CommandFailed {
-  return new CommandFailed(`${file} is there already; --force replaces it`);
+function alreadyExists(file: string): CommandFailed {
+  return new CommandFailed(`${file} already exists. To overwrite it, add --force`);
 }
 
-interface Asking {
+interface Context {
   readonly client: Client;
   readonly terminal: Terminal;
   readonly signal: AbortSignal;
 }
 
 /** Has the daemon make its copy, and waits until that is verified. */
-async function made({ client, terminal, signal }: Asking): Promise<Verified> {
+async function makeCopy({ client, terminal, signal }: Context): Promise<Verified> {
   await client.post(PATH).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
-    const otherwise = 'While no daemon runs, copy the file of database.url together with its -wal.';
-    throw new DaemonUnreachable(`${error.message}. ${otherwise}`, { cause: error });
+    const alternative = 'If the daemon is stopped, copy the database file (database.url) together with its -wal file.';
+    throw new DaemonUnreachable(`${error.message}. ${alternative}`, { cause: error });
   });
   const last = await poll({
     async ask() {
@@ -98,17 +96,17 @@ async function made({ client, terminal, signal }: Asking): Promise<Verified> {
       signal.throwIfAborted();
       return client.get(PATH);
     },
-    isDone: (answer) => !['copying', 'verifying'].includes(state.parse(answer).state),
-    onWait: (answer) => terminal.progress(progressOf(state.parse(answer))),
-    patience: Infinity,
-    slowest: SLOWEST_MS,
+    isDone: (answer) => !['copying', 'verifying'].includes(readAnswer(backups.show, answer).state),
+    onWait: (answer) => terminal.progress(progressOf(readAnswer(backups.show, answer))),
+    timeoutMs: Infinity,
+    maxIntervalMs: MAX_POLL_INTERVAL_MS,
   });
-  const { state: end, reason = 'it was given up' } = state.parse(last);
-  if (end !== 'verified') throw new CommandFailed(`there is no backup: ${reason}`);
+  const { state: end, reason = 'it was aborted' } = readAnswer(backups.show, last);
+  if (end !== 'verified') throw new CommandFailed(`Backup failed: ${reason}`);
   return verified.parse(last);
 }
 
-function progressOf({ state: what, done, total }: State): string {
+function progressOf({ state: what, done = 0, total = 0 }: State): string {
   if (what === 'verifying') return 'Verifying …';
   return total === 0 ? 'Copying …' : `Copying   ${barText(done, total)}`;
 }
@@ -116,7 +114,7 @@ function progressOf({ state: what, done, total }: State): string {
 async function fetchInto(
   target: FileHandle,
   { size, sha256 }: Verified,
-  { client, terminal, signal }: Asking,
+  { client, terminal, signal }: Context,
 ): Promise<void> {
   const source = await client.open({ method: 'GET', path: `${PATH}/file` });
   const hash = createHash('sha256');
@@ -131,18 +129,19 @@ async function fetchInto(
     await target.sync();
   } catch (error) {
     signal.throwIfAborted();
-    const words = `the backup is not whole: ${messageOf(error)}`;
+    const words = `The backup is incomplete: ${messageOf(error)}`;
     if (codeOf(error) === 'ECONNRESET') throw new DaemonUnreachable(words, { cause: error });
     throw new CommandFailed(words, { cause: error });
   }
-  if (hash.digest('hex') !== sha256) throw new CommandFailed('the backup is not whole: it is not what the daemon sent');
+  if (hash.digest('hex') !== sha256)
+    throw new CommandFailed('The backup is corrupt: its checksum differs from that of the server');
 }
 
 /** Gives the file its name; the name too is on the disk when this resolves. */
-async function place(part: string, file: string, force: boolean): Promise<void> {
+async function moveInto(temporary: string, file: string, force: boolean): Promise<void> {
   try {
-    if (force) await rename(part, file);
-    else await link(part, file);
+    if (force) await rename(temporary, file);
+    else await link(temporary, file);
     const folder = await open(dirname(file));
     try {
       await folder.sync();
@@ -150,7 +149,7 @@ async function place(part: string, file: string, force: boolean): Promise<void> 
       await folder.close();
     }
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') throw taken(file);
-    throw new CommandFailed(`${file} cannot be written: ${messageOf(error)}`, { cause: error });
+    if (codeOf(error) === 'EEXIST') throw alreadyExists(file);
+    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -19,7 +19,7 @@ export type Address = string;
 export interface ClientOptions {
   readonly address: Address;
   readonly key?: string | undefined;
-  /** How long nothing may come, ms; 30 s unless told. */
+  /** Idle time-out, ms. Default: 30 s. */
   readonly idleMs?: number;
 }
 
@@ -78,11 +78,11 @@ interface Refused {
   readonly code: string;
   readonly details: readonly Detail[];
   readonly requestId: string | undefined;
-  /** Seconds after which it may be asked again (RFC 9110 §10.2.3). */
+  /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
   readonly retryAfter: string | undefined;
 }
 
-/** The daemon did not do what was asked. */
+/** The server rejected the request. */
 export class RequestRefused extends UserError {
   override readonly name = 'RequestRefused';
   readonly refused: Refused;
@@ -92,19 +92,19 @@ export class RequestRefused extends UserError {
   }
 }
 
-const IDLE_MS = 30_000;
-const PIECE = 64 * 1024;
+const DEFAULT_IDLE_MS = 30_000;
+const CHUNK_BYTES = 64 * 1024;
 
 /** A client for the daemon at an address. */
-export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: ClientOptions): Client {
-  const door = doorOf(address);
+export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }: ClientOptions): Client {
+  const transport = transportOf(address);
 
   async function open({ method, path, body, headers, onSent, idleMs = usualMs }: Call): Promise<IncomingMessage> {
     const text = body === undefined ? '' : JSON.stringify(body);
     const options: RequestOptions = {
-      ...door.options,
+      ...transport.options,
       method,
-      path: door.prefix + path,
+      path: transport.prefix + path,
       timeout: idleMs,
       headers: {
         Accept: 'application/json',
@@ -115,18 +115,18 @@ export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: Client
       },
     };
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
-      const sent = door.request(options, resolve);
+      const sent = transport.request(options, resolve);
       sent.on('timeout', () => sent.destroy(new Error(`no answer within ${idleMs / 1000} s`)));
       sent.on('error', reject);
       if (onSent === undefined) sent.end(text);
-      else Readable.from(pieces(Buffer.from(text), onSent)).pipe(sent);
+      else Readable.from(chunksOf(Buffer.from(text), onSent)).pipe(sent);
     }).catch((error: unknown) => {
-      throw new DaemonUnreachable(whyNot(address, error), { cause: error });
+      throw new DaemonUnreachable(connectionProblem(address, error), { cause: error });
     });
     const { statusCode: status = 0, headers: answered } = response;
     if (status >= 200 && status < 300) return response;
     const words = await readText(response, address);
-    throw refusalOf(words, status, answered['retry-after']) ?? new DaemonUnreachable(foreign(response, address));
+    throw refusalOf(words, status, answered['retry-after']) ?? new DaemonUnreachable(foreignAnswer(response, address));
   }
 
   async function ask(call: Call): Promise<Answered> {
@@ -135,7 +135,7 @@ export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: Client
     try {
       return { data: JSON.parse(text), headers: response.headers };
     } catch {
-      throw new DaemonUnreachable(foreign(response, address));
+      throw new DaemonUnreachable(foreignAnswer(response, address));
     }
   }
 
@@ -156,16 +156,16 @@ export function createClient({ address, key, idleMs: usualMs = IDLE_MS }: Client
   };
 }
 
-/** Each is asked for once the one before has gone out. */
-function* pieces(bytes: Buffer, onSent: OnSent): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; at += PIECE) {
+/** Each chunk is read once the one before was sent. */
+function* chunksOf(bytes: Buffer, onSent: OnSent): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
     onSent(at, bytes.length);
-    yield bytes.subarray(at, at + PIECE);
+    yield bytes.subarray(at, at + CHUNK_BYTES);
   }
   onSent(bytes.length, bytes.length);
 }
 
-interface Door {
+interface Transport {
   readonly request: typeof requestClear;
   readonly options: RequestOptions;
   /** Stands before the API's own paths. */
@@ -173,14 +173,14 @@ interface Door {
 }
 
 /** Throws UserError where the address is none. */
-function doorOf(address: Address): Door {
+function transportOf(address: Address): Transport {
   if (address.startsWith('unix:')) {
     return { request: requestClear, options: { socketPath: address.slice('unix:'.length) }, prefix: '' };
   }
   const url = URL.parse(address);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
     throw new UserError(
-      `${address} is no address of a server, such as https://mail.example.net or unix:/run/postern/admin.sock`,
+      `${address} is not a server URL, such as https://mail.example.net or unix:/run/postern/admin.sock`,
     );
   }
   const options = { host: url.hostname.replace(/^\[(.*)\]$/, '$1'), port: url.port === '' ? undefined : url.port };
@@ -193,7 +193,7 @@ async function readText(response: IncomingMessage, address: Address): Promise<st
   try {
     for await (const chunk of response.setEncoding('utf8')) text += String(chunk);
   } catch (error) {
-    throw new DaemonUnreachable(whyNot(address, error), { cause: error });
+    throw new DaemonUnreachable(connectionProblem(address, error), { cause: error });
   }
   return text;
 }
@@ -234,34 +234,34 @@ function parse(text: string): unknown {
 }
 
 /** An answer that is none of Postern's, such as that of a proxy before it, or of another server. */
-function foreign({ statusCode, headers }: IncomingMessage, address: Address): string {
+function foreignAnswer({ statusCode, headers }: IncomingMessage, address: Address): string {
   const { location } = headers;
-  if (location !== undefined) return `${address} leads on to ${location}: ask there, if that is your Postern`;
-  return `${address} answered ${statusCode} and not as Postern does: is it there, and does a proxy before it reach it?`;
+  if (location !== undefined) return `${address} redirects to ${location}. If that is your server, use its URL`;
+  return `${address} answered ${statusCode}, but not as a Postern server. Check the URL and any proxy in front of the server`;
 }
 
-function whyNot(address: Address, error: unknown): string {
+function connectionProblem(address: Address, error: unknown): string {
   const socket = address.startsWith('unix:') ? address.slice('unix:'.length) : undefined;
   switch (codeOf(error)) {
     case 'ENOENT':
-      return `is the daemon running? There is no socket ${socket ?? address} (server.admin_socket)`;
+      return `Cannot connect to the daemon: no socket at ${socket ?? address} (server.admin_socket). Is the daemon running?`;
     case 'ECONNREFUSED':
-      return `is the daemon running? Nobody listens on ${socket ?? address}${socket === undefined ? '' : ' (server.admin_socket)'}`;
+      return `Cannot connect to the daemon: connection refused at ${socket ?? address}${socket === undefined ? '' : ' (server.admin_socket)'}. Is the daemon running?`;
     case 'EACCES':
     case 'EPERM':
-      return `this user may not speak to the daemon: ${socket ?? address} is for root and the service's group`;
+      return `Permission denied: only root and the group of the service can use ${socket ?? address}`;
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `the name in ${address} is not found: is it spelled right, and does this machine reach DNS?`;
+      return `Cannot resolve the host name of ${address}. Check the name and the DNS settings of this machine`;
     case 'EPROTO':
     case 'ERR_SSL_WRONG_VERSION_NUMBER':
-      return `${address} does not speak TLS: is it http:// instead of https://?`;
+      return `${address} does not use TLS. Is it http:// instead of https://?`;
     case 'DEPTH_ZERO_SELF_SIGNED_CERT':
     case 'SELF_SIGNED_CERT_IN_CHAIN':
     case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
     case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
-      return `the certificate of ${address} is not trusted (${messageOf(error)}): NODE_EXTRA_CA_CERTS names a file with certificates to trust`;
+      return `The certificate of ${address} is not trusted (${messageOf(error)}). To trust it, set NODE_EXTRA_CA_CERTS to a file with its CA certificate`;
     default:
-      return `the daemon at ${socket ?? address} cannot be reached: ${messageOf(error)}`;
+      return `Cannot connect to the daemon at ${socket ?? address}: ${messageOf(error)}`;
   }
 }

@@ -1,6 +1,6 @@
 /**
  * `postern config check`, `show` and `schema`: what the configuration says and what is wrong with it. They read files and
- * write text, and need no running daemon; all throw UserError where there is no such file. Secrets are never written:
+ * write text, and need no running daemon; all throw UserError if there is no such file. Secrets are never written:
  * references stay references.
  */
 import { resolve } from 'node:path';
@@ -19,7 +19,7 @@ import { UserError } from '../lib/errors.ts';
 import { createClient } from './client.ts';
 import { EXIT, writeJson } from './run.ts';
 import type { Terminal } from './terminal.ts';
-import { counted } from './words.ts';
+import { counted } from './output.ts';
 
 export interface ConfigOptions {
   /** `--config`; else `$POSTERN_CONFIG` and the usual places. */
@@ -27,11 +27,11 @@ export interface ConfigOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly reading: Reading;
   readonly json: boolean;
-  readonly terminal: Pick<Terminal, 'write' | 'complain'>;
+  readonly terminal: Pick<Terminal, 'write' | 'writeError'>;
 }
 
 /**
- * Writes every error and warning of server.yml and all projects, and a summary. Answers the exit code. A daemon that runs
+ * Writes every error and warning of server.yml and all projects, and a summary. Returns the exit code. A daemon that runs
  * with this server.yml checks the files itself: as its own user, and knowing which account owns which domain.
  */
 export async function configCheck({ path, env, reading, json, terminal }: ConfigOptions): Promise<number> {
@@ -54,7 +54,7 @@ const report = z.object({
   warnings: z.array(z.string()),
 });
 
-/** Undefined where no daemon that this user may ask runs with this server.yml. */
+/** Undefined if no daemon that this user may connect to runs with this server.yml. */
 async function checkedByDaemon(file: string, env: ConfigOptions['env']): Promise<z.output<typeof report> | undefined> {
   try {
     const client = createClient({ address: `unix:${await adminSocket(file, env)}` });
@@ -66,13 +66,13 @@ async function checkedByDaemon(file: string, env: ConfigOptions['env']): Promise
   }
 }
 
-/** Writes the server's configuration with all defaults, or only what differs from them. Answers the exit code. */
+/** Writes the server's configuration with all defaults, or only what differs from them. Returns the exit code. */
 export async function configShow(options: ConfigOptions & { readonly changed: boolean }): Promise<number> {
   const { path, env, reading, terminal, changed, json } = options;
   const file = await findServerFile(path, env);
   const server = await loadServer(file, reading.secrets);
   if (!('ok' in server)) {
-    for (const error of server.errors) terminal.complain(`${formatProblem(error)}\n`);
+    for (const error of server.errors) terminal.writeError(`${formatProblem(error)}\n`);
     return EXIT.configuration;
   }
   const written = withoutSecrets(server);
@@ -94,19 +94,19 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
   return EXIT.done;
 }
 
-/** Writes the JSON Schema of one kind of file. Answers the exit code. */
+/** Writes the JSON Schema of one kind of file. Returns the exit code. */
 export function configSchema(kind: SchemaKind, { write }: Pick<Terminal, 'write'>): number {
   write(jsonSchemaText(kind));
   return EXIT.done;
 }
 
-/** Where the daemon of this configuration is administered. Throws UserError where that cannot be told. */
+/** The admin socket of this configuration. Throws UserError if there is no valid configuration. */
 export async function adminSocket(path: string | undefined, env: ConfigOptions['env']): Promise<string> {
   const file = await findServerFile(path, env);
   const loaded = await loadServer(file, machineSecrets(env));
   if ('ok' in loaded) return loaded.ok.server.admin_socket;
   throw new UserError(
-    `${loaded.errors.map(formatProblem).join('\n')}\n(--url unix:/path/of/admin.sock does without it)`,
+    `${loaded.errors.map(formatProblem).join('\n')}\nTo connect without server.yml, use --url unix:/path/to/admin.sock`,
   );
 }
 
@@ -118,7 +118,7 @@ function withoutSecrets({ ok, references }: ValidServer): unknown {
   return mapText(hidden, maskPasswords);
 }
 
-/** What is not found (its key was brought into another form) is hidden together with what stands around it. */
+/** A path that is not found, because its key was normalised, hides the value around it. */
 function replace(data: unknown, [key, ...rest]: Path, reference: string): unknown {
   if (key === undefined) return reference;
   if (typeof data !== 'object' || data === null || !Object.hasOwn(data, key)) return '***';

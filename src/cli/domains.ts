@@ -1,37 +1,55 @@
-/** `postern domains …`: the DNS records that a domain needs, and whether they stand. */
+/** `postern domains …`: the domains of the account, their DNS records and the rotation of DKIM keys. */
 import { z } from 'zod';
+import { domains as routes } from '../contract/domains.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import {
+  readAnswer,
+  isConfirmed,
+  poll,
+  EXIT,
+  run,
+  shortTime,
+  writeJson,
+  type CommandOptions,
+  UsageError,
+} from './run.ts';
 import { RequestRefused, type Client } from './client.ts';
-import { isConfirmed } from './confirm.ts';
-import { domainPath, domainShape, everyDomain, type Domain } from './domain-shapes.ts';
-import { domainSentence, isStanding, recordSentence, recordText, requiredCount } from './domain-words.ts';
-import { writeTable } from './list.ts';
-import { poll } from './poll.ts';
-import { EXIT, run, shortTime, writeJson, type CommandOptions } from './run.ts';
-import type { Terminal } from './terminal.ts';
-import { zoneText } from './zone-file.ts';
+import { type Terminal, printable } from './terminal.ts';
+
+import {
+  domainAnswer,
+  domainPath,
+  everyDomain,
+  type Domain,
+  domainSentence,
+  isCorrect,
+  recordSentence,
+  recordText,
+  requiredCount,
+  zoneText,
+} from './dns-records.ts';
+import { writeTable } from './output.ts';
 
 /** Between two looks at DNS, ms. */
-const SLOWEST_LOOK = 30_000;
+const MAX_POLL_INTERVAL_MS = 30_000;
 
-/** Prints the records to add, with what stands there today. Answers the exit code, as all of these do. */
+/** Prints the records to add and the records found. Returns the exit code, as all of these do. */
 export function domainsSetup(options: CommandOptions, name: string, { zone }: { zone: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const data = await lookedAt(client, name);
+    const data = await currentRecords(client, name);
     if (json) return writeJson(terminal, data);
-    const domain = domainShape.parse(data);
+    const domain = readAnswer(domainAnswer, data);
     if (zone) return terminal.write(zoneText(domain));
     writeDomain(terminal, domain);
-    if (domain.records.every(isStanding)) return;
-    terminal.write(
-      `\nPublish what does not stand where the DNS of ${name} is kept; then: postern domains verify ${name} --wait\n`,
-    );
+    if (domain.records.every(isCorrect)) return;
+    terminal.write(`\nAdd the missing records at your DNS provider, then run: postern domains verify ${name} --wait\n`);
   });
 }
 
 /** What DNS says now; what it said last where the key may see domains and no more. */
-async function lookedAt(client: Client, name: string): Promise<unknown> {
+async function currentRecords(client: Client, name: string): Promise<unknown> {
   try {
-    return await explaining(name, () => client.post(`${domainPath(name)}/verify`));
+    return await withNextStep(name, () => client.post(`${domainPath(name)}/verify`));
   } catch (error) {
     if (error instanceof RequestRefused && error.refused.code === 'AUTH_FORBIDDEN') return client.get(domainPath(name));
     throw error;
@@ -39,24 +57,24 @@ async function lookedAt(client: Client, name: string): Promise<unknown> {
 }
 
 /** Does the work; a domain that is not there is refused with what to do first. */
-async function explaining(name: string, work: () => Promise<unknown>): Promise<unknown> {
+async function withNextStep(name: string, work: () => Promise<unknown>): Promise<unknown> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof RequestRefused) || error.refused.code !== 'DOMAIN_NOT_FOUND') throw error;
-    const how = `Declare it in postern.yml and postern push, or add it: postern domains add ${name} --project <project>.`;
+    const how = `Add it to postern.yml and run postern push, or run: postern domains add ${name} --project <project>`;
     throw new RequestRefused(`${error.message} ${how}`, error.refused);
   }
 }
 
 export interface VerifyOptions {
-  /** Looks again until the records stand. */
+  /** Repeat the check until all required records are found. */
   readonly wait: boolean;
   /** For how long, s. */
   readonly timeout: number;
 }
 
-/** Looks whether the records stand: exit code 1 where they do not. */
+/** Checks the records; exit code 1 if a required one is missing or wrong. */
 export function domainsVerify(
   options: CommandOptions,
   name: string,
@@ -64,16 +82,16 @@ export function domainsVerify(
 ): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await poll({
-      ask: () => explaining(name, () => client.post(`${domainPath(name)}/verify`)),
-      isDone: (answer) => !wait || isVerified(domainShape.parse(answer)),
-      onWait: (answer, left) => terminal.progress(`${waitingFor(domainShape.parse(answer))} (${left} s left)`),
-      patience: wait ? timeout * 1000 : 0,
-      slowest: SLOWEST_LOOK,
+      ask: () => withNextStep(name, () => client.post(`${domainPath(name)}/verify`)),
+      isDone: (answer) => !wait || isVerified(readAnswer(domainAnswer, answer)),
+      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(domainAnswer, answer))} (${left} s left)`),
+      timeoutMs: wait ? timeout * 1000 : 0,
+      maxIntervalMs: MAX_POLL_INTERVAL_MS,
     });
     terminal.progress('');
-    const domain = domainShape.parse(data);
+    const domain = readAnswer(domainAnswer, data);
     if (json) writeJson(terminal, data);
-    else writeVerdict(terminal, domain);
+    else writeResult(terminal, domain);
     return isVerified(domain) ? EXIT.done : EXIT.failed;
   });
 }
@@ -84,16 +102,16 @@ function isVerified({ status }: Domain): boolean {
 }
 
 function waitingFor({ records }: Domain): string {
-  const lacking = records.filter((record) => record.required && !isStanding(record));
-  return lacking.map(recordSentence)[0] ?? 'Waiting';
+  const missing = records.filter((record) => record.required && !isCorrect(record));
+  return missing.map(recordSentence)[0] ?? 'Waiting';
 }
 
-function writeVerdict({ write, style }: Terminal, domain: Domain): void {
+function writeResult({ write, style }: Terminal, domain: Domain): void {
   const verified = isVerified(domain);
   write(`${style(verified ? 'green' : 'red', domainSentence(domain))}\n`);
-  const lacking = domain.records.filter((record) => !isStanding(record));
-  for (const record of lacking) write(`  ${record.required ? '' : 'advised: '}${recordSentence(record)}\n`);
-  if (lacking.length > 0) write(`postern domains setup ${domain.domain} shows what to publish.\n`);
+  const missing = domain.records.filter((record) => !isCorrect(record));
+  for (const record of missing) write(`  ${record.required ? '' : 'recommended: '}${recordSentence(record)}\n`);
+  if (missing.length > 0) write(`To see the records to add, run: postern domains setup ${domain.domain}\n`);
   if (domain.reason) write(`${domain.domain} stays pending: it is ${domain.reason}.\n`);
 }
 
@@ -103,7 +121,7 @@ export function domainsStatus(options: CommandOptions): Promise<number> {
     const domains = await everyDomain(client);
     if (json) return writeJson(terminal, { domains, count: domains.length });
     if (domains.length === 0) {
-      return terminal.write('There is no domain yet: declare one in postern.yml and postern push.\n');
+      return terminal.write('No domains found. Add one to postern.yml and run postern push.\n');
     }
     const rows = domains.map(({ domain, status, project, records, checked_at }) => [
       domain,
@@ -112,16 +130,16 @@ export function domainsStatus(options: CommandOptions): Promise<number> {
       requiredCount(records).join(' of '),
       shortTime(checked_at),
     ]);
-    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'REQUIRED RECORDS', 'LOOKED AT'], rows });
+    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'REQUIRED RECORDS', 'LAST CHECK'], rows });
   });
 }
 
 /** One domain with all of its records, as the last check found them. */
 export function domainStatus(options: CommandOptions, name: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const data = await explaining(name, () => client.get(domainPath(name)));
+    const data = await withNextStep(name, () => client.get(domainPath(name)));
     if (json) return writeJson(terminal, data);
-    writeDomain(terminal, domainShape.parse(data));
+    writeDomain(terminal, readAnswer(domainAnswer, data));
   });
 }
 
@@ -129,6 +147,8 @@ function writeDomain({ write, style }: Terminal, domain: Domain): void {
   write(`${domainSentence(domain)}\n`);
   for (const record of domain.records) write(`\n${recordText(record, domain.domain, style)}`);
 }
+
+const moved = z.object({ project: z.string(), status: z.string() });
 
 /** Makes an account the owner of a domain. */
 export function domainsMove(options: CommandOptions, name: string, tenant: string): Promise<number> {
@@ -144,34 +164,108 @@ export function domainsMove(options: CommandOptions, name: string, tenant: strin
   });
 }
 
-const moved = z.object({ project: z.string(), status: z.string() });
-
 /** Adds a domain to a project. */
 export function domainsAdd(options: CommandOptions, name: string, project: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/domains', { domain: name, project });
     if (json) return writeJson(terminal, data);
-    const { domain, status } = domainShape.parse(data);
+    const { domain, status } = readAnswer(domainAnswer, data);
     terminal.write(
-      `${domain} is ${status} in ${project}. postern domains setup ${domain} shows the DNS records that it needs.\n`,
+      `Added ${domain} to ${project} (${status}). To see the DNS records to add, run: postern domains setup ${domain}\n`,
     );
   });
 }
 
-/** Takes a domain out of service, once somebody agrees. */
+/** Removes a domain after confirmation. */
 export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { status } = domainShape.parse(await client.get(domainPath(name)));
+    const { status } = readAnswer(domainAnswer, await client.get(domainPath(name)));
     // Nothing that is pending has ever sent, or it is another account's now.
     const sends = status !== 'pending';
-    const waiting = sends ? 'Mail that waits is still signed and sent, new mail' : 'New mail';
-    const question = `Take ${name} out of service? ${waiting} and posts are refused.`;
+    const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;
+    const question = `Remove ${name}? ${effect}`;
     if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
     const data = await client.delete(domainPath(name));
     if (json) return writeJson(terminal, data);
     const records = sends
-      ? 'Leave its DKIM records in DNS until the mail that waits has gone; its other records may go.'
-      : 'Its DNS records may go.';
-    terminal.write(`${name} is out of service. ${records}\n`);
+      ? 'Keep its DKIM records in DNS until the queued mail has been delivered. You can delete its other records now.'
+      : 'You can delete its DNS records now.';
+    terminal.write(`Removed ${name}. ${records}\n`);
   });
+}
+
+type Key = AnswerOf<typeof routes.rotateDkim>['keys'][number];
+
+export interface RotateOptions {
+  /** The server's own key instead of a domain's. */
+  readonly host: boolean;
+  /** Looks again until the new keys sign. */
+  readonly wait: boolean;
+  /** For how long, s. */
+  readonly timeout: number;
+}
+
+/** Between two looks at DNS, ms. */
+const MAX_KEY_POLL_INTERVAL_MS = 15_000;
+
+/** Makes the next keys, or shows those that are made and wait. Answers 1 where they do not sign when the time to wait is over. */
+export function rotateDkim(
+  options: CommandOptions,
+  domain: string | undefined,
+  { host, wait, timeout }: RotateOptions,
+): Promise<number> {
+  const [rotate, verify] = pathsOf(domain, host);
+  return run(options, async ({ client, terminal, json }) => {
+    const asked = await client.post(rotate);
+    if (!json) writeNext(terminal, readAnswer(routes.rotateDkim, asked).keys);
+    if (!wait) return json ? writeJson(terminal, asked) : terminal.write(NEXT_STEP);
+    const answer = await poll({
+      ask: () => client.post(verify),
+      isDone: (data) => nextOf(data).length === 0,
+      onWait: (data, left) =>
+        terminal.progress(`Waiting for ${nextOf(data)[0]?.record.name ?? 'the record'} (${left} s left)`),
+      timeoutMs: timeout * 1000,
+      maxIntervalMs: MAX_KEY_POLL_INTERVAL_MS,
+    });
+    terminal.progress('');
+    const isDone = nextOf(answer).length === 0;
+    if (json) writeJson(terminal, answer);
+    else writeKeys(terminal, answer, isDone);
+    return isDone ? EXIT.done : EXIT.failed;
+  });
+}
+
+const NEXT_STEP = `
+The current key stays in use until the new record is found. The daemon checks every
+20 seconds at first. To wait, run the same command with --wait.
+`;
+
+/** Where to ask for the keys, and where for a look at DNS. */
+function pathsOf(domain: string | undefined, host: boolean): [rotate: string, verify: string] {
+  if (host && domain === undefined) return ['/admin/host-keys/rotate', '/admin/host-keys/verify'];
+  if (!host && domain !== undefined) return [`${domainPath(domain)}/rotate-dkim`, `${domainPath(domain)}/verify`];
+  throw new UsageError('Specify a domain, or --host for the key of the server itself.');
+}
+
+function nextOf(data: unknown): Key[] {
+  return readAnswer(routes.rotateDkim, data).keys.filter(({ state }) => state === 'next');
+}
+
+function writeNext({ write, style }: Terminal, all: readonly Key[]): void {
+  const next = all.filter(({ state }) => state === 'next');
+  write(`Add ${next.length === 1 ? 'this DNS record' : 'these DNS records'}, and keep the existing ones:\n`);
+  for (const { record, algorithm } of next) {
+    write(`\n${style('bold', `DKIM key (${algorithm})`)}\n`);
+    for (const [name, value] of Object.entries(record)) write(`  ${name.padEnd(5)}  ${printable(value)}\n`);
+  }
+}
+
+function writeKeys({ write, style }: Terminal, data: unknown, isDone: boolean): void {
+  write(
+    isDone
+      ? `\n${style('green', 'Record found. The new key signs all mail within one minute.')}\n`
+      : `\n${style('red', 'Record not found yet.')} The current key stays in use. The daemon keeps checking.\n`,
+  );
+  for (const { selector, state, since, record, advice } of readAnswer(routes.rotateDkim, data).keys)
+    write(`\n${selector}  ${state} since ${shortTime(since)}\n  ${printable(record.name)}\n  ${printable(advice)}\n`);
 }

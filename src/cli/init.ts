@@ -3,13 +3,14 @@ import { lstat, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { domainToUnicode } from 'node:url';
 import type { z } from 'zod';
+import { stringify } from 'yaml';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import * as is from '../config/scalars.ts';
 import { slugOf } from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import { projectFileNames, projectFiles, type NewProject } from './init-files.ts';
 import { CommandFailed, EXIT, UsageError, writeJson } from './run.ts';
 import type { Terminal } from './terminal.ts';
+import { jsonSchemaText } from '../config/json-schema.ts';
 
 export interface InitFlags extends Partial<NewProject> {
   /** Takes what is proposed. */
@@ -19,31 +20,31 @@ export interface InitFlags extends Partial<NewProject> {
   readonly json: boolean;
 }
 
-/** Writes it. Answers the exit code; throws UsageError for what is missing and nobody is there to be asked for. */
+/** Writes the files. Returns the exit code; throws UsageError for a missing value if standard input is not a terminal. */
 export async function init(terminal: Terminal, folder: string | undefined, flags: InitFlags): Promise<number> {
-  const { complain, write } = terminal;
+  const { writeError, write } = terminal;
   const root = resolve(terminal.folder, folder ?? '.');
   if (!flags.force) {
     // Before any question: the answers would be lost.
     const there = await namesThere(root, [PUSHED_FILE]);
-    if (there.length > 0) return refuse(shownNames(terminal, root, there), complain);
+    if (there.length > 0) return refuse(shownNames(terminal, root, there), writeError);
   }
   const project = await answersTo(terminal, flags);
   if (!flags.force) {
     const there = await namesThere(root, projectFileNames(project));
-    if (there.length > 0) return refuse(shownNames(terminal, root, there), complain);
+    if (there.length > 0) return refuse(shownNames(terminal, root, there), writeError);
   }
   const files = projectFiles(project);
   for (const [name, text] of files) await writeNew(join(root, name), text, flags.force);
   const names = [...files.keys()];
   if (flags.json) writeJson(terminal, { folder: root, project: project.slug, files: names });
   else {
-    for (const name of shownNames(terminal, root, names)) write(`wrote ${name}\n`);
+    for (const name of shownNames(terminal, root, names)) write(`Created ${name}\n`);
     const next = [
-      ['postern test config', 'what is wrong with it, if anything'],
-      [`postern templates preview ${project.form}`, 'what its mail looks like'],
-      ['postern push', 'puts it in force'],
-      [`postern domains setup ${project.domain}`, 'the DNS records that the domain needs'],
+      ['postern test config', 'Check the configuration'],
+      [`postern templates preview ${project.form}`, 'Preview the notification'],
+      ['postern push', 'Deploy the project'],
+      [`postern domains setup ${project.domain}`, 'Show the DNS records to add'],
     ] as const;
     const wide = Math.max(...next.map(([command]) => command.length));
     write(`\nNext${folder === undefined ? '' : `, in ${folder}`}:\n`);
@@ -52,14 +53,14 @@ export async function init(terminal: Terminal, folder: string | undefined, flags
   return EXIT.done;
 }
 
-/** As the person sees them from where they stand. */
+/** Relative to the working folder. */
 function shownNames({ folder }: Terminal, root: string, names: readonly string[]): string[] {
   return names.map((name) => relative(folder, join(root, name)));
 }
 
-function refuse(there: readonly string[], complain: Terminal['complain']): number {
-  complain(
-    `${there.join(', ')} stand${there.length === 1 ? 's' : ''} here already: nothing was written. --force writes over it.\n`,
+function refuse(there: readonly string[], writeError: Terminal['writeError']): number {
+  writeError(
+    `${there.join(', ')} already exist${there.length === 1 ? 's' : ''}. Nothing was written. To overwrite, add --force.\n`,
   );
   return EXIT.failed;
 }
@@ -86,7 +87,7 @@ async function writeNew(path: string, text: string, force: boolean): Promise<voi
 }
 
 function cannotWrite(path: string, cause: unknown): CommandFailed {
-  return new CommandFailed(`cannot write ${path}: ${messageOf(cause)}`, { cause });
+  return new CommandFailed(`Cannot write ${path}: ${messageOf(cause)}`, { cause });
 }
 
 interface Question {
@@ -94,24 +95,29 @@ interface Question {
   readonly flag: keyof NewProject;
   readonly question: string;
   /** What is taken for no answer. */
-  readonly proposal?: string;
+  readonly suggestion?: string;
   /** Brings an answer into its normal form, or says what is expected. */
   readonly read: z.ZodType<string>;
 }
 
 async function answersTo(terminal: Terminal, flags: InitFlags): Promise<NewProject> {
-  const domain = await ask({ flag: 'domain', question: 'Domain of the site', read: is.domainName });
-  const email = await ask({ flag: 'email', question: 'Mail address that gets what is submitted', read: is.address });
+  const domain = await ask({ flag: 'domain', question: 'Domain of the website', read: is.domainName });
+  const email = await ask({ flag: 'email', question: 'Email address for submissions', read: is.address });
   const shown = domainToUnicode(domain);
-  const name = await ask({ flag: 'name', question: 'Name of the project', proposal: shown, read: is.text(200) });
+  const name = await ask({ flag: 'name', question: 'Project name', suggestion: shown, read: is.text(200) });
   const slug = await ask({
     flag: 'slug',
-    question: 'Its short name in addresses and commands',
+    question: 'Short name for URLs and commands',
     // Of the ASCII form: two names in another script would have the same slug.
-    proposal: slugOf(name === shown ? domain : name),
+    suggestion: slugOf(name === shown ? domain : name),
     read: is.slug,
   });
-  const form = await ask({ flag: 'form', question: 'First form', proposal: 'contact', read: is.identifier });
+  const form = await ask({
+    flag: 'form',
+    question: 'ID of the first form',
+    suggestion: 'contact',
+    read: is.identifier,
+  });
   return { domain, email, name, slug, form };
 
   function ask(question: Question): Promise<string> {
@@ -120,22 +126,130 @@ async function answersTo(terminal: Terminal, flags: InitFlags): Promise<NewProje
 }
 
 /** From the flag, else the person, else what is proposed. */
-async function answerTo(terminal: Terminal, flags: InitFlags, asked: Question): Promise<string> {
-  const { flag, question, proposal, read } = asked;
-  const given = flags[flag] ?? (flags.yes ? proposal : undefined);
+async function answerTo(terminal: Terminal, flags: InitFlags, prompted: Question): Promise<string> {
+  const { flag, question, suggestion, read } = prompted;
+  const given = flags[flag] ?? (flags.yes ? suggestion : undefined);
   if (given !== undefined) {
     const result = read.safeParse(given);
     if (result.success) return result.data;
     throw new UsageError(`--${flag} ${given}: ${result.error.issues[0]?.message}`);
   }
   if (terminal.ask === undefined || flags.yes) {
-    if (proposal !== undefined) return proposal;
-    throw new UsageError(`--${flag} is missing, and nobody is asked for it`);
+    if (suggestion !== undefined) return suggestion;
+    throw new UsageError(`--${flag} is required when standard input is not a terminal or --yes is given`);
   }
   for (;;) {
-    const words = await terminal.ask(`${question}${proposal === undefined ? '' : ` [${proposal}]`}: `);
-    const result = read.safeParse(words.trim() || proposal || '');
+    const words = await terminal.ask(`${question}${suggestion === undefined ? '' : ` [${suggestion}]`}: `);
+    const result = read.safeParse(words.trim() || suggestion || '');
     if (result.success) return result.data;
-    terminal.complain(`${result.error.issues[0]?.message}\n`);
+    terminal.writeError(`${result.error.issues[0]?.message}\n`);
   }
 }
+
+export interface NewProject {
+  readonly name: string;
+  readonly slug: string;
+  readonly domain: string;
+  /** Who gets what is submitted. */
+  readonly email: string;
+  /** Key of the first form. */
+  readonly form: string;
+}
+
+const SCHEMA_FILE = 'postern.schema.json';
+
+/** Names of the files below the project's folder. */
+function projectFileNames({ form }: Pick<NewProject, 'form'>): string[] {
+  return [PUSHED_FILE, SCHEMA_FILE, templateFile(form)];
+}
+
+/** Their contents by name. */
+function projectFiles(project: NewProject): ReadonlyMap<string, string> {
+  const texts = [configuration(project), jsonSchemaText('project'), TEMPLATE];
+  return new Map(projectFileNames(project).map((name, i) => [name, texts[i] ?? '']));
+}
+
+function templateFile(form: string): string {
+  return `templates/${form}.html`;
+}
+
+function configuration(project: NewProject): string {
+  const [name, slug, email, form] = [project.name, project.slug, project.email, project.form].map(scalar);
+  const { domain } = project;
+  const title = scalar(project.form.charAt(0).toUpperCase() + project.form.slice(1).replaceAll(/[-_]+/g, ' '));
+  return `# yaml-language-server: $schema=./${SCHEMA_FILE}
+#
+# A Postern project: a domain, its forms, where their mail goes, and templates.
+# \`postern test config\` checks this file, \`postern push\` deploys it.
+
+project:
+  name: ${name}
+  slug: ${slug}
+  # Alert contact, and recipient of forms without one.
+  owner: ${email}
+
+settings:
+  # Submissions per hour and IP address, unless the form sets its own limit.
+  rate_limit: 60
+
+domains:
+  ${scalar(domain)}:
+    # Forward mail for addresses of this domain. Requires the MX record shown by \`postern domains setup\`,
+    # which routes ALL mail for the domain to this server.
+    # forwarding:
+    #   hello@${domain}: ${email}
+    #   "*@${domain}": ${email}
+
+    forms:
+      # POST /${domain}/${project.form}, from any page of ${domain}, as an HTML form or JSON.
+      ${form}:
+        name: ${title}
+        to: ${email}
+        template: ${form}
+        # Replies to the notification go to the visitor.
+        replies: true
+        required: [email, message]
+        spam_protection:
+          level: normal
+          # A hidden field: people leave it empty, bots fill it in.
+          honeypot: _service_honeypot
+        # Send the visitor an acknowledgment:
+        # acknowledgment:
+        #   enabled: true
+        #   subject: We have received your message
+
+templates:
+  ${form}:
+    type: form
+    subject: "{{ form.subject || 'New message' }} from {{ form.name || form.email }}"
+    # \`postern templates preview ${project.form}\` renders it. The text part is generated from it.
+    html_file: ${scalar(templateFile(project.form))}
+`;
+}
+
+/** A text as YAML, in quotes where it would be something else without. */
+function scalar(text: string): string {
+  return stringify(text, { lineWidth: 0, blockQuote: false }).trimEnd();
+}
+
+const TEMPLATE = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>{{ form_name }}</title>
+  </head>
+  <body style="margin: 0; padding: 24px; font: 16px/1.5 sans-serif; color: #1c2127; background: #ffffff">
+    <h1 style="margin: 0 0 16px; font-size: 20px">{{ form_name }}</h1>
+    {% for field in fields %}
+    <p style="margin: 0 0 16px">
+      <strong>{{ field.label }}</strong><br />
+      {{ field.value | nl2br }}
+    </p>
+    {% endfor %}
+    <p style="margin: 0; font-size: 13px; color: #5f6b77">
+      {{ domain }}, {{ timestamp | date: '%d %B %Y, %H:%M' }}
+    </p>
+  </body>
+</html>
+`;

@@ -4,12 +4,24 @@
  */
 import { CliCommand } from './command.ts';
 import { addAuthCommands, addSignupCommand } from './commands/account.ts';
-import { addAnalyticsCommands } from './commands/analytics.ts';
-import { CONFIG_OPTION, type Cli } from './commands/asking.ts';
-import { addBackupCommand } from './commands/backup.ts';
+import {
+  addAnalyticsCommands,
+  addEventsCommands,
+  addSuppressionsCommands,
+  addWebhooksCommands,
+} from './commands/mail.ts';
+import { CONFIG_OPTION, type Cli } from './commands/options.ts';
+import {
+  addBackupCommand,
+  addConfigCommands,
+  addDoctorCommand,
+  addInsightCommands,
+  addInboundCommands,
+  addQueueCommands,
+  addBillingCommands,
+  addTenantsCommands,
+} from './commands/server.ts';
 import { addCompletionCommand } from './commands/completion.ts';
-import { addConfigCommands } from './commands/config.ts';
-import { addDoctorCommand } from './commands/doctor.ts';
 import { addDomainsCommands } from './commands/domains.ts';
 import {
   addFormsCommands,
@@ -17,13 +29,7 @@ import {
   addRecipientsCommands,
   addSubmissionsCommands,
 } from './commands/forms.ts';
-import { addEventsCommands, addSuppressionsCommands, addWebhooksCommands } from './commands/mail.ts';
-import { addProjectsCommands, addPushCommands } from './commands/projects.ts';
-import { addInsightCommands } from './commands/insight.ts';
-import { addInboundCommands, addQueueCommands } from './commands/queue.ts';
-import { addTemplatesCommands } from './commands/templates.ts';
-import { addBillingCommands, addTenantsCommands } from './commands/tenants.ts';
-import { addTestCommands } from './commands/test.ts';
+import { addProjectsCommands, addPushCommands, addTemplatesCommands, addTestCommands } from './commands/projects.ts';
 import { wholeNumber } from './values.ts';
 
 /** What runs until a signal ends it, and so is not of the command line. */
@@ -41,19 +47,20 @@ export interface ProgramOptions extends Cli {
 
 /** The program, ready to parse arguments. Wrong usage throws CommanderError, whose words are written already. */
 export function createProgram({ version, services, ...cli }: ProgramOptions): CliCommand {
-  const { write, complain, width } = cli.terminal;
+  const { write, writeError, width } = cli.terminal;
   const program = new CliCommand('postern')
     .description('A mail appliance: web forms in, DKIM-signed mail out, nothing lost in between.')
-    .version(version)
+    .version(version, '-V, --version', 'Print the version')
     .configureOutput({
       writeOut: write,
-      writeErr: complain,
+      writeErr: writeError,
       getOutHelpWidth: () => width ?? 80,
       getErrHelpWidth: () => width ?? 80,
     })
+    .helpOption('-h, --help', 'Show help')
     .exitOverride()
     .enablePositionalOptions()
-    .showHelpAfterError('(--help shows how it is used)');
+    .showHelpAfterError('(add --help for usage)');
   program.commandsGroup('Account:');
   addSignupCommand(program, cli);
   addAuthCommands(program, cli, version);
@@ -72,20 +79,24 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
   addEventsCommands(program, cli);
   addWebhooksCommands(program, cli);
   addAnalyticsCommands(program, cli);
-  program.commandsGroup('The server:');
+  program.commandsGroup('Server:');
   program
     .command('serve')
+    .summary('Run the daemon')
     .description(
-      'run the daemon. Certificates come from files (no ACME). Outbound TLS is opportunistic: MTA-STS and DANE are not ' +
-        'applied, and no TLS reports are sent or read',
+      'Run the daemon. Certificates are read from files (no ACME). Outbound TLS is opportunistic: MTA-STS and DANE are ' +
+        'not applied, and TLS reports are neither sent nor read',
     )
     .option(...CONFIG_OPTION)
     .action((options: { config?: string }) => services.serve(options.config));
   program
     .command('dev')
-    .description('run the daemon with a small mail world round it: DNS, a catching mail server, an outbox page')
-    .option('--data <folder>', 'where everything is kept', '.postern')
-    .option('--port <number>', 'port of the web pages (a free one where it is taken)', wholeNumber(1024, 65_535), 8025)
+    .summary('Run a local environment for development')
+    .description(
+      'Run the daemon in a local environment with DNS, a mail server that captures all mail, and an outbox page',
+    )
+    .option('--data <folder>', 'Folder for all data', '.postern')
+    .option('--port <number>', 'Port of the web pages (a free port if it is in use)', wholeNumber(1024, 65_535), 8025)
     .action((options: { data: string; port: number }) => services.dev(options));
   addDoctorCommand(program, cli);
   addBackupCommand(program, cli);
@@ -95,7 +106,7 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
   addInsightCommands(program, cli);
   addTenantsCommands(program, cli);
   addBillingCommands(program, cli);
-  program.commandsGroup('This command line:');
+  program.commandsGroup('Command line:');
   addCompletionCommand(program, cli);
   return program;
 }

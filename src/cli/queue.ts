@@ -1,52 +1,21 @@
-/** `postern queue …`: what waits, why, and what to do about it. */
-import { z } from 'zod';
-import type { PageFlags } from './commands/asking.ts';
-import { isConfirmed } from './confirm.ts';
-import { writePage } from './list.ts';
-import { EXIT, queryOf, run, UsageError, shortTime, writeJson, type CommandOptions } from './run.ts';
-import { printable, table } from './table.ts';
+/** `postern queue …`, `inbound …`, `explain` and `trace`: the operator's view of the mail. */
+import { mailLog, queue } from '../contract/queue.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import {
+  readAnswer,
+  isConfirmed,
+  EXIT,
+  queryOf,
+  run,
+  UsageError,
+  shortTime,
+  writeJson,
+  type CommandOptions,
+} from './run.ts';
+import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
+import { type Terminal, printable } from './terminal.ts';
 
-/** One attempt to deliver: `address` is the host's, `tls` its version. */
-export const attemptShape = z.object({
-  at: z.string(),
-  host: z.string().nullable(),
-  address: z.string().nullable(),
-  tls: z.string().nullable(),
-  outcome: z.string(),
-  reply: z.string(),
-});
-const delivery = z.object({
-  id: z.string(),
-  message: z.string(),
-  recipient: z.string(),
-  destination: z.string(),
-  held: z.boolean(),
-  suspended: z.boolean(),
-  state: z.string(),
-  attempts: z.number(),
-  next_attempt_at: z.string().nullable(),
-  last_reply: z.string().nullable(),
-});
-const listing = z.object({ deliveries: z.array(delivery), count: z.number(), next_cursor: z.string().nullable() });
-const shown = z.object({
-  message: z.object({
-    id: z.string(),
-    kind: z.string(),
-    domain: z.string(),
-    submission: z.string().nullable(),
-    size: z.number(),
-    created_at: z.string(),
-    expires_at: z.string(),
-  }),
-  deliveries: z.array(
-    delivery.extend({
-      tries: z.array(attemptShape.extend({ number: z.number() })),
-    }),
-  ),
-});
-const operated = z.object({ deliveries: z.array(z.string()), held: z.array(z.string()) });
-const steered = z.object({ destination: z.string(), held: z.boolean() });
-const acted = z.object({ count: z.number(), in_progress: z.number() });
+import { writePage, table } from './output.ts';
 
 /** Which deliveries. */
 export interface Filter {
@@ -60,7 +29,7 @@ export interface Filter {
 export interface ListFilter extends PageFlags, Filter {}
 
 /** One message, delivery or destination, or all deliveries that match. */
-export interface Wanted extends Filter {
+export interface QueueSelection extends Filter {
   readonly what?: string | undefined;
   readonly dryRun: boolean;
   readonly yes: boolean;
@@ -68,22 +37,22 @@ export interface Wanted extends Filter {
 
 export type Verb = 'retry' | 'cancel' | 'hold' | 'release';
 
-/** Lists deliveries, newest first. Answers the exit code, as all of these do. */
+/** Lists deliveries, newest first. Returns the exit code, as all of these do. */
 export function queueList(options: CommandOptions, { olderThan, ...filter }: ListFilter): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue${queryOf({ ...filter, older_than: olderThan })}`);
     if (json) return writeJson(terminal, data);
-    const { deliveries, ...page } = listing.parse(data);
+    const { deliveries, ...page } = readAnswer(queue.list, data);
     const rows = deliveries.map((row) => [
       row.id,
       row.state,
       String(row.attempts),
-      waitsFor(row) ?? shortTime(row.next_attempt_at),
+      blockedBy(row) ?? shortTime(row.next_attempt_at),
       row.recipient,
       row.last_reply ?? '',
     ]);
-    const headings = ['DELIVERY', 'STATE', 'TRIES', 'NEXT TRY', 'RECIPIENT', 'LAST REPLY'];
-    writePage(terminal, { headings, rows }, { ...page, nothing: 'Nothing is in the queue that matches.' });
+    const headings = ['DELIVERY', 'STATE', 'ATTEMPTS', 'NEXT ATTEMPT', 'RECIPIENT', 'LAST REPLY'];
+    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching deliveries.' });
   });
 }
 
@@ -92,10 +61,10 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/queue/${encodeURIComponent(id)}`);
     if (json) return writeJson(terminal, data);
-    const { message, deliveries } = shown.parse(data);
+    const { message, deliveries } = readAnswer(queue.show, data);
     terminal.write(`${message.id}  ${message.kind} of ${message.domain}\n`);
     if (message.submission !== null) terminal.write(`submission  ${message.submission}\n`);
-    terminal.write(`accepted    ${shortTime(message.created_at)}, given up ${shortTime(message.expires_at)}\n`);
+    terminal.write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
     if (message.size > 0) terminal.write(`size        ${message.size} bytes\n`);
     for (const { tries, ...row } of deliveries) {
       terminal.write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${nextText(row)}\n`);
@@ -109,49 +78,53 @@ export function queueShow(options: CommandOptions, id: string): Promise<number> 
         attempt.reply,
       ]);
       if (rows.length > 0)
-        terminal.write(table(['  TRY', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, terminal.width));
+        terminal.write(table(['  ATTEMPT', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, terminal.width));
     }
   });
 }
 
 /** For what it waits beside its next try. */
-function waitsFor({ state, held, suspended }: z.output<typeof delivery>): 'held' | 'suspended' | undefined {
+function blockedBy({
+  state,
+  held,
+  suspended,
+}: AnswerOf<typeof queue.list>['deliveries'][number]): 'held' | 'suspended' | undefined {
   if (state !== 'queued' && state !== 'deferred') return undefined;
   if (held) return 'held';
   return suspended ? 'suspended' : undefined;
 }
 
-function nextText(row: z.output<typeof delivery>): string {
-  const reason = waitsFor(row);
-  if (reason === 'suspended') return ', suspended: it waits until its tenant is served again';
+function nextText(row: AnswerOf<typeof queue.list>['deliveries'][number]): string {
+  const reason = blockedBy(row);
+  if (reason === 'suspended') return ', waiting until its account is resumed';
   if (reason === 'held') {
     // A delivery that is held by itself has no next attempt.
     const how = row.next_attempt_at === null ? `--domain ${row.destination}` : row.destination;
-    return `, held: postern queue release ${how} lets it go on`;
+    return `, held; to release it, run: postern queue release ${how}`;
   }
-  return row.next_attempt_at === null ? '' : `, next try ${shortTime(row.next_attempt_at)}`;
+  return row.next_attempt_at === null ? '' : `, next attempt ${shortTime(row.next_attempt_at)}`;
 }
 
 /** How long hundreds of thousands of deliveries may take: a little less than the daemon leaves a connection idle. */
 const PATIENCE_MS = 115_000;
 
 const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
-  retry: (options, id) => operate(options, { id, verb: 'retry', done: 'is due now' }),
-  cancel: (options, id) => operate(options, { id, verb: 'cancel', done: 'cancelled' }),
-  hold: (options, domain) => steer(options, domain, 'hold'),
-  release: (options, domain) => steer(options, domain, 'release'),
+  retry: (options, id) => changeMessage(options, { id, verb: 'retry', done: 'due now' }),
+  cancel: (options, id) => changeMessage(options, { id, verb: 'cancel', done: 'cancelled' }),
+  hold: (options, domain) => changeDestination(options, domain, 'hold'),
+  release: (options, domain) => changeDestination(options, domain, 'release'),
 };
 
 /** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
 export function queueAct(
   options: CommandOptions,
   verb: Verb,
-  { what, dryRun, yes, ...filter }: Wanted,
+  { what, dryRun, yes, ...filter }: QueueSelection,
 ): Promise<number> {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   if ((what === undefined) !== isFiltered || (what !== undefined && dryRun)) {
     throw new UsageError(
-      `Name one thing to ${verb}, or what is to match: --tenant, --domain, --sender, --older-than or --state.`,
+      `Specify what to ${verb}, or a filter: --tenant, --domain, --sender, --older-than or --state.`,
     );
   }
   return what === undefined ? actOnMany(options, verb, { filter, dryRun, yes }) : SINGLE[verb](options, what);
@@ -162,6 +135,13 @@ const DONE: Readonly<Record<Verb, string>> = {
   cancel: 'cancelled',
   hold: 'held',
   release: 'released',
+};
+
+const QUESTION: Readonly<Record<Verb, string>> = {
+  retry: 'Retry',
+  cancel: 'Cancel',
+  hold: 'Hold',
+  release: 'Release',
 };
 
 interface Many {
@@ -176,17 +156,18 @@ function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }:
   return run(options, async ({ client, terminal, json }) => {
     if (!yes || dryRun) {
       const data = await client.post('/admin/queue/actions', { ...body, dry_run: true });
-      const { count } = acted.parse(data);
+      const { count } = readAnswer(queue.act, data);
       if (dryRun && json) return writeJson(terminal, data);
       if (dryRun) return terminal.write(`${deliveries(count)} would be ${DONE[verb]}\n`);
-      if (count > 1 && !(await isConfirmed(terminal, `${verb} ${deliveries(count)}?`, yes))) return EXIT.failed;
+      if (count > 1 && !(await isConfirmed(terminal, `${QUESTION[verb]} ${deliveries(count)}?`, yes)))
+        return EXIT.failed;
     }
     const path = '/admin/queue/actions';
     const { data } = await client.ask({ method: 'POST', path, body, idleMs: PATIENCE_MS });
     if (json) return writeJson(terminal, data);
-    const { count, in_progress: inProgress } = acted.parse(data);
+    const { count, in_progress: inProgress } = readAnswer(queue.act, data);
     terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);
-    if (inProgress > 0) terminal.complain(`${deliveries(inProgress)} being tried now, and left to that.\n`);
+    if (inProgress > 0) terminal.writeError(`${deliveries(inProgress)} skipped: a delivery attempt is in progress.\n`);
   });
 }
 
@@ -194,26 +175,116 @@ function deliveries(count: number): string {
   return count === 1 ? '1 delivery' : `${count} deliveries`;
 }
 
-function operate(
+function changeMessage(
   options: CommandOptions,
   what: { id: string; verb: 'retry' | 'cancel'; done: string },
 ): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
     if (json) return writeJson(terminal, data);
-    const { deliveries, held } = operated.parse(data);
+    const { deliveries, held } = readAnswer(queue.retry, data);
     for (const id of deliveries) terminal.write(`${id} ${what.done}\n`);
     if (what.verb === 'cancel') return;
     for (const name of held)
-      terminal.complain(`Mail to ${name} is held: postern queue release ${name} lets it go on.\n`);
+      terminal.writeError(`Mail to ${name} is held. To release it, run: postern queue release ${name}\n`);
   });
 }
 
-function steer(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
+function changeDestination(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/queue/${verb}`, { domain });
     if (json) return writeJson(terminal, data);
-    const { destination, held } = steered.parse(data);
-    terminal.write(held ? `mail to ${destination} is held\n` : `mail to ${destination} goes on\n`);
+    const { destination, held } = readAnswer(queue.hold, data);
+    terminal.write(held ? `Holding mail to ${destination}\n` : `Released mail to ${destination}\n`);
+  });
+}
+
+export interface InboundFilter extends PageFlags, TimeRangeFlags {
+  readonly outcome?: string | undefined;
+  readonly domain?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
+/** Lists what was said of each recipient, newest first. Returns the exit code. */
+export function inboundList(options: CommandOptions, filter: InboundFilter): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/inbound${queryOf(filter)}`);
+    if (json) return writeJson(terminal, data);
+    const { inbound, ...page } = readAnswer(mailLog.inbound, data);
+    const rows = inbound.map(({ at, outcome, reason, ip, sender, recipient, reply }) => [
+      shortTime(at),
+      outcome,
+      reason,
+      ip,
+      sender === '' ? '<>' : sender,
+      recipient === '' ? '-' : recipient,
+      reply,
+    ]);
+    const headings = ['AT', 'OUTCOME', 'REASON', 'FROM', 'SENDER', 'RECIPIENT', 'REPLY'];
+    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching mail.' });
+  });
+}
+
+type Step = AnswerOf<typeof mailLog.explain>['steps'][number];
+
+const HEADINGS: ReadonlyMap<string, string> = new Map([
+  ['inbound', 'Mail received for'],
+  ['outbound', 'Mail sent to'],
+  ['form', 'Submission to'],
+]);
+
+/** Explains an address or a form. Answers 1 where something on the way stops the mail. */
+export function explain(options: CommandOptions, what: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/explain${queryOf({ what })}`);
+    const { kind, steps, ...explained } = readAnswer(mailLog.explain, data);
+    if (json) writeJson(terminal, data);
+    else {
+      terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(explained.what)}\n`);
+      writeSteps(terminal, steps);
+    }
+    return steps.some(({ verdict }) => verdict === 'stop') ? EXIT.failed : EXIT.done;
+  });
+}
+
+/** Steps about one recipient are grouped under its address. */
+function writeSteps({ write, style }: Terminal, steps: readonly Step[]): void {
+  let about: string | undefined;
+  for (const step of steps) {
+    if (step.about !== about) {
+      about = step.about;
+      if (about !== undefined) write(`\n${style('bold', `to ${printable(about)}`)}\n`);
+    }
+    const [first = '', ...more] = step.found.split('\n').map(printable);
+    const [mark, colour] = MARKS.get(step.verdict) ?? OK;
+    write(`${style(colour, mark)} ${step.step.replaceAll('_', ' ').padEnd(14)}  ${first}\n`);
+    for (const line of more) write(`${INDENT}${line}\n`);
+    write(`${INDENT}${style('dim', `(${printable(step.because)})`)}\n`);
+  }
+}
+
+const INDENT = ' '.repeat(18);
+type Mark = readonly [sign: string, colour: 'green' | 'yellow' | 'red'];
+const OK: Mark = ['+', 'green'];
+const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
+  ['warning', ['!', 'yellow']],
+  ['stop', ['x', 'red']],
+]);
+
+/** Shows what happened, oldest first. */
+export function trace(options: CommandOptions, id: string): Promise<number> {
+  return run(options, async ({ client, terminal, json }) => {
+    const data = await client.get(`/admin/trace/${encodeURIComponent(id)}`);
+    if (json) return writeJson(terminal, data);
+    const { request, submission, messages, timeline } = readAnswer(mailLog.trace, data);
+    const { write, style } = terminal;
+    for (const [name, ids] of Object.entries({ request, submission, messages: messages.join(' ') }))
+      if (ids) write(`${name.padEnd(10)}  ${ids}\n`);
+    write('\n');
+    for (const entry of timeline) {
+      const step = entry.step === 'waits' ? style('yellow', 'waits    ') : entry.step.padEnd(9);
+      write(`${style('dim', entry.at)}  ${step}  ${printable(entry.text)}\n`);
+      write(`${' '.repeat(37)}${style('dim', entry.id)}\n`);
+    }
   });
 }

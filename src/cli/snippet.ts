@@ -50,7 +50,7 @@ function linesOf(form: SnippetForm, style: Style): string[] {
   }
 }
 
-interface Dress {
+interface FormMarkup {
   readonly attributes: readonly string[];
   /** Behind the button. */
   readonly extra: readonly string[];
@@ -58,7 +58,7 @@ interface Dress {
   readonly isFormspree?: boolean;
 }
 
-function formLines(form: SnippetForm, { attributes, extra, isFormspree = false }: Dress): string[] {
+function formLines(form: SnippetForm, { attributes, extra, isFormspree = false }: FormMarkup): string[] {
   const { endpoint, fields, honeypot } = form;
   const type = fields.some((field) => field.type === 'file') ? ['enctype="multipart/form-data"'] : [];
   const start = ['<form', ...attributes, `action="${escaped(endpoint)}"`, 'method="post"', ...type].join(' ');
@@ -108,7 +108,7 @@ function controlLines(field: SnippetField, marks: readonly string[]): string[] {
   const shape = pattern === undefined || !MEASURED.has(type) ? [] : [`pattern="${escaped(pattern)}"`];
   const kind = type === 'list' ? 'text' : type;
   const several = type === 'file' ? ['multiple'] : [];
-  const given = [`type="${kind}"`, ...attributes, ...length, ...shape, ...several, ...fillings(name)];
+  const given = [`type="${kind}"`, ...attributes, ...length, ...shape, ...several, ...autocompleteOf(name)];
   return [`<input ${given.join(' ')} />`];
 }
 
@@ -117,7 +117,7 @@ function isLong({ name, max }: SnippetField): boolean {
 }
 
 /** What browsers fill in by themselves. */
-function fillings(name: string): string[] {
+function autocompleteOf(name: string): string[] {
   const known: Readonly<Record<string, string>> = {
     name: 'name',
     email: 'email',

@@ -3,10 +3,12 @@
  * operator's socket of the server.yml on this machine. The key: `$POSTERN_API_KEY`, else the credentials file's for its own
  * address. Commands for operators skip the credentials file: on the server itself the socket lets them do all.
  */
-import { UserError } from '../lib/errors.ts';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { UserError, codeOf, messageOf } from '../lib/errors.ts';
 import type { Address, ClientOptions } from './client.ts';
-import { adminSocket } from './config.ts';
-import { credentialsFile, readCredentials, type Credentials } from './credentials.ts';
 import { UsageError } from './run.ts';
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
 
@@ -37,52 +39,54 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /** Throws UsageError where no server is named, or a key is missing. */
 export async function findTarget({ operator, ...flags }: TargetFlags, env: Env): Promise<Target> {
-  const keptCounts = !operator && flags.config === undefined && !namesBoth(flags, env);
-  const kept = keptCounts ? await readCredentials(env) : undefined;
-  const server = await findServer(flags, env, { kept, operator });
+  const usesSaved = !operator && flags.config === undefined && !namesServerAndKey(flags, env);
+  const saved = usesSaved ? await readCredentials(env) : undefined;
+  const server = await findServer(flags, env, { saved, operator });
   const { address } = server;
   const isSocket = address.startsWith('unix:');
   // Whoever names the server.yml, or operates, is let in by the socket and is meant as the operator.
-  const given = isSocket && (operator || flags.config !== undefined) ? undefined : set(env['POSTERN_API_KEY']);
+  const given = isSocket && (operator || flags.config !== undefined) ? undefined : nonEmpty(env['POSTERN_API_KEY']);
   if (given !== undefined) return { ...server, key: given, keyFrom: '$POSTERN_API_KEY' };
-  if (kept?.url === address) return { ...server, key: kept.key, keyFrom: credentialsFile(env) };
+  if (saved?.url === address) return { ...server, key: saved.key, keyFrom: credentialsFile(env) };
   if (isSocket) return server;
   throw new UsageError(
-    `no API key for ${address}: set POSTERN_API_KEY, or make an account with postern signup --url ${address}`,
+    `No API key for ${address}. Set POSTERN_API_KEY, or create an account with: postern signup --url ${address}`,
   );
 }
 
 /** Whether flags and environment name server and key, so that a file that nobody can read is in nobody's way. */
-function namesBoth({ url }: ServerFlags, env: Env): boolean {
-  return (url ?? set(env['POSTERN_URL'])) !== undefined && set(env['POSTERN_API_KEY']) !== undefined;
+function namesServerAndKey({ url }: ServerFlags, env: Env): boolean {
+  return (url ?? nonEmpty(env['POSTERN_URL'])) !== undefined && nonEmpty(env['POSTERN_API_KEY']) !== undefined;
 }
 
-interface Asker {
+interface Lookup {
   /** What signup remembered, where that counts. */
-  readonly kept?: Credentials | undefined;
+  readonly saved?: Credentials | undefined;
   readonly operator?: boolean;
 }
 
-/** Where the server is, whoever asks it. Throws UsageError where none is named. */
+/** The server to use. Throws UsageError if none is configured. */
 export async function findServer(
   { url, config }: ServerFlags,
   env: Env,
-  { kept, operator = false }: Asker = {},
+  { saved, operator = false }: Lookup = {},
 ): Promise<Server> {
   if (url !== undefined) return { address: trimmed(url), addressFrom: '--url' };
   if (config === undefined) {
-    const named = set(env['POSTERN_URL']);
+    const named = nonEmpty(env['POSTERN_URL']);
     if (named !== undefined && !isServerAddress(named))
-      throw new UsageError(`POSTERN_URL is ${named}, which is no address of a server: ${SERVER_ADDRESS}`);
+      throw new UsageError(`POSTERN_URL is not a server URL: ${named}. ${SERVER_ADDRESS}`);
     if (named !== undefined) return { address: trimmed(named), addressFrom: '$POSTERN_URL' };
-    if (kept !== undefined) return { address: kept.url, addressFrom: credentialsFile(env) };
+    if (saved !== undefined) return { address: saved.url, addressFrom: credentialsFile(env) };
   }
+  // Loaded here alone: with a URL no configuration is read.
+  const { adminSocket } = await import('./config.ts');
   const socket = await adminSocket(config, env).catch((error: unknown) => {
     if (config !== undefined || !(error instanceof UserError)) throw error;
     const how = operator
-      ? 'This is for whoever runs it: with a key that has admin give --url, or set POSTERN_URL, and set POSTERN_API_KEY.'
-      : 'Give --url, or set POSTERN_URL and POSTERN_API_KEY; postern signup --url https://… makes an account and remembers both.';
-    throw new UsageError(`which server? ${how} On the server itself: ${error.message}`);
+      ? 'Pass --url and set POSTERN_API_KEY to a key with the permission admin.'
+      : 'Pass --url and set POSTERN_API_KEY, or create an account with: postern signup --url https://….';
+    throw new UsageError(`No server configured. ${how} On the server itself: ${error.message}`);
   });
   return { address: `unix:${socket}`, addressFrom: 'server.admin_socket of server.yml' };
 }
@@ -91,6 +95,44 @@ function trimmed(address: Address): Address {
   return address.startsWith('unix:') ? address : address.replace(/\/+$/, '');
 }
 
-function set(value: string | undefined): string | undefined {
+function nonEmpty(value: string | undefined): string | undefined {
   return value === '' ? undefined : value;
+}
+
+export interface Credentials {
+  /** As `--url` takes it. */
+  readonly url: Address;
+  readonly key: string;
+}
+
+const shape = z.object({ url: z.string().min(1), key: z.string().min(1) });
+
+/** `$XDG_CONFIG_HOME/postern/credentials.json`, else below `~/.config`. */
+export function credentialsFile(env: Env): string {
+  const configHome = env['XDG_CONFIG_HOME'];
+  const home = configHome === undefined || configHome === '' ? join(env['HOME'] ?? homedir(), '.config') : configHome;
+  return join(home, 'postern/credentials.json');
+}
+
+/** What the file holds; undefined where there is none. Throws UserError where it cannot be read. */
+export async function readCredentials(env: Env): Promise<Credentials | undefined> {
+  const file = credentialsFile(env);
+  try {
+    return shape.parse(JSON.parse(await readFile(file, 'utf8')));
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    const why = codeOf(error) === undefined ? 'it does not contain {"url": …, "key": …}' : messageOf(error);
+    throw new UserError(`Cannot use ${file}: ${why}. Fix or delete it, or run: postern signup --force`);
+  }
+}
+
+/** Writes the file, readable for its owner alone. Answers its path. */
+export async function saveCredentials(env: Env, { url, key }: Credentials): Promise<string> {
+  const file = credentialsFile(env);
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.new`;
+  await rm(draft, { force: true }); // one that a crash left may have another mode
+  await writeFile(draft, `${JSON.stringify({ url, key }, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  await rename(draft, file);
+  return file;
 }

@@ -1,20 +1,28 @@
-/** `postern templates …`: what the mail of this folder's project looks like, before anybody gets it. */
+/** `postern templates …`: previews of the local project's mail with a sample submission. */
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { tmpdir, platform } from 'node:os';
 import { join, resolve } from 'node:path';
+import { spawn } from 'node:child_process';
 import type { ProjectConfig } from '../config/schema.ts';
 import { projectSchema } from '../config/schema-project.ts';
-import { type Variables, TemplateRenderError } from '../templates/template.ts';
-import { formatMailbox } from '../lib/addresses.ts';
+import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
+import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-import { writeTable } from './list.ts';
-import { openFile } from './opener.ts';
-import { BUILTINS, placeOf, previewOf, uses, type Preview } from './preview.ts';
-import { readLocalProject, validProject, type LocalProject } from './project-folder.ts';
+
+import { writeTable } from './output.ts';
+import { printable, type Terminal } from './terminal.ts';
+import {
+  readLocalProject,
+  validProject,
+  type LocalProject,
+  formsIn,
+  sampleOf,
+  type LocalForm,
+} from './local-project.ts';
 import { CommandFailed, EXIT, UsageError, writeJson } from './run.ts';
-import { formsIn } from './sample.ts';
-import { printable } from './table.ts';
-import type { Terminal } from './terminal.ts';
+
+import { nearest, formatProblem } from '../config/problem.ts';
+import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 
 export interface PreviewFlags {
   /** Folder or file of the project. */
@@ -28,9 +36,9 @@ export interface PreviewFlags {
   readonly json: boolean;
 }
 
-/** Prints a template's mail, writes or opens its HTML. Answers the exit code, as both of these do. */
+/** Prints a template's mail, writes or opens its HTML. Returns the exit code, as both of these do. */
 export async function templatesPreview(terminal: Terminal, name: string, flags: PreviewFlags): Promise<number> {
-  const { folder, complain, write } = terminal;
+  const { folder, writeError, write } = terminal;
   const project = await projectFor(folder, name, flags.path);
   const config = project === undefined ? NO_PROJECT : validProject(project, terminal);
   if (config === undefined) return EXIT.configuration;
@@ -41,14 +49,14 @@ export async function templatesPreview(terminal: Terminal, name: string, flags: 
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
     const place = project && placeOf(error, project);
-    complain(`${place ?? printable(error.message)}\n`);
+    writeError(`${place ?? printable(error.message)}\n`);
     return EXIT.configuration;
   }
   const file = await htmlFile(terminal, preview, flags);
   if (flags.json) writeJson(terminal, preview);
   else writePreview(terminal, preview, file);
   if (flags.open && file !== undefined) await openFile(file, terminal);
-  else if (file !== undefined && !flags.json) write(`The HTML part is in ${file}\n`);
+  else if (file !== undefined && !flags.json) write(`Wrote the HTML part to ${file}\n`);
   return EXIT.done;
 }
 
@@ -102,15 +110,15 @@ async function readData(path: string): Promise<Variables> {
     if (typeof data === 'object' && data !== null && !Array.isArray(data))
       return Object.fromEntries(Object.entries(data));
   } catch (error) {
-    throw new UsageError(`cannot use ${path}: ${messageOf(error)}`);
+    throw new UsageError(`Cannot read ${path}: ${messageOf(error)}`);
   }
-  throw new UsageError(`${path} must hold a JSON object, such as {"form": {"name": "Ada"}}`);
+  throw new UsageError(`${path} must contain a JSON object, such as {"form": {"name": "Ada"}}`);
 }
 
-/** Where the HTML part was written; undefined where nobody asked for that. Throws UsageError where there is no such part. */
+/** Where the HTML part was written; undefined unless requested. Throws UsageError if there is no such part. */
 async function htmlFile({ folder }: Terminal, preview: Preview, flags: PreviewFlags): Promise<string | undefined> {
   if (flags.html === undefined && !flags.open) return undefined;
-  if (preview.html === null) throw new UsageError(`the template ${preview.name} has no HTML part`);
+  if (preview.html === null) throw new UsageError(`The template ${preview.name} has no HTML part`);
   const file =
     flags.html === undefined
       ? join(await mkdtemp(join(tmpdir(), 'postern-preview-')), `${preview.name}.html`)
@@ -118,7 +126,7 @@ async function htmlFile({ folder }: Terminal, preview: Preview, flags: PreviewFl
   try {
     await writeFile(file, preview.html);
   } catch (error) {
-    throw new CommandFailed(`cannot write ${file}: ${messageOf(error)}`, { cause: error });
+    throw new CommandFailed(`Cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
   return file;
 }
@@ -126,7 +134,7 @@ async function htmlFile({ folder }: Terminal, preview: Preview, flags: PreviewFl
 function writePreview({ write, style }: Terminal, preview: Preview, file: string | undefined): void {
   const { name, type, form, from, subject, text, html } = preview;
   write(
-    `${style('dim', `Template ${name} (${type})${form === null ? ', which no form uses' : `, as form ${form} sends it`}`)}\n`,
+    `${style('dim', `Template ${name} (${type})${form === null ? ', not used by any form' : `, as sent by form ${form}`}`)}\n`,
   );
   write(`${style('bold', 'From:')} ${printable(formatMailbox(from))}\n`);
   write(`${style('bold', 'Subject:')} ${printable(subject)}\n\n`);
@@ -138,4 +146,133 @@ function writePreview({ write, style }: Terminal, preview: Preview, file: string
 function block(text: string): string {
   const lines = text.trimEnd().replaceAll('\t', '  ').split(/\r?\n/);
   return `${lines.map(printable).join('\n')}\n`;
+}
+
+/** Those that every project has. */
+const BUILTINS: ReadonlyMap<string, TemplateType> = new Map([
+  ['default', 'form'],
+  ['acknowledgment', 'acknowledgment'],
+]);
+
+export interface PreviewRequest {
+  readonly config: ProjectConfig;
+  readonly name: string;
+  /** Id of the form that it is shown for; else the first that uses it. */
+  readonly form?: string | undefined;
+  /** Stands over the sample. */
+  readonly data?: Variables | undefined;
+}
+
+export interface Preview {
+  readonly name: string;
+  readonly type: TemplateType;
+  /** Id of the form that it is shown for; null where none uses it. */
+  readonly form: string | null;
+  readonly from: Mailbox;
+  readonly subject: string;
+  readonly text: string;
+  readonly html: string | null;
+}
+
+/** Renders it. Throws UsageError for a template or form that there is not, and TemplateRenderError. */
+export function previewOf({ config, name, form: asked, data }: PreviewRequest): Preview {
+  const { templates, settings } = config;
+  const set = compileTemplates(templates, { timezone: settings.timezone });
+  if (!set.has(name)) throw unknownName('template', name, [...Object.keys(templates), ...BUILTINS.keys()]);
+  const type = templates[name]?.type ?? BUILTINS.get(name) ?? 'form';
+  const forms = formsIn(config);
+  const form = asked === undefined ? forms.find((one) => uses(one, name, type)) : findForm(forms, asked);
+  const variables = sampleOf(form, data);
+  const { subject, text, html } = set.render(name, variables);
+  const mail = { form, type, variables, set };
+  return {
+    name,
+    type,
+    form: form?.id ?? null,
+    from: senderOf(mail),
+    subject: subjectOf(mail) ?? (subject || usualSubject(type, variables)),
+    text,
+    html: html ?? null,
+  };
+}
+
+/** Whether its mail of this kind is made from the template. */
+function uses({ config }: LocalForm, name: string, type: TemplateType): boolean {
+  const { template, acknowledgment } = config;
+  return type === 'form' ? template === name : acknowledgment?.enabled === true && acknowledgment.template === name;
+}
+
+/** The form of this id; its key alone will do where no other has it. Throws UsageError. */
+export function findForm(forms: readonly LocalForm[], id: string): LocalForm {
+  const found = forms.find((form) => form.id === id);
+  if (found !== undefined) return found;
+  const [only, ...others] = forms.filter((form) => form.id.endsWith(`/${id}`));
+  if (only !== undefined && others.length === 0) return only;
+  throw unknownName(
+    'form',
+    id,
+    forms.map((form) => form.id),
+  );
+}
+
+/** `file:line:column: …` of what failed in the template; undefined where it is in no template but a subject of a form. */
+export function placeOf({ fault }: TemplateRenderError, project: Pick<LocalProject, 'judge'>): string | undefined {
+  const found = project.judge((templates) => (Object.hasOwn(templates, fault.template) ? [fault] : []));
+  const [problem] = 'errors' in found ? found.errors : [];
+  return problem && formatProblem(problem);
+}
+
+interface SampleMail {
+  readonly form: LocalForm | undefined;
+  readonly type: TemplateType;
+  readonly variables: Variables;
+  readonly set: TemplateSet;
+}
+
+/** An expression in the sender's name is there for the notification alone: elsewhere it would repeat the visitor's words. */
+function senderOf({ form, type, variables, set }: SampleMail): Mailbox {
+  const { form_name: usual, domain } = variables;
+  const { from_name: source = '', from } = form?.config ?? {};
+  const name = type === 'acknowledgment' && source.includes('{') ? '' : set.line(source, variables);
+  return { name: name || String(usual), address: from ?? `forms@${String(domain)}` };
+}
+
+/** The form's own goes before its template's. */
+function subjectOf({ form, type, variables, set }: SampleMail): string | undefined {
+  const source = type === 'form' ? form?.config.subject : form?.config.acknowledgment?.subject;
+  return source === undefined ? undefined : set.line(source, variables) || undefined;
+}
+
+function usualSubject(type: TemplateType, { form_name: name }: Variables): string {
+  return type === 'form' ? `New submission: ${String(name)}` : 'We have received your message';
+}
+
+function unknownName(thing: string, name: string, known: readonly string[]): UsageError {
+  const meant = nearest(name, known);
+  const hint = meant === undefined ? `Available: ${known.join(', ') || 'none'}` : `Did you mean ${meant}?`;
+  return new UsageError(`The project has no ${thing} ${name}. ${hint}`);
+}
+
+/** Starts it and does not wait for its end. Throws CommandFailed where there is nothing to start. */
+async function openFile(path: string, { env }: Pick<Terminal, 'env'>): Promise<void> {
+  const [command, ...args] = openerOf(platform());
+  const child = spawn(command, [...args, path], { detached: true, stdio: 'ignore', env });
+  await new Promise<void>((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', (error) =>
+      reject(new CommandFailed(`Cannot run ${command}: ${messageOf(error)}. Open ${path} yourself`)),
+    );
+  });
+  child.unref();
+}
+
+function openerOf(system: NodeJS.Platform): readonly [string, ...string[]] {
+  switch (system) {
+    case 'darwin':
+      return ['open'];
+    case 'win32':
+      return ['explorer.exe'];
+    default:
+      return ['xdg-open'];
+  }
 }

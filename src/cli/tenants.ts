@@ -1,47 +1,18 @@
 /** `postern tenants …`, `usage` and `billing`: for whoever runs the server. */
-import { z } from 'zod';
-import type { PageFlags, SpanFlags } from './commands/asking.ts';
-import { writeFacts, writePage, writeTable } from './list.ts';
-import { queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+import { tenants as routes } from '../contract/tenants.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { readAnswer, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
+import { writeFacts, writePage, writeTable } from './output.ts';
 
-const tenant = z.object({
-  id: z.string(),
-  name: z.string(),
-  email: z.string(),
-  plan: z.string(),
-  requests_per_hour: z.number().nullable(),
-  messages_per_hour: z.number().nullable(),
-  messages_per_day: z.number().nullable(),
-  suspended: z.boolean(),
-  trusted: z.boolean(),
-  confirmed_at: z.string().nullable(),
-  created_at: z.string(),
-});
-const listing = z.object({ tenants: z.array(tenant), count: z.number(), next_cursor: z.string().nullable() });
-const made = z.object({ tenant, key: z.string() });
-const use = z.object({
-  requests: z.number(),
-  submissions: z.number(),
-  spam: z.number(),
-  delivered: z.number(),
-  bounced: z.number(),
-  forwarded: z.number(),
-});
-const used = z.object({ totals: use, tenants: z.array(use.extend({ tenant: z.string(), name: z.string() })) });
-const bill = z.object({
-  month: z.string(),
-  lines: z.array(
-    z.object({ tenant: z.string(), plan: z.string(), usage: use, amount: z.number(), currency: z.string() }),
-  ),
-});
-const USES = use.keyof().options;
+const USES = ['requests', 'submissions', 'spam', 'delivered', 'bounced', 'forwarded'] as const;
 
-/** Lists the accounts: the operator's, then the others, newest first. Answers the exit code, as all of these do. */
+/** Lists the accounts: the operator's, then the others, newest first. Returns the exit code, as all of these do. */
 export function tenantsList(options: CommandOptions, page: PageFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/tenants${queryOf(page)}`);
     if (json) return writeJson(terminal, data);
-    const { tenants, ...where } = listing.parse(data);
+    const { tenants, ...where } = readAnswer(routes.list, data);
     const rows = tenants.map((row) => [
       row.id,
       stateOf(row),
@@ -51,22 +22,22 @@ export function tenantsList(options: CommandOptions, page: PageFlags): Promise<n
       row.email,
       row.name,
     ]);
-    const headings = ['TENANT', 'STATE', 'TRUSTED', 'PLAN', 'SINCE', 'ADDRESS', 'NAME'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'There are no tenants.' });
+    const headings = ['TENANT', 'STATE', 'TRUSTED', 'PLAN', 'CREATED', 'ADDRESS', 'NAME'];
+    writePage(terminal, { headings, rows }, { ...where, nothing: 'No accounts found.' });
   });
 }
 
-function stateOf({ suspended, confirmed_at }: z.output<typeof tenant>): string {
+function stateOf({ suspended, confirmed_at }: AnswerOf<typeof routes.show>): string {
   if (suspended) return 'suspended';
   return confirmed_at === null ? 'unconfirmed' : 'active';
 }
 
-function factsOf(row: z.output<typeof tenant>): [string, string][] {
+function factsOf(row: AnswerOf<typeof routes.show>): [string, string][] {
   const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day, trusted } = row;
   const own = [
-    [requests_per_hour, 'requests an hour'],
-    [messages_per_hour, 'messages an hour'],
-    [messages_per_day, 'messages a day'],
+    [requests_per_hour, 'requests per hour'],
+    [messages_per_hour, 'messages per hour'],
+    [messages_per_day, 'messages per day'],
   ].flatMap(([count, what]) => (count === null ? [] : [`${count} ${what}`]));
   return [
     ['tenant', id],
@@ -74,7 +45,7 @@ function factsOf(row: z.output<typeof tenant>): [string, string][] {
     ['address', email],
     ['plan', own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`],
     ['state', stateOf(row)],
-    ['trusted', trusted ? 'yes' : 'no: its recipients have to agree to its mail'],
+    ['trusted', trusted ? 'yes' : 'no: recipients must confirm'],
   ];
 }
 
@@ -89,9 +60,9 @@ export function tenantsCreate(options: CommandOptions, wanted: NewTenant): Promi
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/admin/tenants', wanted);
     if (json) return writeJson(terminal, data);
-    const { tenant: row, key } = made.parse(data);
+    const { tenant: row, key } = readAnswer(routes.create, data);
     writeFacts(terminal, [...factsOf(row), ['key', key]]);
-    terminal.complain('Keep the key now: it is not shown again.\n');
+    terminal.writeError('Save the key now. It is not shown again.\n');
   });
 }
 
@@ -110,17 +81,17 @@ export function tenantsChange(options: CommandOptions, id: string, change: Tenan
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);
     if (json) return writeJson(terminal, data);
-    writeFacts(terminal, factsOf(tenant.parse(data)));
+    writeFacts(terminal, factsOf(readAnswer(routes.change, data)));
   });
 }
 
 /** Shows what the whole server did, and for whom. */
-export function usage(options: CommandOptions, span: SpanFlags): Promise<number> {
+export function usage(options: CommandOptions, span: TimeRangeFlags): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/usage${queryOf(span)}`);
     if (json) return writeJson(terminal, data);
-    const { totals, tenants } = used.parse(data);
-    const rows = [...tenants, { ...totals, tenant: 'in all', name: '' }];
+    const { totals, tenants } = readAnswer(routes.usage, data);
+    const rows = [...tenants, { ...totals, tenant: 'total', name: '' }];
     writeTable(terminal, {
       headings: ['TENANT', ...USES.map((name) => name.toUpperCase()), 'NAME'],
       rows: rows.map((row) => [row.tenant, ...USES.map((name) => String(row[name])), row.name]),
@@ -133,8 +104,8 @@ export function billing(options: CommandOptions, query: { readonly month?: strin
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/admin/billing${queryOf(query)}`);
     if (json) return writeJson(terminal, data);
-    const { month, lines } = bill.parse(data);
-    if (lines.length === 0) return terminal.complain(`Nobody owes anything for ${month}.\n`);
+    const { month, lines } = readAnswer(routes.billing, data);
+    if (lines.length === 0) return terminal.writeError(`No amounts due for ${month}.\n`);
     const rows = lines.map(({ tenant: id, plan, usage: { requests, submissions, delivered }, amount, currency }) => [
       id,
       plan,

@@ -1,8 +1,7 @@
-/** Where a command stands: what it reads from the environment, where it writes, and whether a person looks on. */
+/** The terminal of a command: environment, working folder, output, colours, progress and questions. */
 import { createInterface } from 'node:readline';
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
-import { printable } from './table.ts';
 
 type Format = Parameters<typeof styleText>[0];
 
@@ -15,7 +14,7 @@ export interface Terminal {
   /** Standard output as a stream, for what is long: it waits for whoever reads. */
   readonly sink: Writable;
   /** Standard error. */
-  readonly complain: (text: string) => void;
+  readonly writeError: (text: string) => void;
   /** Columns, where standard output is a terminal. */
   readonly width: number | undefined;
   /** Colours and weights, where standard output is a terminal that may have them (`NO_COLOR`). */
@@ -34,7 +33,7 @@ export function processTerminal(): Terminal {
     folder: process.cwd(),
     write: (text) => void stdout.write(text),
     sink: stdout,
-    complain: (text) => void stderr.write(text),
+    writeError: (text) => void stderr.write(text),
     // A terminal that does not know says 0.
     width: stdout.isTTY ? stdout.columns || 80 : undefined,
     style: (format, text) => styleText(format, text, { stream: stdout }),
@@ -51,7 +50,7 @@ export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-function ask(question: string): Promise<string> {
+export function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve, reject) => {
     lines.once('SIGINT', () => lines.close());
@@ -61,4 +60,9 @@ function ask(question: string): Promise<string> {
       lines.close();
     });
   });
+}
+
+/** Control characters and line breaks, which may come from a foreign server, become visible. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => (sign === '\n' || sign === '\r' ? ' ' : '\u{fffd}'));
 }

@@ -8,7 +8,7 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
   return (text) => {
     const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
     if (number >= least && number <= most) return number;
-    throw new InvalidArgumentError(`It must be a whole number ${range}.`);
+    throw new InvalidArgumentError(`Must be a whole number ${range}.`);
   };
 }
 
@@ -16,7 +16,7 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
 export function dateOrTime(text: string): string {
   const [, day, time] = /^(2\d{3}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
   if (day !== undefined && isDay(day) && (time === undefined || !Number.isNaN(Date.parse(text)))) return text;
-  throw new InvalidArgumentError('It must be a date such as 2026-01-31 or a time such as 2026-01-31T12:00:00Z.');
+  throw new InvalidArgumentError('Must be a date such as 2026-01-31 or a time such as 2026-01-31T12:00:00Z.');
 }
 
 /** Date.parse takes the 30th of February for the 2nd of March. */
@@ -33,31 +33,31 @@ export function moment(text: string): string {
 /** A month, such as 2026-01. */
 export function month(text: string): string {
   if (/^2\d{3}-(?:0[1-9]|1[0-2])$/.test(text)) return text;
-  throw new InvalidArgumentError('It must be a month such as 2026-01.');
+  throw new InvalidArgumentError('Must be a month such as 2026-01.');
 }
 
 /** A mail address in its normal form. */
 export function mailAddress(text: string): string {
   const parsed = parseAddress(text.trim());
   if (parsed !== undefined) return parsed.address;
-  throw new InvalidArgumentError('It must be a mail address such as you@example.com.');
+  throw new InvalidArgumentError('Must be an email address such as you@example.com.');
 }
 
 /** A domain name in its normal form. */
 export function domainName(text: string): string {
   const parsed = parseDomain(text.trim());
   if (parsed !== undefined) return parsed;
-  throw new InvalidArgumentError('It must be a domain name such as example.com.');
+  throw new InvalidArgumentError('Must be a domain name such as example.com.');
 }
 
 /** An http or https address. */
 export function webAddress(text: string): string {
   if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
-  throw new InvalidArgumentError('It must be an address such as https://example.com/hook.');
+  throw new InvalidArgumentError('Must be a URL such as https://example.com/hook.');
 }
 
 /** What the address of a server looks like. */
-export const SERVER_ADDRESS = 'It must be such as https://mail.example.net or unix:/run/postern/admin.sock.';
+export const SERVER_ADDRESS = 'Must be a URL such as https://mail.example.net or unix:/run/postern/admin.sock.';
 
 /** Whether a text says where a server is: an http or https address, or that of a Unix socket. */
 export function isServerAddress(text: string): boolean {
@@ -77,7 +77,7 @@ export function listOf<Entry>(read: (text: string) => Entry): (text: string, bef
       .split(',')
       .map((entry) => entry.trim())
       .filter((entry) => entry !== '');
-    if (entries.length === 0) throw new InvalidArgumentError('It must name at least one.');
+    if (entries.length === 0) throw new InvalidArgumentError('Must contain at least one value.');
     return [...before, ...entries.map(read)];
   };
 }
@@ -87,6 +87,6 @@ export function oneOf<Word extends string>(words: readonly Word[]): (text: strin
   return (text) => {
     const word = words.find((each) => each === text);
     if (word !== undefined) return word;
-    throw new InvalidArgumentError(`"${text}" is none of ${words.join(', ')}.`);
+    throw new InvalidArgumentError(`"${text}" is not one of ${words.join(', ')}.`);
   };
 }

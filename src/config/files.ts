@@ -25,12 +25,12 @@ export async function findServerFile(
   );
 }
 
-/** Names of the project files beside this server.yml, `projects/<name>.yml`, sorted; none where the folder is missing. */
+/** Names of the project files beside this server.yml, `projects/<name>.yml` or `.yaml`, sorted; none without the folder. */
 export async function listProjects(serverFile: string): Promise<string[]> {
   try {
     const names = await readdir(join(dirname(serverFile), 'projects'));
     return names
-      .filter((name) => name.endsWith('.yml') && !name.startsWith('.'))
+      .filter((name) => /^[^.].*\.ya?ml$/.test(name))
       .sort()
       .map((name) => `projects/${name}`);
   } catch (error) {
@@ -58,6 +58,10 @@ export async function readText(path: string): Promise<FileText> {
   } catch (error) {
     if (error instanceof TypeError) return refused(`${path} is not UTF-8 text`);
     if (codeOf(error) === 'ENOENT') return { problem: `there is no file ${path}`, missing: true };
+    if (codeOf(error) === 'EACCES') {
+      return refused(`no permission to read ${path}: let the user of the service read it, or run as that user`);
+    }
+    if (codeOf(error) === 'ELOOP') return refused(`${path} is a symbolic link that leads to itself`);
     return refused(`cannot read ${path}: ${messageOf(error)}`);
   }
 }

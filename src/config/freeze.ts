@@ -1,7 +1,5 @@
 /** Deep freezing of the configuration. */
 
-// Plain data that nobody can change.
-
 /**
  * Freezes the data through and through, in place. Maps lose their prototype, so that a look-up with a name that a
  * stranger chose (`constructor`, `toString`) finds nothing but what was configured.

@@ -1,7 +1,5 @@
 /** Addresses of the HTTP server. */
 
-// Where HTTP is served, over TLS or not, and under which address the world reaches it.
-
 /** What of server.yml decides it. */
 export interface Places {
   readonly server: {

@@ -1,8 +1,6 @@
 /** What a field is called where nobody named it. */
 import type { FormConfig } from './schema.ts';
 
-// Names of fields as people read them: on the hosted pages, in error messages and in mail alike.
-
 type FieldRule = FormConfig['fields'][string];
 
 /** What the configuration says of the field; a list may be sent as `name[]`. */

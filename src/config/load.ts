@@ -1,7 +1,7 @@
 /** From the disk to checked configuration: server.yml, and every project file beside it. Nothing is kept or started here. */
-import { access, constants } from 'node:fs/promises';
+import { access } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { codeOf, messageOf, UserError } from '../lib/errors.ts';
+import { codeOf, UserError } from '../lib/errors.ts';
 import { listProjects, readBeside, readText } from './files.ts';
 import {
   glanceAtProject,
@@ -66,16 +66,21 @@ async function missingPaths({ tls, database }: ServerConfig): Promise<Finding[]>
         findings.push({ path: ['tls', 'files', key], message: read.problem });
     }
   }
-  if (database.url.startsWith('sqlite:')) {
-    const folder = dirname(database.url.slice('sqlite:'.length));
-    const problem = await access(folder, constants.W_OK | constants.X_OK).then(
-      () => undefined,
-      (error: unknown) =>
-        codeOf(error) === 'ENOENT' ? `there is no folder ${folder}` : `cannot write to ${folder}: ${messageOf(error)}`,
-    );
-    if (problem !== undefined) findings.push({ path: ['database', 'url'], message: problem });
+  // The service creates the folder of the default. Rights of the others are checked by the daemon, which is another user.
+  const folder = database.url.startsWith('sqlite:') ? dirname(database.url.slice('sqlite:'.length)) : STATE_FOLDER;
+  if (folder !== STATE_FOLDER && !(await isThere(folder))) {
+    findings.push({ path: ['database', 'url'], message: `there is no folder ${folder}` });
   }
   return findings;
+}
+
+const STATE_FOLDER = '/var/lib/postern';
+
+async function isThere(folder: string): Promise<boolean> {
+  return access(folder).then(
+    () => true,
+    (error: unknown) => codeOf(error) !== 'ENOENT',
+  );
 }
 
 /** Reads every project beside this server.yml, in the order of their names. */

@@ -218,8 +218,6 @@ function objectAt(data: unknown, key: string): object {
   return typeof value === 'object' && value !== null ? value : {};
 }
 
-// What is left of a file's data without its errors, so that the rest can be checked in the same run.
-
 /**
  * A copy of the data without the values at these paths. A list with a wrong entry goes as a whole: what is left of it
  * would mean something else.

@@ -49,16 +49,16 @@ function oneLine(text: string): string {
 }
 
 /** "Did you mean": the nearest of the words that would have been right. */
-const LONGEST = 64;
+const MAX_LENGTH = 64;
 
 /** The candidate that `word` was probably meant to be, or undefined when none is near. */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
-  if (word.length > LONGEST) return undefined;
+  if (word.length > MAX_LENGTH) return undefined;
   const wanted = fold(word);
   let best: string | undefined;
   let least = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const candidate of candidates) {
-    if (candidate === word || candidate.length > LONGEST) continue;
+    if (candidate === word || candidate.length > MAX_LENGTH) continue;
     const folded = fold(candidate);
     const distance = begins(wanted, folded) ? 1 : editDistance(wanted, folded, least);
     if (distance < least) [best, least] = [candidate, distance];

@@ -221,11 +221,9 @@ function portOf(value: string): number {
   return Number(/(?:^[^:]*|\]):(\d+)$/.exec(value)?.[1] ?? 0);
 }
 
-// The name of a project in addresses and commands.
-
 export const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
-const LONGEST = 40;
+const MAX_LENGTH = 40;
 
 /** A slug for a name that people gave: `Müller & Söhne` is `muller-sohne`; `project` where nothing of it can stay. */
 export function slugOf(name: string): string {
@@ -234,6 +232,6 @@ export function slugOf(name: string): string {
     .replaceAll(/\p{M}/gu, '')
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
-    .slice(0, LONGEST);
+    .slice(0, MAX_LENGTH);
   return plain.replaceAll(/^-|-$/g, '') || 'project';
 }

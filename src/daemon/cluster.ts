@@ -7,13 +7,13 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Store, Topic } from '../store/store.ts';
 
-export interface Peers {
+export interface Cluster {
   configChanged(): void;
   mailQueued(): void;
   close(): Promise<void>;
 }
 
-export interface PeersOptions {
+export interface ClusterOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -27,15 +27,15 @@ const TOPICS: readonly Topic[] = ['config', 'queue'];
 const PAUSE = 50;
 
 /** Nothing where the database is a file, which one daemon alone has. */
-export function joinPeers({ store, clock, log, hear }: PeersOptions): Peers {
+export function joinCluster({ store, clock, log, hear }: ClusterOptions): Cluster {
   if (store.dialect === 'sqlite') return { configChanged() {}, mailQueued() {}, close: () => Promise.resolve() };
   const stop = new AbortController();
   const telling = new Map<Topic, { again: boolean }>();
   const leave = store.listen({
     hear,
-    onLost: (error) => log.warn('peers.lost', errorFields(error)),
+    onLost: (error) => log.warn('cluster.connection_lost', errorFields(error)),
     onConnected() {
-      log.info('peers.connected');
+      log.info('cluster.connected');
       for (const topic of TOPICS) hear(topic);
     },
   });
@@ -51,7 +51,9 @@ export function joinPeers({ store, clock, log, hear }: PeersOptions): Peers {
     telling.set(topic, state);
     while (state.again && !stop.signal.aborted) {
       state.again = false;
-      await store.notify(topic).catch((error: unknown) => log.warn('peers.not_told', { topic, ...errorFields(error) }));
+      await store
+        .notify(topic)
+        .catch((error: unknown) => log.warn('cluster.notify_failed', { topic, ...errorFields(error) }));
       await clock.sleep(PAUSE, stop.signal);
     }
     telling.delete(topic);

@@ -44,12 +44,12 @@ import { createHttpServer, type HttpAddresses } from '../http/server.ts';
 import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { inheritedSockets, type ListenAddress } from '../lib/sockets.ts';
+import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
 import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
 import { foldMessageCounts } from '../store/message-counts.ts';
 import { createStore, databaseFile } from '../store/database.ts';
-import { joinPeers } from './cluster.ts';
+import { joinCluster } from './cluster.ts';
 import { createProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
@@ -144,7 +144,7 @@ async function compose(
   const config = await openConfig({ file, server, reading, reader, store, clock, log });
   const snapshot = config.current;
   const certificate = await openCertificate(server, { log, files: () => snapshot().server.tls.files });
-  const sockets = inheritedSockets(env, process.pid);
+  const sockets = activatedSockets(env, process.pid);
 
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
   function letter(mail: SystemMail): Statement[] {
@@ -189,7 +189,7 @@ async function compose(
   const now = { config: () => snapshot().server, env };
   const delivery = await openDelivery({ server, store, clock, log, resolver, ...now, parts });
   ending.push(() => delivery.stop(GRACE_MS));
-  const peers = joinPeers({ store, clock, log, hear });
+  const peers = joinCluster({ store, clock, log, hear });
   ending.push(() => peers.close());
   // Its files may have brought new revisions.
   peers.configChanged();
@@ -215,7 +215,6 @@ async function compose(
   }
 
   const random = parts.random ?? Math.random;
-  let addresses: HttpAddresses | undefined;
   const webhookHttp = openWebhookHttp({
     resolver,
     config: () => snapshot().server,
@@ -278,7 +277,19 @@ async function compose(
     bind: sockets.bind,
     ...(extra === undefined ? {} : { extra }),
   });
-  const smtp = { server, snapshot, store, clock, log, resolver, certificate, bind: sockets.bind, tallies, freeSpace, wake };
+  const smtp = {
+    server,
+    snapshot,
+    store,
+    clock,
+    log,
+    resolver,
+    certificate,
+    bind: sockets.bind,
+    tallies,
+    freeSpace,
+    wake,
+  };
   const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
   const listeners: { close(graceMs: number): Promise<void> }[] = [];
   // Together: what each of them has in progress may take as long.
@@ -291,7 +302,7 @@ async function compose(
   listeners.push(submission);
   // Last: /readyz must not answer before mail is accepted, too.
   listeners.push(http);
-  addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
+  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
   delivery.setListening({ smtp: inbound.door, http: addresses?.tcp ?? [] });
   if (server.server.roles.includes('delivery')) {
     ending.push(webhooks.start());

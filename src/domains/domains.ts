@@ -34,7 +34,7 @@ import { claimOwner, publishedKeys } from './dkim-keys.ts';
 import type { Letter } from '../accounts/consent.ts';
 import { lettersAbout, type Broken } from './notices.ts';
 import { createDomainRows } from './rows.ts';
-import { nextCheck, nextState, whenPublished, type Verdict } from './states.ts';
+import { nextCheck, nextState, whenPublished, type RecordsVerdict } from './states.ts';
 import { advanceKeys, rotateKeys } from './rotation.ts';
 
 export interface DomainsOptions {
@@ -70,7 +70,7 @@ export interface Domains {
 }
 
 /** Checks that one look at what is due begins. */
-const MOST_DUE = 50;
+const MAX_DUE = 50;
 /** Of these: one domain whose DNS is slow keeps no other waiting. */
 const SIDE_BY_SIDE = 8;
 
@@ -270,14 +270,14 @@ export function createDomains(options: DomainsOptions): Domains {
     adopt: () => rows.adopt(),
     async checkDue() {
       await rows.adopt();
-      const due = rows.due().slice(0, MOST_DUE);
+      const due = rows.due().slice(0, MAX_DUE);
       await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => checkEach(due)));
     },
   };
 }
 
 interface Look {
-  readonly verdict: Verdict;
+  readonly verdict: RecordsVerdict;
   readonly records: readonly CheckedRecord[];
   /** Since when a key waits for its record, ms. */
   readonly keySince: number | undefined;

@@ -39,7 +39,7 @@ const MARGIN_MS = 7 * 86_400_000;
 const SEARCH_MS = 3_600_000;
 
 /** So often is a selector chosen anew that was taken meanwhile. */
-const MOST_TRIES = 3;
+const MAX_TRIES = 3;
 
 /** Makes the next key of each algorithm that has none: asked twice, or by two daemons, the first one's stays. */
 export async function rotateKeys({ store, clock, log }: RotationParts, owner: KeyOwner): Promise<void> {
@@ -57,7 +57,7 @@ export async function rotateKeys({ store, clock, log }: RotationParts, owner: Ke
     try {
       await store.write([...keys, ...made.map((key) => told('domain.dkim_next', owner, { key, now }))]);
     } catch (error) {
-      if (error instanceof UnmetError && tries < MOST_TRIES) continue;
+      if (error instanceof UnmetError && tries < MAX_TRIES) continue;
       throw error;
     }
     for (const { selector } of made) log.info('dkim.next', { domain: owner.domain, selector });

@@ -34,7 +34,7 @@ export interface DomainRows {
 }
 
 /** So often is a selector chosen anew that another tenant took meanwhile. */
-const MOST_TRIES = 3;
+const MAX_TRIES = 3;
 
 /** Rows that have not been read yet. */
 export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions): DomainRows {
@@ -109,7 +109,7 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
         if (unit.length > 0) await store.write(unit);
         break;
       } catch (error) {
-        if (!(error instanceof UnmetError) || tries === MOST_TRIES) throw error;
+        if (!(error instanceof UnmetError) || tries === MAX_TRIES) throw error;
       }
     }
     const made = await findDomain(store, tenant, name);

@@ -1,10 +1,8 @@
 /** The states of a domain, and what moves it from one to the other. */
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 
-// How the state of a domain moves, and when it is asked about again.
-
 /** What the required records say: right, broken, or DNS did not answer. */
-export type Verdict = 'ok' | 'broken' | 'unknown';
+export type RecordsVerdict = 'ok' | 'broken' | 'unknown';
 
 type State = Pick<DomainRow, 'status' | 'verified_at' | 'broken_at'>;
 
@@ -14,7 +12,11 @@ const MINUTE = 60_000;
  * The state after a check: pending → verified when the records are right; verified → degraded when they break, → failed
  * once they have been broken for `grace` ms; any → verified when they are right again. `unknown` moves nothing.
  */
-export function nextState(state: State, verdict: Verdict, { now, grace }: { now: number; grace: number }): State {
+export function nextState(
+  state: State,
+  verdict: RecordsVerdict,
+  { now, grace }: { now: number; grace: number },
+): State {
   const { status, verified_at, broken_at } = state;
   if (verdict === 'unknown') return { status, verified_at, broken_at };
   if (verdict === 'ok') return { status: 'verified', verified_at: verified_at ?? now, broken_at: null };
@@ -45,7 +47,7 @@ export function isDue(
  */
 export function nextCheck(
   domain: Pick<DomainRow, 'status' | 'created_at'>,
-  verdict: Verdict,
+  verdict: RecordsVerdict,
   times: { now: number; recheck: number; keySince?: number | undefined },
 ): number {
   const due = whenDue(domain, verdict, times);
@@ -59,7 +61,7 @@ interface Times {
 
 function whenDue(
   { status, created_at }: Pick<DomainRow, 'status' | 'created_at'>,
-  verdict: Verdict,
+  verdict: RecordsVerdict,
   { now, recheck }: Times,
 ): number {
   // A claim is as old as its last making: who makes it again is asked soon.

@@ -62,8 +62,9 @@ async function rootsOf(store: Store, id: string): Promise<Roots | undefined> {
     case 'whd_':
     case 'dlv_': {
       const delivery = await findDelivery(store, id);
-      if (typeof delivery?.event === 'string') return rootsOf(store, delivery.event);
-      const roots = delivery && (await fromMessage(store, delivery.message));
+      if (delivery === undefined) return undefined;
+      if (delivery.event !== null) return rootsOf(store, delivery.event);
+      const roots = await fromMessage(store, delivery.message);
       return roots && { ...roots, delivery: id };
     }
     case 'evt_': {

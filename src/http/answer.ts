@@ -7,13 +7,16 @@ import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { shapeA, statusOf, type Refusal } from './errors.ts';
 
-export interface Answer {
+/** `Body` is what the answer holds, for the compiler. */
+export interface Answer<Body = unknown> {
   readonly status: number;
   readonly type: (typeof TYPES)[number];
   readonly body: string;
   /** In place of the body, piece by piece as the client takes them; such an answer cannot be stored. */
   readonly stream?: AsyncIterable<string | Uint8Array> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Never present: it ties the text to its type. */
+  readonly shape?: Body;
 }
 
 const TYPES = [
@@ -33,7 +36,11 @@ const storedAnswer = z.strictObject({
 });
 
 /** A JSON answer. */
-export function json(body: object, status = 200, headers?: Readonly<Record<string, string>>): Answer {
+export function json<Body extends object>(
+  body: Body,
+  status = 200,
+  headers?: Readonly<Record<string, string>>,
+): Answer<Body> {
   return { status, type: 'application/json', body: JSON.stringify(body), headers };
 }
 
@@ -136,7 +143,7 @@ function csvCell(cell: Cell): string {
 }
 
 /** A download: the names of the columns, then the rows. `filename` has no quotes in it. */
-export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer {
+export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer<never> {
   return {
     status: 200,
     type: 'text/csv; charset=utf-8',
@@ -155,7 +162,7 @@ export interface Download {
 }
 
 /** The file, piece by piece: an attachment of a declared type, and in a sandbox where a browser opens it all the same. */
-export function download({ type, filename, size, stream }: Download): Answer {
+export function download({ type, filename, size, stream }: Download): Answer<never> {
   return {
     status: 200,
     type,

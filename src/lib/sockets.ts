@@ -99,10 +99,10 @@ function refusal(what: string, error: unknown, forbidden: string): UserError {
   }
 }
 
-// * Sockets that systemd holds and hands over at each start (sd_listen_fds(3)): whoever connects while the daemon restarts
-// waits in the kernel's queue and is never refused.
+// Socket activation (sd_listen_fds(3)): systemd holds the sockets and hands them over at each start. Whoever connects while
+// the daemon restarts waits in the kernel's queue and is never refused.
 
-export interface InheritedSockets {
+export interface ActivatedSockets {
   /** Listens on the socket that was handed over for the address, else on one of its own. */
   readonly bind: Bind;
   /** Addresses of those that nobody has taken, and on which nobody would ever answer. */
@@ -113,7 +113,7 @@ export interface InheritedSockets {
 const FIRST_FD = 3;
 
 /** The sockets that this environment announces to the process `pid`. */
-export function inheritedSockets(env: NodeJS.ProcessEnv, pid: number): InheritedSockets {
+export function activatedSockets(env: NodeJS.ProcessEnv, pid: number): ActivatedSockets {
   const count = env['LISTEN_PID'] === String(pid) ? Number(env['LISTEN_FDS']) : 0;
   const sockets = new Map<string, Socket>();
   for (let fd = FIRST_FD; fd < FIRST_FD + count; fd++) {

@@ -73,11 +73,7 @@ export class ResultWriter {
 
   /** Writes that nobody was asked, because none of them wants this mail: `reply` says why. */
   suppressed(batch: ClaimedBatch, reply: string): Promise<void> {
-    const words = { reply, ...NOBODY };
-    return this.#persist(batch, async (now) => {
-      const tried = await this.#tried(batch, now);
-      return { endings: tried.map((each) => settled(each, 'suppressed', words)), more: [] };
-    });
+    return this.#endAll(batch, (tried) => settled(tried, 'suppressed', { reply, ...NOBODY }));
   }
 
   /** Writes that it waits for room in the plan of its tenant. */
@@ -85,30 +81,22 @@ export class ResultWriter {
     batch: ClaimedBatch,
     { until, reply }: { readonly until: number; readonly reply: string },
   ): Promise<void> {
-    return this.#persist(batch, async (now) => ({
-      endings: (await this.#tried(batch, now)).map((tried) => waitsForPlan(tried, until, reply)),
-      more: [noteDue({ name: batch.destination.name, due: until })],
-    }));
+    return this.#endAll(batch, (tried) => waitsForPlan(tried, until, reply), until);
   }
 
   /** Writes that it waits for the reason in `reply`, as if it had not been claimed. */
   putOff(batch: ClaimedBatch, { due, reply }: { due: number; reply: string }): Promise<void> {
-    const { name } = batch.destination;
-    return this.#persist(batch, async (now) => ({
-      endings: (await this.#tried(batch, now)).map((tried) => waits(tried, due, reply)),
-      more: [noteDue({ name, due })],
-    }));
+    return this.#endAll(batch, (tried) => waits(tried, due, reply), due);
   }
 
   /** Writes that nobody was asked, because none of them has agreed yet to get the mail. */
   parked(batch: ClaimedBatch): Promise<void> {
-    return this.#persist(batch, async (now) => {
-      const tried = await this.#tried(batch, now);
-      return {
-        endings: tried.map((each) => parked(each, { reply: UNCONFIRMED, expires_at: keptUntil(each) })),
-        more: [],
-      };
-    });
+    return this.#endAll(batch, (tried) => parked(tried, { reply: UNCONFIRMED, expires_at: keptUntil(tried) }));
+  }
+
+  #endAll(batch: ClaimedBatch, end: (tried: Tried) => Ending, due?: number): Promise<void> {
+    const more = due === undefined ? [] : [noteDue({ name: batch.destination.name, due })];
+    return this.#persist(batch, async (now) => ({ endings: (await this.#tried(batch, now)).map(end), more }));
   }
 
   #unreachable(batch: ClaimedBatch, result: Unreachable): Promise<void> {

@@ -1,7 +1,7 @@
 /** `signup` and `auth …`, against the HTTP server and its Unix socket. */
 import { once } from 'node:events';
 import { mkdir, readFile, stat } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -44,7 +44,7 @@ describe('signup', () => {
     expect(made).toMatchObject({ code: 0, err: '' });
     const { url, key } = await credentials(ana);
     expect(url).toBe(`unix:${http.socket}`);
-    expect(made.out).toMatch(/^Account ten_\w+ on unix:/);
+    expect(made.out).toMatch(/^Created account ten_\w+ on unix:/);
     expect(made.out).not.toContain(key);
     expect(made.out).not.toContain('link');
     expect((await stat(join(ana.folder, '.config/postern/credentials.json'))).mode & 0o777).toBe(0o600);
@@ -69,10 +69,7 @@ describe('signup', () => {
     const { code, out } = await ana.say(['signup', '--url', `${http.base}/`], {
       answers: ['', 'Ana', 'no address', 'ana@inbox.test'],
     });
-    expect([code, out]).toEqual([
-      0,
-      expect.stringContaining('once you have opened the link that is on its way to ana@inbox.test'),
-    ]);
+    expect([code, out]).toEqual([0, expect.stringContaining('open the link in the email sent to ana@inbox.test')]);
     expect((await credentials(ana)).url).toBe(http.base);
     const status = await ana.say(['auth', 'status']);
     expect([status.code, status.err]).toEqual([1, expect.stringContaining('follow the link that was mailed')]);
@@ -83,7 +80,10 @@ describe('signup', () => {
     const ana = await person({ POSTERN_CONFIG: '/nowhere/server.yml' });
     const answers = ['nonsense', http.base, 'Ana', 'ana@inbox.test'];
     const { code, err } = await ana.say(['signup'], { answers });
-    expect([code, err]).toEqual([0, expect.stringContaining('It must be such as https://mail.example.net or unix:')]);
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining('Must be a URL such as https://mail.example.net or unix:'),
+    ]);
     expect((await credentials(ana)).url).toBe(http.base);
   });
 
@@ -93,7 +93,7 @@ describe('signup', () => {
     const args = ['signup', '--url', `unix:${http.socket}`, '--name', 'Ana', '--email', 'ana@inbox.test'];
     await ana.say(args);
     const { key } = await credentials(ana);
-    expect(await ana.say(args)).toMatchObject({ code: 2, err: expect.stringContaining('--force replaces it') });
+    expect(await ana.say(args)).toMatchObject({ code: 2, err: expect.stringContaining('add --force') });
     expect((await credentials(ana)).key).toBe(key);
     expect(await ana.say([...args, '--force', '--json'])).toMatchObject({ code: 0 });
     expect((await credentials(ana)).key).not.toBe(key);
@@ -106,10 +106,10 @@ describe('signup', () => {
     await mkdir(join(ana.folder, '.config/postern/credentials.json.new'), { recursive: true });
     expect(await ana.say(args)).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/EISDIR.*The account is made; keep its key yourself: svc_sk_live_\w+\n$/),
+      err: expect.stringMatching(/EISDIR.*The account was created. Save its key yourself: svc_sk_live_\w+\n$/),
     });
     const bo = await person({ POSTERN_API_KEY: 'svc_sk_live_x' });
-    expect((await bo.say(args)).out).toContain('POSTERN_API_KEY is set, which goes before it.\n');
+    expect((await bo.say(args)).out).toContain('POSTERN_API_KEY is set and takes precedence');
   });
 
   test('where it cannot be done says what to do instead', async () => {
@@ -123,10 +123,10 @@ describe('signup', () => {
       await ana.say(['signup', '--url', 'http://127.0.0.1:1', ...who]),
     ];
     expect(said.map(({ code, err }) => [code, err])).toEqual([
-      [1, expect.stringContaining('On the server itself postern signup works')],
-      [2, expect.stringContaining('--name is missing')],
-      [2, expect.stringContaining('must be a mail address')],
-      [3, expect.stringContaining('is the daemon running?')],
+      [1, expect.stringContaining('On the server itself, root and the group of the service can run: postern signup')],
+      [2, expect.stringContaining('--name is required')],
+      [2, expect.stringContaining('Must be an email address')],
+      [3, expect.stringContaining('Is the daemon running?')],
     ]);
     await expect(readFile(join(ana.folder, '.config/postern/credentials.json'))).rejects.toThrow('ENOENT');
   });
@@ -145,13 +145,13 @@ describe('auth status', () => {
       /^account +Tenant \(ten_\w+\), plan free$/m,
       /^key +Shop \(key_\w+\), svc_rk_….{4}, live$/m,
       /^permissions +forms\.read, forms\.write, forms\.submit$/m,
-      /^for +example\.com$/m,
-      /^an hour +50 requests$/m,
-      /^this hour +\d+ of 50 requests left, more from 20.*Z$/m,
+      /^domains +example\.com$/m,
+      /^per hour +50 requests$/m,
+      /^this hour +\d+ of 50 requests left, resets at 20.*Z$/m,
       /^server +http:.* \(\$POSTERN_URL\)$/m,
       /^key from +\$POSTERN_API_KEY$/m,
-      /^versions +server 0\.0\.0, here 0\.0\.0 on Node v/m,
-      /^its clock +as here$/m,
+      /^versions +server 0\.0\.0, CLI 0\.0\.0, Node\.js v/m,
+      /^clock +in sync$/m,
     ])
       expect(out).toMatch(line);
   });
@@ -161,23 +161,26 @@ describe('auth status', () => {
     const ana = await person({ POSTERN_URL: `unix:${http.socket}` });
     expect(await ana.say(['auth', 'status'])).toMatchObject({
       code: 0,
-      out: expect.stringContaining('none: the operator'),
+      out: expect.stringContaining('none (operator'),
     });
   });
 
   test('without a server or key says how to name one', async () => {
     const ana = await person({ POSTERN_CONFIG: '/nowhere/server.yml' });
-    expect(await ana.say(['auth', 'status'])).toMatchObject({ code: 2, err: expect.stringContaining('which server?') });
+    expect(await ana.say(['auth', 'status'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('No server configured'),
+    });
     expect(await ana.say(['auth', 'status', '--url', 'http://127.0.0.1:1'])).toMatchObject({
       code: 2,
       err: expect.stringContaining(
-        'set POSTERN_API_KEY, or make an account with postern signup --url http://127.0.0.1:1',
+        'Set POSTERN_API_KEY, or create an account with: postern signup --url http://127.0.0.1:1',
       ),
     });
     await ana.write('.config/postern/credentials.json', '{}');
     expect(await ana.say(['auth', 'status'])).toMatchObject({
       code: 78,
-      err: expect.stringContaining('Mend or remove it; postern signup --force writes a new one'),
+      err: expect.stringContaining('Fix or delete it, or run: postern signup --force'),
     });
   });
 
@@ -191,7 +194,7 @@ describe('auth status', () => {
     await bo.write('.config/postern/credentials.json', '{}');
     expect(await bo.say(['auth', 'status'])).toMatchObject({ code: 0, err: '' });
     const args = ['signup', '--url', `unix:${http.socket}`, '--name', 'Bo', '--email', 'bo@inbox.test'];
-    expect(await bo.say(args)).toMatchObject({ code: 78, err: expect.stringContaining('--force writes a new one') });
+    expect(await bo.say(args)).toMatchObject({ code: 78, err: expect.stringContaining('postern signup --force') });
     expect((await bo.say([...args, '--force'])).code).toBe(0);
     expect((await credentials(bo)).url).toBe(`unix:${http.socket}`);
   });
@@ -203,9 +206,9 @@ describe('keys', () => {
     const flags =
       '--permissions forms,email.send --rate-limit 500 --burst-limit 20 --ip 192.0.2.1,2001:db8::/32 --domain example.com --expires 2999-01-01 --environment test';
     const made = await ana.say(['auth', 'create-key', '--name', 'Shop', ...flags.split(' ')]);
-    expect(made).toMatchObject({ code: 0, err: 'Keep the key now: it is not shown again.\n' });
+    expect(made).toMatchObject({ code: 0, err: 'Save the key now. It is not shown again.\n' });
     const [, value = '', id = ''] = /^key +(\S+)\nid +(\S+)$/m.exec(made.out) ?? [];
-    expect(made.out).toMatch(/^until +2999-01-01T00:00:00Z$/m);
+    expect(made.out).toMatch(/^expires +2999-01-01T00:00:00Z$/m);
     const used = await person({ POSTERN_URL: ana.http.base, POSTERN_API_KEY: value });
     expect(await used.say(['auth', 'status'])).toMatchObject({ code: 1, err: expect.stringContaining('address') });
     const shown = JSON.parse((await ana.say(['auth', 'permissions', '--key-id', id, '--json'])).out) as object;
@@ -254,7 +257,7 @@ describe('keys', () => {
     const alone = await child.say(['auth', 'revoke-key', ana.key, '--yes']);
     expect(alone).toMatchObject({ code: 0, out: expect.stringMatching(/^key_\w+ was revoked .*\n$/) });
     expect(alone.err).toBe(
-      `Keys that it made are still active: ${id} (Child).\nIf it was stolen, revoke them too: postern auth revoke-key ${ana.key} --with-children\n`,
+      `Keys created with this key are still active: ${id} (Child).\nIf the key was stolen, revoke them too: postern auth revoke-key ${ana.key} --with-children\n`,
     );
     const asked = await child.say(['auth', 'revoke-key', ana.key, '--with-children'], { answers: ['y'] });
     expect(asked.err).toContain(`Revoke ${id} (Child)?`);
@@ -267,7 +270,7 @@ describe('keys', () => {
     expect((await ana.say(['auth', 'list-keys'])).code).toBe(0);
     expect(await ana.say(['auth', 'list-keys'])).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/^Too many requests\..*\nIt takes more in \d+ s\.\n$/),
+      err: expect.stringMatching(/^Too many requests\..*\nTry again in \d+ s\.\n$/),
     });
   });
 
@@ -282,31 +285,64 @@ describe('keys', () => {
       await ana.say(['auth', 'create-key', '--name', 'x', '--permissions', 'forms', '--ip', 'here']),
     ];
     expect(said.map(({ code, err }) => [code, err])).toEqual([
-      [2, expect.stringContaining('"froms" is none of forms, domains')],
+      [2, expect.stringContaining('"froms" is not one of forms, domains')],
       [2, expect.stringContaining('a whole number of 1 or more')],
       [2, expect.stringContaining("required option '--permissions <list>'")],
-      [1, expect.stringContaining('postern auth status shows what this key may do')],
+      [1, expect.stringContaining('To see the permissions of this key, run: postern auth status')],
       [1, 'There is no key key_x.\n'],
       [1, expect.stringContaining('restrictions.ip_whitelist')],
     ]);
   });
 });
 
-test.each([
-  ['{"api_keys": 7}', 1, /answers otherwise than this version of postern expects.*\n.*api_keys/s],
-  ['<p>hello</p>', 3, /answered 200 and not as Postern does: is it there/],
-  ['<p>nothing here</p>', 3, /answered 404 and not as Postern does/, 404],
-  ['', 3, /leads on to https:\/\/elsewhere\.test\/: ask there/, 301],
-  ['{"error": "There is nothing at this address.", "code": "NOT_FOUND"}', 1, /is that path right\?/, 404],
-  ['{"api_keys": [], "count": "\u009b1m"}', 0, /^$/],
-] as const)('an answer such as %s is no crash', async (body, code, words, status?: number) => {
-  const server = createServer((_, response) => {
-    response.writeHead(status ?? 200, status === 301 ? { Location: 'https://elsewhere.test/' } : {}).end(body);
-  }).listen(0, '127.0.0.1');
+/** A server with one answer. Answers its URL. */
+async function answering(respond: (response: ServerResponse) => void): Promise<string> {
+  const server = createServer((_, response) => respond(response)).listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
-  const ana = await person({ POSTERN_URL: `http://127.0.0.1:${port}/path`, POSTERN_API_KEY: 'x' });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('the answer of a newer server is shown, with members and values that this version does not know', async () => {
+  const time = '2026-01-01T00:00:00.000Z';
+  const key = {
+    id: 'key_1',
+    name: 'Shop',
+    prefix: 'svc_rk_',
+    last4: 'abcd',
+    permissions: ['forms.read', 'robots.write'],
+    restrictions: { moon_phase: 'full' },
+    environment: 'staging',
+    expires_at: null,
+    created_at: time,
+    created_by: null,
+    last_used_at: null,
+    revoked_at: null,
+    colour: 'green',
+  };
+  const answer = { api_keys: [key], count: 1, next_cursor: null, took_ms: 3 };
+  const url = await answering((response) => response.end(JSON.stringify(answer)));
+  const ana = await person({ POSTERN_URL: url, POSTERN_API_KEY: 'x' });
+  expect(await ana.say(['auth', 'list-keys'])).toEqual({
+    code: 0,
+    out: 'key_1\tShop\tsvc_rk_…abcd\tactive\t-\tforms.read robots.write\n',
+    err: '',
+  });
+  expect(JSON.parse((await ana.say(['auth', 'list-keys', '--json'])).out)).toEqual(answer);
+});
+
+test.each([
+  ['{"api_keys": 7}', 1, /sent an answer that this version of postern cannot read.*\n.*api_keys/s],
+  ['<p>hello</p>', 3, /answered 200, but not as a Postern server\. Check the URL/],
+  ['<p>nothing here</p>', 3, /answered 404, but not as a Postern server/, 404],
+  ['', 3, /redirects to https:\/\/elsewhere\.test\//, 301],
+  ['{"error": "There is nothing at this address.", "code": "NOT_FOUND"}', 1, /Check the path in the server URL/, 404],
+  ['{"api_keys": [], "count": "\u009b1m"}', 0, /^$/],
+] as const)('an answer such as %s is no crash', async (body, code, words, status?: number) => {
+  const url = await answering((response) =>
+    response.writeHead(status ?? 200, status === 301 ? { Location: 'https://elsewhere.test/' } : {}).end(body),
+  );
+  const ana = await person({ POSTERN_URL: `${url}/path`, POSTERN_API_KEY: 'x' });
   const args = ['auth', 'list-keys', ...(code === 0 ? ['--json'] : [])];
   const said = await ana.say(args);
   expect(said).toMatchObject({ code, err: expect.stringMatching(words) });

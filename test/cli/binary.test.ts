@@ -20,24 +20,24 @@ describe('exit codes', () => {
     [2, ['queue', 'list', '--satte', 'x'], {}, /^$/, /Did you mean --state\?/],
     [2, ['queue', 'show'], {}, /^$/, /missing required argument 'id'/],
     [2, ['queue', 'show', 'a', 'b'], {}, /^$/, /too many arguments/],
-    [2, ['auth', 'status'], NOWHERE, /^$/, /^postern: which server\? Give --url/],
+    [2, ['auth', 'status'], NOWHERE, /^$/, /^postern: No server configured\. Pass --url/],
     [
       2,
       ['auth', 'revoke-key', 'key_x', '--url', 'nonsense'],
       { POSTERN_API_KEY: 'x' },
       /^$/,
-      /It must be such as https:/,
+      /Must be a URL such as https:/,
     ],
-    [3, ['auth', 'status', '--url', 'http://127.0.0.1:1'], { POSTERN_API_KEY: 'x' }, /^$/, /^is the daemon running\?/],
-    [3, ['queue', 'list', '--url', 'unix:/nowhere/admin.sock'], {}, /^$/, /There is no socket \/nowhere\/admin\.sock/],
     [
-      2,
-      ['auth', 'status'],
-      { POSTERN_URL: 'nonsense' },
+      3,
+      ['auth', 'status', '--url', 'http://127.0.0.1:1'],
+      { POSTERN_API_KEY: 'x' },
       /^$/,
-      /^postern: POSTERN_URL is nonsense, which is no address/,
+      /^Cannot connect to the daemon: .*Is the daemon running\?\n$/,
     ],
-    [2, ['tenants', 'list'], NOWHERE, /^$/, /^postern: which server\? This is for whoever runs it/],
+    [3, ['queue', 'list', '--url', 'unix:/nowhere/admin.sock'], {}, /^$/, /no socket at \/nowhere\/admin\.sock/],
+    [2, ['auth', 'status'], { POSTERN_URL: 'nonsense' }, /^$/, /^postern: POSTERN_URL is not a server URL: nonsense/],
+    [2, ['tenants', 'list'], NOWHERE, /^$/, /^postern: No server configured\. .*permission admin/],
     [
       2,
       ['push', '--url', 'http://127.0.0.1:1', '--config', 'x.yml'],
@@ -47,7 +47,7 @@ describe('exit codes', () => {
     ],
     [2, ['domains', 'setup', 'example.com', '--zone', '--json'], {}, /^$/, /'--zone' cannot be used with/],
     [2, ['test', 'send', 'a@example.com', '--no-wait', '--timeout', '5'], {}, /^$/, /'--timeout <seconds>' cannot be/],
-    [2, ['analytics', '--json', 'api-usage'], {}, /^$/, /--json belongs behind the name of the subcommand/],
+    [2, ['analytics', '--json', 'api-usage'], {}, /^$/, /put --json after the subcommand/],
     [78, ['config', 'check'], NOWHERE, /^$/, /^postern: .*nowhere/],
     [78, ['queue', 'list', '--config', '/nowhere/server.yml'], {}, /^$/, /^postern: .*nowhere/],
   ] as const)('%i of %j', async (code, args, env, out, err) => {
@@ -83,7 +83,7 @@ describe('without a terminal', () => {
     expect(await runProgram('sh', ['-c', `'${LAUNCHER}' config schema project > /dev/full`], { folder })).toEqual({
       code: 1,
       out: '',
-      err: expect.stringMatching(/^postern: standard output takes no more: ENOSPC[^\n]*\n$/),
+      err: expect.stringMatching(/^postern: Cannot write to standard output: ENOSPC[^\n]*\n$/),
     });
   });
 

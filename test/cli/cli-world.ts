@@ -41,7 +41,7 @@ export async function person(env: Readonly<Record<string, string>> = {}): Promis
       const code = await runCommand(terminal, args).catch((error: unknown) => {
         // As main.ts does.
         if (!(error instanceof UserError)) throw error;
-        terminal.complain(`postern: ${error.message}\n`);
+        terminal.writeError(`postern: ${error.message}\n`);
         return exitCodeOf(error);
       });
       return { code, out: terminal.out(), err: terminal.err() };

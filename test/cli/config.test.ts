@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { configCheck, configSchema, configShow } from '../../src/cli/config.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
@@ -19,9 +20,12 @@ async function run(folder: Folder, command: 'check' | 'show', flags = { changed:
   return { code, output: output ?? '', complaints: complaints ?? '' };
 }
 
+/** Its database can be made on this machine. */
+const USABLE = `${SERVER}database: { url: 'sqlite:${tmpdir()}/postern.db' }\n`;
+
 describe('config check', () => {
   test('of a good configuration says so', async () => {
-    const folder = await configFolder({ 'projects/a.yml': projectText('a', 'a.example') });
+    const folder = await configFolder({ 'server.yml': USABLE, 'projects/a.yml': projectText('a', 'a.example') });
     expect(await run(folder, 'check')).toEqual({
       code: 0,
       output: 'server.yml and 1 project: 0 errors, 0 warnings\n',
@@ -65,12 +69,24 @@ describe('config check', () => {
   test('warns of mail that would circle between projects', async () => {
     const forward = (from: string, to: string): string =>
       projectText(from, `${from}.example`, `    forwarding: { x@${from}.example: x@${to}.example }\n`);
-    const folder = await configFolder({ 'projects/a.yml': forward('a', 'b'), 'projects/b.yml': forward('b', 'a') });
+    const projects = { 'projects/a.yml': forward('a', 'b'), 'projects/b.yml': forward('b', 'a') };
+    const folder = await configFolder({ 'server.yml': USABLE, ...projects });
     const { code, output } = await run(folder, 'check');
     expect(code).toBe(0);
     expect(output.split('\n')[0]).toBe(
       'warning: projects/a.yml:7:32: domains.a.example.forwarding.x@a.example: forwarding goes round in a loop through other projects: x@a.example → x@b.example → x@a.example',
     );
+  });
+
+  test('names certificate files and a database folder that are missing', async () => {
+    const text = `${SERVER}tls:\n  mode: files\n  files: { cert: /none/cert.pem, key: /none/key.pem }\ndatabase: { url: 'sqlite:/none/postern.db' }\n`;
+    const { code, output } = await run(await configFolder({ 'server.yml': text }), 'check');
+    expect(code).toBe(78);
+    expect(output.split('\n').slice(0, 3)).toEqual([
+      'server.yml:6:18: tls.files.cert: there is no file /none/cert.pem',
+      'server.yml:6:39: tls.files.key: there is no file /none/key.pem',
+      'server.yml:7:18: database.url: there is no folder /none',
+    ]);
   });
 
   test('of a file that is not there says where it looked', async () => {

@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { cliWorld, HTML, YAML, type CliWorld } from './cli-world.ts';
 import type { TestKeySettings } from '../harness/keys.ts';
@@ -28,23 +29,23 @@ describe('domains setup', () => {
     ]);
     const { code, out } = await world.say(['domains', 'setup', 'Shop.Test']);
     expect(code).toBe(0);
-    expect(out).toMatch(/^shop\.test is pending: 0 of 2 required records stand \(looked at \S+Z\)\.\n/);
+    expect(out).toMatch(/^shop\.test is pending: 0 of 2 required records found \(checked \S+Z\)\.\n/);
     expect(out).toContain(`
-Ownership is missing
+Ownership: missing
   There is no such record yet.
   type   TXT
-  name   _postern   (in full _postern.shop.test)
+  name   _postern   (full name: _postern.shop.test)
   value  ${ownership?.value}
   TTL    3600
 `);
-    expect(out).toMatch(/DKIM key is not right\n {2}\S.*revoked.*\n {2}found {2}v=DKIM1; p=\n/);
+    expect(out).toMatch(/DKIM: wrong\n {2}\S.*revoked.*\n {2}found {2}v=DKIM1; p=\n/);
     expect(out).toContain(`  value  ${dkim?.value}\n`);
     expect(out).toMatch(
-      /SPF \(advised\) is not right\n[^]*found {2}v=spf1 ip4:192\.0\.2\.9 -all\n[^]*name {3}@ {3}\(in full shop\.test\)\n/,
+      /SPF \(recommended\): wrong\n[^]*found {2}v=spf1 ip4:192\.0\.2\.9 -all\n[^]*name {3}@ {3}\(full name: shop\.test\)\n/,
     );
     expect(out).toMatch(/value {2}v=spf1 .*ip4:192\.0\.2\.9.* -all\n/);
-    expect(out).toContain('DMARC (advised) stands  _dmarc.shop.test\n');
-    expect(out).toContain('then: postern domains verify shop.test --wait\n');
+    expect(out).toContain('DMARC (recommended): OK  _dmarc.shop.test\n');
+    expect(out).toContain('then run: postern domains verify shop.test --wait\n');
   });
 
   test('--zone prints what a name server reads, but nothing that stands', async () => {
@@ -64,7 +65,7 @@ Ownership is missing
     world.dns.set([...world.publicZone, { name: 'shop.test', fault: 'SERVFAIL' }]);
     const { out } = await world.say(['domains', 'setup', 'shop.test']);
     expect(out).toMatch(
-      /SPF \(advised\) is not known yet\n {2}DNS did not answer: .*\n {2}type {3}TXT\n {2}name {3}@ .*\n {2}Publish nothing here before it is known: ask again\.\n/,
+      /SPF \(recommended\): unknown\n {2}DNS did not answer: .*\n {2}type {3}TXT\n {2}name {3}@ .*\n {2}The value is not known yet\. Do not add this record; run the command again later\.\n/,
     );
     expect(out).not.toContain('v=spf1');
     const zone = (await world.say(['domains', 'setup', 'shop.test', '--zone'])).out;
@@ -77,7 +78,7 @@ Ownership is missing
     const { code, err } = await world.say(['domains', 'setup', 'other.test']);
     expect(code).toBe(1);
     expect(err).toBe(
-      'There is no domain other.test in this account. Declare it in postern.yml and postern push, or add it: postern domains add other.test --project <project>.\n',
+      'There is no domain other.test in this account. Add it to postern.yml and run postern push, or run: postern domains add other.test --project <project>\n',
     );
     expect(await world.say(['domains', 'setup', 'no domain'])).toMatchObject({ code: 2 });
   });
@@ -98,14 +99,14 @@ describe('domains verify', () => {
     const world = await shop();
     const before = await world.say(['domains', 'verify', 'shop.test']);
     expect(before.code).toBe(1);
-    expect(before.out).toContain('\n  Ownership _postern.shop.test is missing: There is no such record yet.\n');
-    expect(before.out).toContain('\n  advised: SPF shop.test is missing');
-    expect(before.out).toContain('postern domains setup shop.test shows what to publish.\n');
+    expect(before.out).toContain('\n  Ownership _postern.shop.test: missing. There is no such record yet.\n');
+    expect(before.out).toContain('\n  recommended: SPF shop.test: missing');
+    expect(before.out).toContain('To see the records to add, run: postern domains setup shop.test\n');
     await world.publish('shop.test');
     const after = await world.say(['domains', 'verify', 'shop.test']);
     expect([after.code, after.out]).toEqual([
       0,
-      expect.stringMatching(/^shop\.test is verified: 2 of 2 required records stand/),
+      expect.stringMatching(/^shop\.test is verified: 2 of 2 required records found/),
     ]);
     world.dns.set([...world.publicZone]);
     const broken = await world.say(['domains', 'verify', 'shop.test', '--json']);
@@ -130,19 +131,19 @@ describe('domains verify', () => {
 describe('domains', () => {
   test('status shows a line for each, or all of one', async () => {
     const world = await cliWorld();
-    expect((await world.say(['domains', 'status'])).out).toContain('There is no domain yet');
+    expect((await world.say(['domains', 'status'])).out).toContain('No domains found');
     await world.write('postern.yml', YAML.replace('domains:\n', 'domains:\n  other.test: {}\n'));
     await world.write('templates/mine.html', HTML);
     await world.say(['push', '--yes']);
     const { out } = await world.say(['domains', 'status'], { width: 100 });
     expect(out).toMatch(
-      /^DOMAIN +STATUS +PROJECT +REQUIRED RECORDS +LOOKED AT\nother\.test +pending +shop +0 of 2 +\S+\nshop\.test +pending/,
+      /^DOMAIN +STATUS +PROJECT +REQUIRED RECORDS +LAST CHECK\nother\.test +pending +shop +0 of 2 +\S+\nshop\.test +pending/,
     );
-    expect((await world.say(['domains', 'status', 'shop.test'])).out).toContain('Ownership is ');
+    expect((await world.say(['domains', 'status', 'shop.test'])).out).toContain('Ownership: ');
     expect(JSON.parse((await world.say(['domains', 'status', '--json'])).out)).toMatchObject({ count: 2 });
     expect(await world.say(['domains', 'status', 'none.test'])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('Declare it in postern.yml'),
+      err: expect.stringContaining('Add it to postern.yml'),
     });
   });
 
@@ -160,7 +161,7 @@ describe('domains', () => {
     });
     const { out } = await world.say(['domains', 'add', 'New.test', '--project', 'api']);
     expect(out).toBe(
-      'new.test is pending in api. postern domains setup new.test shows the DNS records that it needs.\n',
+      'Added new.test to api (pending). To see the DNS records to add, run: postern domains setup new.test\n',
     );
     expect(await world.say(['domains', 'add', 'new.test', '--project', 'none'])).toMatchObject({ code: 1 });
     expect(await world.say(['domains', 'remove', 'new.test'])).toMatchObject({
@@ -168,24 +169,30 @@ describe('domains', () => {
       err: expect.stringContaining('--yes'),
     });
     expect((await world.say(['domains', 'remove', 'new.test'], { answers: ['y'] })).out).toContain(
-      'new.test is out of service. Its DNS records may go.',
+      'Removed new.test. You can delete its DNS records now.',
     );
     await world.say(['domains', 'add', 'new.test', '--project', 'api']);
     await world.publish('new.test');
     expect((await world.say(['domains', 'verify', 'new.test'])).code).toBe(0);
     const removed = await world.say(['domains', 'remove', 'new.test'], { answers: ['y'] });
     expect(removed).toMatchObject({
-      out: expect.stringContaining('Leave its DKIM records in DNS until the mail that waits has gone'),
-      err: expect.stringContaining('Mail that waits is still signed and sent'),
+      out: expect.stringContaining('Keep its DKIM records in DNS until the queued mail has been delivered'),
+      err: expect.stringContaining('Queued mail is still signed and sent'),
     });
     expect((await world.say(['domains', 'remove', 'new.test', '--yes'])).code).toBe(1);
   });
 
-  test('of a configuration are removed there', async () => {
+  test('of a configuration are removed from it, and moved to another account by the operator', async () => {
     const world = await shop();
-    expect(await world.say(['domains', 'remove', 'shop.test', '--yes'])).toMatchObject({
+    const socket = world.daemon.addresses?.socket ?? '';
+    const move = ['domains', 'move', 'shop.test', 'ten_none', '--config', join(dirname(socket), 'server.yml')];
+    expect(await world.say(move)).toMatchObject({
       code: 1,
-      err: 'shop.test stands in the configuration of shop: take it out there.\n',
+      err: expect.stringContaining('The account ten_none has no domain shop.test.'),
     });
+    const { code, out } = await world.say(move.with(3, world.tenant));
+    expect([code, out]).toEqual([0, expect.stringMatching(/^shop\.test is now owned by ten_\w+ \(project shop\)\. /)]);
+    expect(await world.say(['domains', 'remove', 'shop.test', '--yes'])).toMatchObject({ code: 0 });
+    expect((await world.say(['projects', 'show', 'shop'])).out).toMatch(/^domains +-$/m);
   });
 });

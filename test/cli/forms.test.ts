@@ -32,12 +32,12 @@ describe('instant forms', () => {
     const http = await startHttp();
     const { value } = await testKey(http.store, { account: { trusted: 0 } });
     const ana = await person({ POSTERN_URL: http.base, POSTERN_API_KEY: value });
-    expect((await ana.say(['instant', 'list'])).err).toBe('There are no submissions that match.\n');
+    expect((await ana.say(['instant', 'list'])).err).toBe('No matching submissions.\n');
     const made = await ana.say(['instant', 'create', '--name', 'Feedback', '--email', 'ana@inbox.test'], { width: 80 });
     const [, id = ''] = /^form +(frm_\w+)\naddress +http:\S+\/f\/\1\nmail to +ana@inbox\.test\n/.exec(made.out) ?? [];
     expect(made).toMatchObject({
       code: 0,
-      err: expect.stringContaining('until ana@inbox.test has confirmed the link'),
+      err: expect.stringContaining('until ana@inbox.test opens the confirmation link'),
     });
     expect(made.out).toContain(`postern forms snippet ${id}`);
     await post(http, `/f/${id}`, { email: 'bo@inbox.test', message: 'first' });
@@ -55,7 +55,7 @@ describe('instant forms', () => {
       [expect.stringMatching(/^sub_/), expect.stringMatching(/^2.*Z$/), 'accepted', id, 'bo@inbox.test', 'first'],
     ]);
     const first = await ana.say(['instant', 'list', '--limit', '1']);
-    const [, cursor = ''] = /^1 of 2; more with --cursor (\w+)\n$/.exec(first.err) ?? [];
+    const [, cursor = ''] = /^1 of 2; for more, add --cursor (\w+)\n$/.exec(first.err) ?? [];
     expect((await ana.say(['instant', 'list', '--limit', '1', '--cursor', cursor], { width: 200 })).out).toMatch(
       /first\n1 of 2\n$/,
     );
@@ -64,7 +64,7 @@ describe('instant forms', () => {
     });
     expect((await ana.say(['instant', 'list', '--to', '2020-01-01'])).out).toBe('');
     expect(cells((await ana.say(['instant', 'forms'])).out)).toEqual([
-      [id, 'Feedback', 'ana@inbox.test', 'waits for its recipient', '2', `${http.base}/f/${id}`],
+      [id, 'Feedback', 'ana@inbox.test', 'unconfirmed', '2', `${http.base}/f/${id}`],
     ]);
     const { out } = await ana.say(['forms', 'snippet', id]);
     expect(out).toContain(`<form action="${http.base}/f/${id}" method="post">`);
@@ -81,7 +81,7 @@ describe('instant forms', () => {
       await ana.say(['instant', 'lits']),
     ];
     expect(said.map(({ code, err }) => [code, err])).toEqual([
-      [2, expect.stringContaining('a mail address such as')],
+      [2, expect.stringContaining('an email address such as')],
       [2, expect.stringContaining('a whole number from 1 to 200')],
       [2, expect.stringContaining('Allowed choices are accepted, spam')],
       [1, expect.stringContaining('cursor')],
@@ -107,7 +107,7 @@ describe('submissions', () => {
       [expect.anything(), expect.anything(), 'spam', 'example.com/contact', 'eve@inbox.test', expect.anything()],
     ]);
     const shown = await ana.say(['submissions', 'show', spam[0]?.[0] ?? '']);
-    expect(shown.out).toMatch(/^status +spam, \d+ points of spam\n +\d+ honeypot/m);
+    expect(shown.out).toMatch(/^status +spam, spam score \d+\n +\d+ honeypot/m);
 
     const [[id = ''] = []] = cells(
       (await ana.say(['submissions', 'list', 'example.com/contact', '--status', 'accepted'])).out,
@@ -192,7 +192,7 @@ describe('forms', () => {
     expect((await ana.say(['forms', 'snippet', 'example.com/bare'])).out).toContain('name="message"');
     expect(await ana.say(['forms', 'snippet', 'example.com/none'])).toMatchObject({
       code: 1,
-      err: 'There is no form example.com/none.\npostern forms list and postern instant forms show those of the account.\n',
+      err: 'There is no form example.com/none.\nTo see your forms, run: postern forms list or postern instant forms\n',
     });
     expect(await ana.say(['forms', 'snippet', 'frm_00000000000000000000000000'])).toMatchObject({ code: 1 });
     expect(await ana.say(['forms', 'snippet', 'x', '--style', 'vue'])).toMatchObject({ code: 2 });

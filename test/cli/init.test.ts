@@ -13,8 +13,8 @@ describe('init', () => {
     expect(code).toBe(0);
     expect(err).toContain('expected a domain name such as example.com\n');
     expect(err).toContain('expected a mail address such as you@example.com\n');
-    expect(err).toContain('Its short name in addresses and commands [muller-sohne]: ');
-    expect(out).toContain('wrote postern.yml\nwrote postern.schema.json\nwrote templates/contact.html\n');
+    expect(err).toContain('Short name for URLs and commands [muller-sohne]: ');
+    expect(out).toContain('Created postern.yml\nCreated postern.schema.json\nCreated templates/contact.html\n');
     expect(out).toContain('postern domains setup shop.test');
     expect(await read('postern.yml')).toContain('  shop.test:\n');
   });
@@ -25,7 +25,7 @@ describe('init', () => {
     expect(await say(['test', 'config'])).toEqual({ code: 0, out: 'postern.yml: 0 errors, 0 warnings\n', err: '' });
     expect(await say(['push', '--yes'])).toMatchObject({
       code: 0,
-      out: expect.stringContaining('is in force as rev_'),
+      out: expect.stringContaining('Deployed shop-test as rev_'),
     });
     const [first = ''] = (await read('postern.yml')).split('\n');
     const schema = JSON.parse(await read(first.replace(/^.*\$schema=/, ''))) as object;
@@ -62,7 +62,7 @@ describe('init', () => {
   test('never writes over anything unless told', async () => {
     const { say, write, read } = await person();
     await write('templates/contact.html', 'mine');
-    const there = 'templates/contact.html stands here already: nothing was written. --force writes over it.\n';
+    const there = 'templates/contact.html already exists. Nothing was written. To overwrite, add --force.\n';
     expect(await say(['init', ...FLAGS])).toEqual({ code: 1, out: '', err: there });
     await write('postern.yml', 'mine');
     expect(await say(['init'], { answers: [] })).toMatchObject({
@@ -75,9 +75,9 @@ describe('init', () => {
   });
 
   test.each([
-    [[], '--domain is missing, and nobody is asked for it'],
-    [['--domain', 'x'], 'It must be a domain name such as example.com'],
-    [['--domain', 'shop.test', '--email', 'x'], 'It must be a mail address such as you@example.com'],
+    [[], '--domain is required'],
+    [['--domain', 'x'], 'Must be a domain name such as example.com'],
+    [['--domain', 'shop.test', '--email', 'x'], 'Must be an email address such as you@example.com'],
     [[...FLAGS, '--slug', 'My Shop'], '--slug My Shop: expected at most 63 lower-case letters, digits and -'],
     [[...FLAGS, '--form', '../x'], '--form ../x: expected at most 64 letters'],
     [['a', 'b'], 'too many arguments'],
@@ -90,6 +90,6 @@ describe('init', () => {
     const { say, write } = await person();
     await write('shop', 'a file');
     const { code, err } = await say(['init', 'shop', ...FLAGS]);
-    expect([code, err]).toEqual([1, expect.stringMatching(/^postern: cannot write .*shop.*: /)]);
+    expect([code, err]).toEqual([1, expect.stringMatching(/^postern: Cannot write .*shop.*: /)]);
   });
 });

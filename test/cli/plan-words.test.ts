@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { planLines } from '../../src/cli/plan-words.ts';
+import { planLines } from '../../src/cli/plan-text.ts';
 import { diffConfig, writtenProject } from '../../src/config/diff.ts';
 import { parseProject } from '../../src/config/parse.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
@@ -34,15 +34,15 @@ webhooks: [{ url: https://hook.example/a }]
 templates: { mine: { text: Hello } }
 `;
   expect(plan(undefined, yaml)).toEqual([
-    '+ the project Shop is new',
-    '+ domain example.com is new: its forms and its mail wait until its DNS records stand',
-    '+ 2 addresses of example.com forward from now on: a@example.com, *@example.com',
-    '+ form example.com/contact is new: POST /example.com/contact, which mails owner@example.org',
-    '+ form example.com/jobs is new: POST /example.com/jobs',
-    '+ collection partners is new',
-    '+ form c/partners/signup is new: POST /c/partners/signup, which mails p@example.org, q@example.org',
-    '+ events are posted to https://hook.example/a',
-    '+ template mine is new',
+    '+ new project Shop',
+    '+ new domain example.com; forms and mail start once its DNS records are verified',
+    '+ 2 addresses of example.com start forwarding: a@example.com, *@example.com',
+    '+ new form example.com/contact: POST /example.com/contact, notifies owner@example.org',
+    '+ new form example.com/jobs: POST /example.com/jobs',
+    '+ new collection partners',
+    '+ new form c/partners/signup: POST /c/partners/signup, notifies p@example.org, q@example.org',
+    '+ new webhook https://hook.example/a',
+    '+ new template mine',
   ]);
 });
 
@@ -54,29 +54,29 @@ describe('a form', () => {
   const form = (keys: string): string =>
     `domains: { example.com: { forms: { contact: { to: a@example.org, ${keys} } } } }`;
   test.each([
-    ['name: Write', 'name: Contact', 'is called Contact (now Write)'],
-    ['', 'rateLimit: 5', 'rate limit 60 → 5 submissions an hour from one address'],
-    ['spam_protection: { rate_limit: 9 }', 'rateLimit: 5', 'rate limit 9 → 5 submissions an hour from one address'],
-    ['rateLimit: 5', 'spam_protection: { rate_limit: 9 }', 'rate limit 5 → 9 submissions an hour from one address'],
-    ['replies: true', 'replies: false', 'answers no longer go to the visitor'],
-    ['', 'replyTo: b@example.org', 'other answers go to b@example.org'],
-    ['required: [name]', 'required: [email]', 'demands email, no longer demands name'],
-    ['required: [name, email]', 'required: [email, name]', 'another order: email, name'],
-    ['', 'allowed_origins: [https://a.example]', 'takes posts from pages of https://a.example'],
-    ['webhooks: [https://a.example]', '', 'no longer posts to https://a.example'],
-    ['', 'spam_protection: { level: strict }', 'takes more for spam (strict)'],
-    ['spam_protection: { content_filter: false }', '', 'judges what is written'],
+    ['name: Write', 'name: Contact', 'name Write → Contact'],
+    ['', 'rateLimit: 5', 'rate limit 60 → 5 submissions per hour and IP address'],
+    ['spam_protection: { rate_limit: 9 }', 'rateLimit: 5', 'rate limit 9 → 5 submissions per hour and IP address'],
+    ['rateLimit: 5', 'spam_protection: { rate_limit: 9 }', 'rate limit 5 → 9 submissions per hour and IP address'],
+    ['replies: true', 'replies: false', 'replies no longer go to the visitor'],
+    ['', 'replyTo: b@example.org', 'default Reply-To b@example.org'],
+    ['required: [name]', 'required: [email]', 'requires email, no longer requires name'],
+    ['required: [name, email]', 'required: [email, name]', 'new order: email, name'],
+    ['', 'allowed_origins: [https://a.example]', 'accepts submissions from https://a.example'],
+    ['webhooks: [https://a.example]', '', 'removes the webhook https://a.example'],
+    ['', 'spam_protection: { level: strict }', 'stricter spam filter (strict)'],
+    ['spam_protection: { content_filter: false }', '', 'enables the content filter'],
     [
       'spam_protection: { honeypot: url }',
       'spam_protection: { honeypot: web }',
-      'the honeypot is web (now url), which its page has to follow',
+      'honeypot url → web; change the field in your page as well',
     ],
-    ['', 'acknowledgment: {}', 'thanks the visitor by mail'],
-    ['acknowledgment: {}', 'acknowledgment: { enabled: false }', 'no longer thanks the visitor by mail'],
-    ['uploads: {}', '', 'no longer takes files'],
-    ['', 'redirect: https://a.example/thanks', 'sends visitors on to https://a.example/thanks'],
+    ['', 'acknowledgment: {}', 'sends acknowledgments'],
+    ['acknowledgment: {}', 'acknowledgment: { enabled: false }', 'no longer sends acknowledgments'],
+    ['uploads: {}', '', 'no longer accepts files'],
+    ['', 'redirect: https://a.example/thanks', 'redirects visitors to https://a.example/thanks'],
     ['', 'subject: Hello, thank_you: Fine', 'subject not set → Hello; thank_you not set → Fine'],
-    ['', 'uploads: { max_size: 5MiB }', 'takes files'],
+    ['', 'uploads: { max_size: 5MiB }', 'accepts files'],
     ['uploads: { max_size: 5MiB }', 'uploads: { max_size: 1MiB }', 'uploads.max_size 5MiB → 1MiB'],
   ])('%s, then %s: %s', (before, after, words) => {
     expect(plan(form(before), form(after))).toEqual([`~ form example.com/contact: ${words}`]);
@@ -85,16 +85,16 @@ describe('a form', () => {
   test('has another recipient, or none of its own', () => {
     const none = 'domains: { example.com: { forms: { contact: {} } } }';
     expect(plan(form(''), none)).toEqual([
-      '~ form example.com/contact: mails whom forwarding names, else the owner (now a@example.org)',
+      '~ form example.com/contact: notifies the forwarding address or the owner (was a@example.org)',
     ]);
-    expect(plan(none, form(''))).toEqual(['~ form example.com/contact: mails a@example.org']);
+    expect(plan(none, form(''))).toEqual(['~ form example.com/contact: notifies a@example.org']);
   });
 
   test('comes and goes', () => {
     const other = 'domains: { example.com: { forms: { jobs: { to: a@example.org } } } }';
     expect(plan(form(''), other)).toEqual([
-      '- form example.com/contact is gone: posts to it are answered 404',
-      '+ form example.com/jobs is new: POST /example.com/jobs, which mails a@example.org',
+      '- remove form example.com/contact: submissions are answered with 404',
+      '+ new form example.com/jobs: POST /example.com/jobs, notifies a@example.org',
     ]);
   });
 });
@@ -104,29 +104,29 @@ describe('forwarding', () => {
   const three = 'a@example.com: x@example.org, b@example.com: x@example.org, c@example.com: y@example.org';
   test.each([
     [three, '', '- 3 addresses of example.com stop forwarding: a@example.com, b@example.com, c@example.com'],
-    ['a@example.com: x@example.org', '', '- mail to a@example.com is refused (now it goes to x@example.org)'],
-    ['', 'a@example.com: x@example.org', '+ mail to a@example.com goes to x@example.org'],
+    ['a@example.com: x@example.org', '', '- mail to a@example.com is rejected (was forwarded to x@example.org)'],
+    ['', 'a@example.com: x@example.org', '+ mail to a@example.com is forwarded to x@example.org'],
     [
       'a@example.com: x@example.org',
       'a@example.com: [y@example.org, z@example.org]',
-      '~ mail to a@example.com goes to y@example.org, z@example.org (now it goes to x@example.org)',
+      '~ mail to a@example.com is forwarded to y@example.org, z@example.org (was forwarded to x@example.org)',
     ],
     [
       'a@example.com: x@example.org',
       'a@example.com: discard',
-      '~ mail to a@example.com is thrown away (now it goes to x@example.org)',
+      '~ mail to a@example.com is discarded (was forwarded to x@example.org)',
     ],
-    ['a@example.com: discard', '', '~ mail to a@example.com is refused (now it is thrown away)'],
-    ['', 'a@example.com: reject', '~ mail to a@example.com is refused'],
+    ['a@example.com: discard', '', '~ mail to a@example.com is rejected (was discarded)'],
+    ['', 'a@example.com: reject', '~ mail to a@example.com is rejected'],
     [
       "a@example.com: x@example.org, '*@example.com': y@example.org",
       "'*@example.com': y@example.org",
-      '~ mail to a@example.com goes to y@example.org (now it goes to x@example.org)',
+      '~ mail to a@example.com is forwarded to y@example.org (was forwarded to x@example.org)',
     ],
     [
       "'*@example.com': y@example.org",
       '',
-      '- mail to any other address of example.com is refused (now it goes to y@example.org)',
+      '- mail to any other address of example.com is rejected (was forwarded to y@example.org)',
     ],
   ])('{%s}, then {%s}', (before, after, line) => {
     expect(plan(forwarding(before), forwarding(after))).toEqual([line]);
@@ -135,7 +135,7 @@ describe('forwarding', () => {
   test('of many addresses names the first of them', () => {
     const many = Array.from({ length: 8 }, (_, i) => `a${i}@example.com: x@example.org`).join(', ');
     expect(plan(forwarding(''), forwarding(many))).toEqual([
-      '+ 8 addresses of example.com forward from now on: a0@example.com, a1@example.com, a2@example.com, a3@example.com, a4@example.com and 3 more',
+      '+ 8 addresses of example.com start forwarding: a0@example.com, a1@example.com, a2@example.com, a3@example.com, a4@example.com and 3 more',
     ]);
   });
 });
@@ -147,15 +147,15 @@ describe('of the rest', () => {
       'a domain that ends',
       domains,
       '',
-      ['- domain example.com is no longer served: 1 form of it ends; what waits is still sent'],
+      ['- remove domain example.com: 1 form stops working; queued mail is still sent'],
     ],
     [
       'a domain with addresses that ends',
       'domains: { example.com: { forwarding: { a@example.com: x@example.org, b@example.com: x@example.org, c@example.com: discard } } }',
       '',
-      ['- domain example.com is no longer served: 2 addresses stop forwarding; what waits is still sent'],
+      ['- remove domain example.com: 2 addresses stop forwarding; queued mail is still sent'],
     ],
-    ['an empty domain that ends', 'domains: { example.com: {} }', '', ['- domain example.com is no longer served']],
+    ['an empty domain that ends', 'domains: { example.com: {} }', '', ['- remove domain example.com']],
     [
       'the selector of a domain',
       'domains: { forms.example.com: {} }',
@@ -166,14 +166,14 @@ describe('of the rest', () => {
       'the rate limit of the project',
       '',
       'settings: { rate_limit: 5 }',
-      ['~ rate limit of forms that set none: 60 → 5 submissions an hour from one address'],
+      ['~ default rate limit of forms: 60 → 5 submissions per hour and IP address'],
     ],
     ['the time zone', '', 'settings: { timezone: Europe/Berlin }', ['~ settings: timezone UTC → Europe/Berlin']],
     [
       'a collection that ends',
       'collections: { partners: { forms: { a: { email: a@example.org } } } }',
       '',
-      ['- collection partners is gone: 1 form of it takes no more posts'],
+      ['- remove collection partners: 1 form stops working'],
     ],
     [
       'a collection that wants a key',
@@ -185,23 +185,23 @@ describe('of the rest', () => {
       'templates',
       'templates: { a: { text: A, html: B }, b: { text: B } }',
       'templates: { a: { text: C, html: D, subject: E }, c: { text: C } }',
-      ['~ template a: other text, HTML, subject', '- template b is gone', '+ template c is new'],
+      ['~ template a: changed text, HTML, subject', '- remove template b', '+ new template c'],
     ],
     [
       'webhooks',
       'webhooks: [{ url: https://a.example }, { url: https://b.example }]',
       'webhooks: [{ url: https://b.example, events: [email.bounced] }, { url: https://c.example }]',
       [
-        '+ events are posted to https://c.example',
-        '- no more events are posted to https://a.example',
-        '~ other events or another secret: https://b.example',
+        '+ new webhook https://c.example',
+        '- remove webhook https://a.example',
+        '~ webhook with changed events or secret: https://b.example',
       ],
     ],
     [
       'webhooks in another order',
       'webhooks: [{ url: https://a.example }, { url: https://b.example }]',
       'webhooks: [{ url: https://b.example }, { url: https://a.example }]',
-      ['~ webhooks: another order'],
+      ['~ webhooks: new order'],
     ],
   ])('%s', (_, before, after, lines) => {
     expect(plan(before, after)).toEqual(lines);

@@ -11,10 +11,10 @@ async function shop(world: CliWorld): Promise<void> {
   await world.write('templates/mine.html', HTML);
 }
 
-const NEW = `  + the project Shop is new
-  + domain shop.test is new: its forms and its mail wait until its DNS records stand
-  + form shop.test/contact is new: POST /shop.test/contact, which mails owner@inbox.test
-  + template mine is new
+const NEW = `  + new project Shop
+  + new domain shop.test; forms and mail start once its DNS records are verified
+  + new form shop.test/contact: POST /shop.test/contact, notifies owner@inbox.test
+  + new template mine
 `;
 
 describe('push', () => {
@@ -22,19 +22,19 @@ describe('push', () => {
     const world = await cliWorld();
     await shop(world);
     const { code, out, err } = await world.say(['push'], { answers: ['y'] });
-    expect([code, err]).toEqual([0, 'Put this in force? [y/N] ']);
+    expect([code, err]).toEqual([0, 'Deploy these changes? [y/N] ']);
     expect(out).toBe(`shop at ${world.url}: 4 changes
-${NEW}shop is in force as ${world.daemon.snapshot().domains.get('shop.test')?.project.revision}.
-shop.test is pending: postern domains setup shop.test shows the DNS records that it needs.
+${NEW}Deployed shop as ${world.daemon.snapshot().domains.get('shop.test')?.project.revision}.
+shop.test is pending. To see the DNS records to add, run: postern domains setup shop.test
 `);
-    const again = `shop at ${world.url} is as it stands here: nothing to change.\n`;
+    const again = `shop at ${world.url} is up to date.\n`;
     expect(await world.say(['push'])).toEqual({ code: 0, out: again, err: '' });
 
     await world.write('postern.yml', YAML.replace('template: mine', 'template: mine, rateLimit: 5'));
     await world.write('templates/mine.html', '<p>Good day {{ form.name }}</p>');
     const second = await world.say(['push', '--yes']);
-    expect(second.out).toContain('2 changes\n  ~ form shop.test/contact: rate limit 60 → 5 submissions an hour');
-    expect(second.out).toContain('~ template mine: other HTML');
+    expect(second.out).toContain('2 changes\n  ~ form shop.test/contact: rate limit 60 → 5 submissions per hour');
+    expect(second.out).toContain('~ template mine: changed HTML');
   });
 
   test('of a verified domain has nothing more to say', async () => {
@@ -47,7 +47,7 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     const { code, out } = await world.say(['push', '--yes']);
     expect(code).toBe(0);
     expect(out).toMatch(
-      /0 changes\n {2}What it means stays the same.*\nshop is in force as rev_\w+\. postern rollback takes it back\.\n$/,
+      /0 changes\n {2}No settings change.*\nDeployed shop as rev_\w+\. To undo this, run: postern rollback\n$/,
     );
   });
 
@@ -58,14 +58,11 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     expect([no.code, no.out]).toEqual([1, `shop at ${world.url}: 4 changes\n${NEW}`]);
     expect(no.err).toMatch(/Nothing was changed\.\n$/);
     const dry = await world.say(['push', '--dry-run']);
-    expect([dry.code, dry.out]).toEqual([
-      0,
-      `shop at ${world.url}: 4 changes\n${NEW}Nothing was changed: this was a dry run.\n`,
-    ]);
+    expect([dry.code, dry.out]).toEqual([0, `shop at ${world.url}: 4 changes\n${NEW}Dry run: nothing was changed.\n`]);
     const nobody = await world.say(['push']);
     expect([nobody.code, nobody.err]).toEqual([
       2,
-      'postern: Put this in force? Nobody is there to answer: add --yes.\n',
+      'postern: Deploy these changes? Standard input is not a terminal: add --yes to confirm.\n',
     ]);
     expect((await world.say(['projects', 'show', 'shop'])).code).toBe(1);
   });
@@ -97,8 +94,8 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     const shown: string[] = [];
     const terminal = { ...testTerminal(world), progress: (line: string) => void shown.push(line) };
     expect([await runCommand(terminal, ['push', '--yes']), terminal.err()]).toEqual([0, '']);
-    expect(shown).toContainEqual(expect.stringMatching(/^Asking what would change █+░+ {2}[1-9]\d % of 4\d\d KiB$/));
-    expect(shown.findLast((line) => line.startsWith('Putting it in force'))).toBe('Putting it in force …');
+    expect(shown).toContainEqual(expect.stringMatching(/^Comparing █+░+ {2}[1-9]\d % of 4\d\d KiB$/));
+    expect(shown.findLast((line) => line.startsWith('Deploying'))).toBe('Deploying …');
     expect(shown.at(-1)).toBe('');
     expect(
       world.daemon.snapshot().projects.find(({ slug }) => slug === 'shop')?.config.templates['mine']?.html,
@@ -116,7 +113,9 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     expect((await world.say(['push', '--dry-run', '../postern.yml'], elsewhere)).out).toContain('4 changes');
     expect(await world.say(['push', 'down'], elsewhere)).toMatchObject({
       code: 78,
-      err: expect.stringMatching(/^postern: there is no file .*down\/postern\.yml; postern init makes one\n$/),
+      err: expect.stringMatching(
+        /^postern: there is no file .*down\/postern\.yml\. To create a project, run: postern init\n$/,
+      ),
     });
   });
 
@@ -170,7 +169,7 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     const { code, out, err } = await say(['push', '--yes']);
     expect([code, out]).toEqual([78, '']);
     expect(err).toMatch(error);
-    expect(err).toMatch(/postern\.yml is not valid: nothing was done\.\n$/);
+    expect(err).toMatch(/postern\.yml is not valid\. Nothing was changed\.\n$/);
   });
 
   test('of an error in a file of HTML names its line', async () => {
@@ -222,10 +221,13 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     await shop(world);
     const { code, out } = await world.say(['push', '--yes']);
     expect(code).toBe(0);
-    expect(out).toContain('This key does not see domains');
+    expect(out).toContain('This API key cannot read domains');
     const checked = await world.say(['test', 'config', '--check-api']);
-    expect(checked).toMatchObject({ code: 0, out: expect.stringContaining('note    this key does not see domains\n') });
-    expect(checked.out).toContain('note    this key does not see forms\n');
+    expect(checked).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('note    this API key cannot read domains\n'),
+    });
+    expect(checked.out).toContain('note    this API key cannot read forms\n');
   });
 
   test('without a daemon ends with 3', async () => {
@@ -237,7 +239,7 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
 
   test('without a project says how to make one', async () => {
     const { say } = await person({ POSTERN_URL: 'http://127.0.0.1:1', POSTERN_API_KEY: 'x' });
-    expect(await say(['push'])).toMatchObject({ code: 78, err: expect.stringContaining('postern init makes one') });
+    expect(await say(['push'])).toMatchObject({ code: 78, err: expect.stringContaining('run: postern init') });
   });
 
   test('--json is the answer of the server alone', async () => {
@@ -252,7 +254,7 @@ shop.test is pending: postern domains setup shop.test shows the DNS records that
     await world.write('postern.yml', YAML.replace('name: Contact', 'name: Write'));
     const asked = await world.say(['push', '--json'], { answers: ['n'] });
     expect([asked.code, asked.out]).toEqual([1, '']);
-    expect(asked.err).toContain('is called Write (now Contact)');
+    expect(asked.err).toContain('name Contact → Write');
   });
 });
 
@@ -276,17 +278,17 @@ describe('rollback', () => {
     const world = await pushed();
     const list = (await world.say(['projects', 'revisions'], { width: 100 })).out.split('\n');
     expect(list).toEqual([
-      expect.stringMatching(/^BACK +REVISION +ACCEPTED$/),
-      expect.stringMatching(/^in force {2}rev_/),
+      expect.stringMatching(/^BACK +REVISION +DEPLOYED$/),
+      expect.stringMatching(/^current +rev_/),
       expect.stringMatching(/^1 +rev_/),
       expect.stringMatching(/^2 +rev_/),
       '',
     ]);
     expect(await world.say(['rollback'])).toMatchObject({ code: 2, err: expect.stringContaining('add --yes') });
-    expect((await world.say(['rollback', '--dry-run'])).out).toContain('is called Second (now Third)');
+    expect((await world.say(['rollback', '--dry-run'])).out).toContain('name Third → Second');
     expect(nameNow(world)).toBe('Third');
     const done = await world.say(['rollback'], { answers: ['yes'] });
-    expect(done.out).toContain('is called Second (now Third)\nshop is in force as rev_');
+    expect(done.out).toContain('name Third → Second\nDeployed shop as rev_');
     expect(nameNow(world)).toBe('Second');
     expect((await world.say(['rollback', '--revision', '2', '--project', 'shop', '--yes'])).code).toBe(0);
     expect(nameNow(world)).toBe('Contact');
@@ -299,7 +301,7 @@ describe('rollback', () => {
     };
     const [current, , first] = revisions.map(({ id }) => id);
     expect((await world.say(['rollback', '--revision', `${current}`, '--yes'])).out).toBe(
-      `${current} is in force already.\n`,
+      `${current} is already deployed.\n`,
     );
     const { out } = await world.say(['rollback', '--revision', `${first}`, '--yes', '--json']);
     expect(JSON.parse(out)).toMatchObject({ revision: first });
@@ -310,11 +312,11 @@ describe('rollback', () => {
     });
     expect(await world.say(['rollback', '--revision', '7', '--yes'])).toMatchObject({
       code: 2,
-      err: expect.stringContaining('shop has 2 earlier revisions: postern projects revisions shop lists them'),
+      err: expect.stringContaining('shop has only 2 earlier revisions'),
     });
     expect(await world.say(['rollback'], { folder: '/' })).toMatchObject({
       code: 2,
-      err: expect.stringContaining('which project?'),
+      err: expect.stringContaining('Specify a project'),
     });
   });
 });
@@ -322,7 +324,7 @@ describe('rollback', () => {
 describe('projects', () => {
   test('are listed, shown and ended', async () => {
     const world = await cliWorld();
-    expect((await world.say(['projects', 'list'])).err).toContain('There is no project yet');
+    expect((await world.say(['projects', 'list'])).err).toContain('No projects found');
     await shop(world);
     await world.say(['push', '--yes']);
     expect((await world.say(['projects', 'list'])).out).toMatch(/^shop\tpushed\trev_\w+\t\S+Z\tShop\n$/);
@@ -330,7 +332,7 @@ describe('projects', () => {
     expect(out).toContain('domains      shop.test\n');
     expect(await world.say(['projects', 'delete', 'shop'])).toMatchObject({ code: 2 });
     expect((await world.say(['projects', 'delete', 'shop'], { answers: ['no'] })).code).toBe(1);
-    expect((await world.say(['projects', 'delete', 'shop', '--yes'])).out).toBe('shop is no more.\n');
+    expect((await world.say(['projects', 'delete', 'shop', '--yes'])).out).toBe('Removed shop\n');
     expect(await world.say(['projects', 'delete', 'shop', '--yes'])).toMatchObject({
       code: 1,
       err: 'There is no project shop.\n',
@@ -358,18 +360,22 @@ describe('test config', () => {
     expect([before.code, before.out.split('\n').slice(1)]).toEqual([
       0,
       [
-        expect.stringMatching(/^ok +http:\/\/127\.0\.0\.1:\d+ answers, and knows the key Test \(…\w{4}\) of Tenant$/),
-        'ok      postern push would be taken, with 4 changes',
-        'note    shop.test is not there yet: postern push brings it',
-        'note    form shop.test/contact is not there yet: postern push brings it',
+        expect.stringMatching(
+          /^ok +connected to http:\/\/127\.0\.0\.1:\d+ with the API key Test \(…\w{4}\) of Tenant$/,
+        ),
+        'ok      postern push would deploy 4 changes',
+        'note    shop.test does not exist yet; to add it, run: postern push',
+        'note    form shop.test/contact does not exist yet; to add it, run: postern push',
         '',
       ],
     ]);
     await world.say(['push', '--yes']);
     const pushed = (await world.say(['test', 'config', '--check-api'])).out;
-    expect(pushed).toContain('ok      shop is in force as it stands here\n');
-    expect(pushed).toContain('note    shop.test is pending: postern domains setup shop.test');
-    expect(pushed).toContain('ok      form shop.test/contact is there\n');
+    expect(pushed).toContain('ok      shop is deployed and up to date\n');
+    expect(pushed).toContain(
+      'note    shop.test is pending; to see the DNS records to add, run: postern domains setup shop.test',
+    );
+    expect(pushed).toContain('ok      form shop.test/contact is active\n');
     await world.publish('shop.test');
     await world.say(['domains', 'verify', 'shop.test']);
     expect((await world.say(['test', 'config', '--check-api'])).out).toContain('ok      shop.test is verified\n');
@@ -393,7 +399,7 @@ describe('test config', () => {
     const { code, out } = await world.say(['test', 'config', '--check-api'], other);
     expect([code, out]).toEqual([
       0,
-      expect.stringContaining('note    form shop.test/contact is not served before shop.test is verified\n'),
+      expect.stringContaining('note    form shop.test/contact is inactive until shop.test is verified\n'),
     ]);
   });
 
@@ -402,8 +408,8 @@ describe('test config', () => {
     await shop(world);
     const weak = await world.say(['test', 'config', '--check-api']);
     expect(weak.code).toBe(1);
-    expect(weak.out).toContain('failed  the key may not push: it lacks the permission projects.write\n');
-    expect(weak.out).toContain('note    it is a test key: mail that it sends is captured, not delivered\n');
+    expect(weak.out).toContain('failed  the API key lacks the permission projects.write');
+    expect(weak.out).toContain('note    this is a test key: its mail is captured, not delivered\n');
     const wrong = { env: { ...world.env, POSTERN_API_KEY: 'svc_sk_live_wrong' } };
     const unknown = await world.say(['test', 'config', '--check-api', '--json'], wrong);
     expect(unknown.code).toBe(1);

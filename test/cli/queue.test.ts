@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
-import { queueAct, queueList, queueShow, type Verb, type Wanted } from '../../src/cli/queue.ts';
+import { queueAct, queueList, queueShow, type Verb, type QueueSelection } from '../../src/cli/queue.ts';
 import type { CommandOptions } from '../../src/cli/run.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { insertAttempt } from '../../src/store/attempts.ts';
@@ -63,13 +63,13 @@ test('list shows a line per delivery, how many there are, and how to see more', 
   const { code, out, err } = await say(http.socket, (options) => queueList(options, { limit: 1 }));
   expect([code, err]).toEqual([0, '']);
   expect(out.split('\n')).toEqual([
-    expect.stringMatching(/^DELIVERY +STATE +TRIES +NEXT TRY +RECIPIENT +LAST REPLY$/),
-    `${deliveries[0]}  queued  0      2026-01-01T00:00:00Z  b@two.example`,
-    `1 of 2; more with --cursor ${deliveries[0]}`,
+    expect.stringMatching(/^DELIVERY +STATE +ATTEMPTS +NEXT ATTEMPT +RECIPIENT +LAST REPLY$/),
+    `${deliveries[0]}  queued  0         2026-01-01T00:00:00Z  b@two.example`,
+    `1 of 2; for more, add --cursor ${deliveries[0]}`,
     '',
   ]);
   const filtered = await say(http.socket, (options) => queueList(options, { state: 'bounced', domain: 'one.example' }));
-  expect(filtered.out).toBe('Nothing is in the queue that matches.\n');
+  expect(filtered.out).toBe('No matching deliveries.\n');
 });
 
 test('show tells every attempt; a foreign server’s words do nothing to the terminal', async () => {
@@ -90,7 +90,7 @@ test('show tells every attempt; a foreign server’s words do nothing to the ter
   const { code, out } = await say(http.socket, (options) => queueShow(options, message));
   expect(code).toBe(0);
   expect(out).toContain(`${message}  system of example.com\n`);
-  expect(out).toContain(`${deliveries[0]}  a@one.example  queued, next try 2026-01-01T00:00:00Z\n`);
+  expect(out).toContain(`${deliveries[0]}  a@one.example  queued, next attempt 2026-01-01T00:00:00Z\n`);
   expect(out).toContain('mx.one.example 192.0.2.1  TLSv1.3  451 4.3.0 \u{fffd}[2J later please\n');
   const json = await say(http.socket, (options) => queueShow(options, deliveries[0] ?? ''), true);
   expect(JSON.parse(json.out)).toMatchObject({
@@ -110,9 +110,9 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
     await say(http.socket, (options) => act(options, 'cancel', message)),
   ];
   expect(done.map(({ code, out }) => [code, out])).toEqual([
-    [0, 'mail to one.example is held\n'],
-    [0, 'mail to one.example goes on\n'],
-    [0, `${deliveries[0]} is due now\n`],
+    [0, 'Holding mail to one.example\n'],
+    [0, 'Released mail to one.example\n'],
+    [0, `${deliveries[0]} due now\n`],
     [0, `${deliveries[0]} cancelled\n`],
   ]);
   const refused = [
@@ -133,13 +133,13 @@ test('what is held is told: in the list, with the delivery, and where it is to b
   const { message, deliveries } = await queued(http, clock.now(), ['a@one.example']);
   await say(http.socket, (options) => act(options, 'hold', 'one.example'));
   const list = await say(http.socket, (options) => queueList(options, {}));
-  expect(list.out).toContain(`${deliveries[0]}  queued  0      held      a@one.example`);
+  expect(list.out).toContain(`${deliveries[0]}  queued  0         held          a@one.example`);
   const shown = await say(http.socket, (options) => queueShow(options, message));
-  expect(shown.out).toContain('queued, held: postern queue release one.example lets it go on\n');
+  expect(shown.out).toContain('queued, held; to release it, run: postern queue release one.example\n');
   expect(await say(http.socket, (options) => act(options, 'retry', message))).toEqual({
     code: 0,
-    out: `${deliveries[0]} is due now\n`,
-    err: 'Mail to one.example is held: postern queue release one.example lets it go on.\n',
+    out: `${deliveries[0]} due now\n`,
+    err: 'Mail to one.example is held. To release it, run: postern queue release one.example\n',
   });
   const json = await say(http.socket, (options) => act(options, 'retry', message), true);
   expect(JSON.parse(json.out)).toEqual({ deliveries, held: ['one.example'] });
@@ -155,7 +155,7 @@ test('without a daemon the exit code is 3, with a question that helps', async ()
   expect(missing).toEqual({
     code: 3,
     out: '',
-    err: 'is the daemon running? There is no socket /nowhere/admin.sock (server.admin_socket)\n',
+    err: 'Cannot connect to the daemon: no socket at /nowhere/admin.sock (server.admin_socket). Is the daemon running?\n',
   });
   await http.close();
   expect((await say(http.socket, (options) => queueList(options, {}))).code).toBe(3);
@@ -165,22 +165,24 @@ test('cancel, retry, hold and release do it to all that matches, after a questio
   const clock = testClock();
   const http = await startHttp({ clock });
   await queued(http, clock.now(), ['a@one.example', 'b@one.example', 'c@two.example']);
-  const many = (verb: Verb, wanted: Partial<Wanted>) =>
-    say(http.socket, (options) => queueAct(options, verb, { dryRun: false, yes: false, ...wanted }));
+  const many = (verb: Verb, selection: Partial<QueueSelection>) =>
+    say(http.socket, (options) => queueAct(options, verb, { dryRun: false, yes: false, ...selection }));
   const domain = 'one.example';
   expect(await many('hold', { domain, dryRun: true })).toMatchObject({ code: 0, out: '2 deliveries would be held\n' });
-  await expect(many('hold', { domain })).rejects.toThrow('hold 2 deliveries? Nobody is there to answer: add --yes.');
+  await expect(many('hold', { domain })).rejects.toThrow(
+    'Hold 2 deliveries? Standard input is not a terminal: add --yes to confirm.',
+  );
   expect(await many('hold', { domain, yes: true })).toMatchObject({ code: 0, out: '2 deliveries held\n' });
   const list = await say(http.socket, (options) => queueList(options, { tenant: OPERATOR, olderThan: '1s' }));
-  expect(list.out).toBe('Nothing is in the queue that matches.\n');
+  expect(list.out).toBe('No matching deliveries.\n');
   const held = await say(http.socket, (options) => queueList(options, { sender: 'example.com', domain }));
   expect(held.out.match(/ held /g)).toHaveLength(2);
   expect(await many('release', { domain, yes: true })).toMatchObject({ out: '2 deliveries released\n' });
   // One needs no question.
   expect(await many('cancel', { domain: 'two.example' })).toMatchObject({ code: 0, out: '1 delivery cancelled\n' });
   expect(await many('retry', { domain: 'nowhere.example' })).toMatchObject({ out: '0 deliveries due now\n' });
-  for (const wanted of [{}, { what: 'msg_x', domain }, { what: 'msg_x', dryRun: true }])
-    await expect(async () => many('cancel', wanted)).rejects.toThrow('Name one thing to cancel, or what is to match');
+  for (const selection of [{}, { what: 'msg_x', domain }, { what: 'msg_x', dryRun: true }])
+    await expect(async () => many('cancel', selection)).rejects.toThrow('Specify what to cancel, or a filter');
 });
 
 test('what the daemon takes long for is waited for', async () => {

@@ -51,7 +51,7 @@ describe('templates preview', () => {
     expect(await say(['templates', 'preview', 'mine'])).toEqual({
       code: 0,
       err: '',
-      out: `Template mine (form), as form shop.test/contact sends it
+      out: `Template mine (form), as sent by form shop.test/contact
 From: Contact <forms@shop.test>
 Subject: Shop: Ada Lovelace
 
@@ -74,7 +74,7 @@ Hello Ada Lovelace
     );
     const thanks = (await say(['templates', 'preview', 'thanks'])).out;
     expect(thanks).toContain(
-      '(acknowledgment), as form shop.test/contact sends it\nFrom: Contact <shop@shop.test>\nSubject: Thanks, Ada Lovelace\n\nThank you for your message\n',
+      '(acknowledgment), as sent by form shop.test/contact\nFrom: Contact <shop@shop.test>\nSubject: Thanks, Ada Lovelace\n\nThank you for your message\n',
     );
   });
 
@@ -92,7 +92,7 @@ Hello Ada Lovelace
     const nowhere = await person();
     const { out, code } = await nowhere.say(['templates', 'preview', name]);
     expect(code).toBe(0);
-    expect(out).toContain('which no form uses\nFrom: Contact <forms@example.com>\nSubject: ');
+    expect(out).toContain('not used by any form\nFrom: Contact <forms@example.com>\nSubject: ');
     expect(out).toContain('<!DOCTYPE html>');
     const { say } = await shop(MORE);
     const collection = await say(['templates', 'preview', 'default', '--json']);
@@ -103,7 +103,7 @@ Hello Ada Lovelace
     const { say, read, write, folder, env } = await shop();
     const { out } = await say(['templates', 'preview', 'mine', '--html', 'out.html']);
     expect(await read('out.html')).toBe('<p>Hello Ada Lovelace</p>\n');
-    expect(out).toContain(`The HTML part is in ${join(folder, 'out.html')}\n`);
+    expect(out).toContain(`Wrote the HTML part to ${join(folder, 'out.html')}\n`);
     expect(out).not.toContain('<p>');
     for (const name of ['xdg-open', 'open']) {
       await write(
@@ -120,18 +120,28 @@ Hello Ada Lovelace
     const none = await say(['templates', 'preview', 'mine', '--open', '--html', 'a.html'], {
       env: { ...env, PATH: folder },
     });
-    expect([none.code, none.err]).toEqual([1, expect.stringMatching(/cannot open it with .*The file is .*a\.html/)]);
+    expect([none.code, none.err]).toEqual([1, expect.stringMatching(/Cannot run .*Open .*a\.html yourself/)]);
   });
 
   test.each([
-    ['a template that there is not', ['mien'], 2, /^postern: the project has no template mien; did you mean mine\?\n$/],
-    ['a form that there is not', ['mine', '--form', 'x'], 2, /has no form x; there are: shop\.test\/contact/],
-    ['data that are not there', ['mine', '--data', 'none.json'], 2, /cannot use .*none\.json: ENOENT/],
-    ['data that are no JSON', ['mine', '--data', 'postern.yml'], 2, /cannot use .*postern\.yml: /],
-    ['data that are no object', ['mine', '--data', 'list.json'], 2, /must hold a JSON object/],
-    ['HTML that there is none of', ['plain', '--html', 'x.html'], 2, /the template plain has no HTML part/],
-    ['a file that cannot be written', ['mine', '--html', 'no/such/x.html'], 1, /cannot write .*x\.html: ENOENT/],
-    ['a project elsewhere', ['mine', '--path', 'no/such'], 78, /there is no file .*no\/such; postern init makes one/],
+    [
+      'a template that there is not',
+      ['mien'],
+      2,
+      /^postern: The project has no template mien\. Did you mean mine\?\n$/,
+    ],
+    ['a form that there is not', ['mine', '--form', 'x'], 2, /has no form x\. Available: shop\.test\/contact/],
+    ['data that are not there', ['mine', '--data', 'none.json'], 2, /Cannot read .*none\.json: ENOENT/],
+    ['data that are no JSON', ['mine', '--data', 'postern.yml'], 2, /Cannot read .*postern\.yml: /],
+    ['data that are no object', ['mine', '--data', 'list.json'], 2, /must contain a JSON object/],
+    ['HTML that there is none of', ['plain', '--html', 'x.html'], 2, /The template plain has no HTML part/],
+    ['a file that cannot be written', ['mine', '--html', 'no/such/x.html'], 1, /Cannot write .*x\.html: ENOENT/],
+    [
+      'a project elsewhere',
+      ['mine', '--path', 'no/such'],
+      78,
+      /there is no file .*no\/such\. To create a project, run: postern init/,
+    ],
     [
       'a failure of HTML in a file',
       ['fails'],

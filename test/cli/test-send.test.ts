@@ -58,13 +58,13 @@ describe('test send', () => {
     world.dns.set([{ name: 'far.test', type: 'A', value: '127.0.0.9' }]);
     const { code, out } = await world.say(['test', 'send', 'ana@far.test', '--timeout', '1']);
     expect(code).toBe(1);
-    expect(out).toMatch(/It waits still. GET \/email\/msg_\w+ tells what becomes of it\.\n$/);
+    expect(out).toMatch(/Still queued\. To follow it, call: GET \/email\/msg_\w+\n$/);
   });
 
   test('--no-wait and --json say what was accepted, or all that became of it', async () => {
     const world = await verified();
     const queued = await world.say(['test', 'send', 'ana@inbox.test', '--no-wait', '--domain', 'shop.test']);
-    expect([queued.code, queued.out]).toEqual([0, expect.stringMatching(/^msg_\w+ is queued\./)]);
+    expect([queued.code, queued.out]).toEqual([0, expect.stringMatching(/^Queued msg_\w+\./)]);
     const json = await world.say(['test', 'send', 'ana@inbox.test', '--json']);
     expect(JSON.parse(json.out)).toMatchObject({
       status: 'delivered',
@@ -81,14 +81,14 @@ describe('test send', () => {
     const { code, out } = await tester.say(['test', 'send', 'ana@inbox.test', '--from', 'me@shop.test']);
     expect(code).toBe(0);
     expect(out).toContain('ana@inbox.test  captured\n');
-    expect(out).toMatch(/captured, not delivered\. GET \/email\/msg_\w+\/source shows it\.\n$/);
+    expect(out).toMatch(/captured, not delivered\. To see the message, call: GET \/email\/msg_\w+\/source\n$/);
     expect(world.mx.mails.list()).toEqual([]);
   });
 
   test.each([
-    [['nobody'], 2, 'It must be a mail address'],
-    [['ana@inbox.test', '--timeout', 'soon'], 2, 'It must be a whole number'],
-    [['ana@inbox.test', '--form', 'none'], 2, 'the project has no form none; there are: shop.test/contact'],
+    [['nobody'], 2, 'Must be an email address'],
+    [['ana@inbox.test', '--timeout', 'soon'], 2, 'Must be a whole number'],
+    [['ana@inbox.test', '--form', 'none'], 2, 'The project has no form none. Available: shop.test/contact'],
     [['ana@inbox.test', '--from', 'nobody'], 1, 'must be one mail address'],
     [['ana@inbox.test', '--from', 'me@other.test'], 1, 'other.test is no domain of this account'],
   ])('%j ends with %i: %s', async (args, code, words) => {

@@ -45,16 +45,16 @@ describe('values of options', () => {
     ],
     [moment, ['tomorrow'], 'a date such as 2026-01-31'],
     [month, ['2026', '2026-13', '2026-1'], 'a month such as 2026-01'],
-    [mailAddress, ['ana', 'ana@', 'a b@example.com', ''], 'a mail address such as'],
+    [mailAddress, ['ana', 'ana@', 'a b@example.com', ''], 'an email address such as'],
     [domainName, ['example', 'https://example.com', ''], 'a domain name such as'],
-    [webAddress, ['example.com', 'ftp://example.com', 'https://'], 'an address such as'],
+    [webAddress, ['example.com', 'ftp://example.com', 'https://'], 'a URL such as'],
     [
       serverAddress,
       ['mail.example.net', 'unix:', 'https://', '/run/postern/admin.sock'],
       'https://mail.example.net or unix:',
     ],
     [list, ['', ' , '], 'at least one'],
-    [list, ['a,c'], '"c" is none of a, b'],
+    [list, ['a,c'], '"c" is not one of a, b'],
   ] as const)('%o refuses %j', (read, texts, words) => {
     for (const text of texts) {
       expect(() => read(text), text).toThrow(InvalidArgumentError);

@@ -26,7 +26,7 @@ async function listener() {
 test('are made, tested, rotated, replayed, stopped and removed', async () => {
   const hook = await listener();
   const ana = await cliWorld({ tenant: OPERATOR }, { server: { webhooks: { allow_private_networks: true } } });
-  expect(await ana.say(['webhooks', 'list'])).toMatchObject({ code: 0, err: 'There are no webhooks.\n' });
+  expect(await ana.say(['webhooks', 'list'])).toMatchObject({ code: 0, err: 'No webhooks found.\n' });
   const made = await ana.say([
     'webhooks',
     'add',
@@ -36,7 +36,7 @@ test('are made, tested, rotated, replayed, stopped and removed', async () => {
     '--description',
     'the shop',
   ]);
-  expect(made).toMatchObject({ code: 0, err: 'Keep the secret now: it is not shown again.\n' });
+  expect(made).toMatchObject({ code: 0, err: 'Save the secret now. It is not shown again.\n' });
   const [, id = '', secret] = /^webhook +(whk_\w+)\naddress +\S+\nsecret +(whsec_\S+)\n$/.exec(made.out) ?? [];
   expect(await ana.say(['webhooks', 'list'])).toMatchObject({
     out: `${[id, 'active', 'the API', hook.url, 'submission.accepted'].join('\t')}\n`,
@@ -53,17 +53,19 @@ test('are made, tested, rotated, replayed, stopped and removed', async () => {
   await expect.poll(settled).toMatch(/submission\.accepted +delivered/);
   expect(await ana.say(['webhooks', 'replay', id, '--since', '2020-01-01'])).toMatchObject({
     code: 0,
-    out: '1 event will be posted again\n',
+    out: '1 event queued for redelivery\n',
   });
   await expect.poll(() => hook.heard.length).toBe(3);
   expect(hook.heard[2]).toBe(hook.heard[1]);
   await expect.poll(settled).toMatch(/submission\.accepted +delivered/);
 
   const rotated = await ana.say(['webhooks', 'rotate', id]);
-  expect(rotated.out).toMatch(/^secret +whsec_\S+\nthe old one +signs as well until 2\S+Z\n$/);
+  expect(rotated.out).toMatch(/^secret +whsec_\S+\nold secret +valid until 2\S+Z\n$/);
   expect(rotated.out).not.toContain(secret);
   const shown = await ana.say(['webhooks', 'show', id], { width: 200 });
-  expect(shown.out).toMatch(/^for +the shop\nstate +active\n\nLAST TRY +EVENT +STATE +TRIES +ANSWER\n/m);
+  expect(shown.out).toMatch(
+    /^description +the shop\nstate +active\n\nLAST ATTEMPT +EVENT +STATE +ATTEMPTS +RESPONSE\n/m,
+  );
   expect(shown.out).toMatch(/submission\.accepted +delivered/);
 
   hook.refuse();
@@ -82,7 +84,7 @@ test('are made, tested, rotated, replayed, stopped and removed', async () => {
     err: expect.stringContaining('add --yes'),
   });
   expect(await ana.say(['webhooks', 'remove', id], { answers: [''] })).toMatchObject({ code: 1 });
-  expect(await ana.say(['webhooks', 'remove', id, '--yes'])).toMatchObject({ code: 0, out: `${id} was removed\n` });
+  expect(await ana.say(['webhooks', 'remove', id, '--yes'])).toMatchObject({ code: 0, out: `Removed ${id}\n` });
   expect(await ana.say(['webhooks', 'show', id])).toMatchObject({ code: 1, err: `There is no webhook ${id}.\n` });
 });
 
@@ -97,8 +99,8 @@ test('wrong usage says what is expected', async () => {
     await ana.say(['webhooks', 'replay', 'whk_x', '--since', 'yesterday']),
   ];
   expect(said.map(({ code, err }) => [code, err])).toEqual([
-    [2, expect.stringContaining('an address such as https://')],
-    [2, expect.stringContaining('is none of submission.accepted')],
+    [2, expect.stringContaining('a URL such as https://')],
+    [2, expect.stringContaining('is not one of submission.accepted')],
     [1, expect.stringContaining('url')],
     [2, expect.stringContaining('give --event or --since')],
     [2, expect.stringContaining('cannot be used with option')],

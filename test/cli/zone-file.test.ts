@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { zoneLine, zoneText } from '../../src/cli/zone-file.ts';
+import { zoneLine, zoneText, type DnsRecord } from '../../src/cli/dns-records.ts';
 
-const TXT = { name: 'a.example.com', type: 'TXT' };
-const record = { ...TXT, purpose: 'dkim', value: 'x', required: true, status: 'missing', found: [] };
+const TXT = { name: 'a.example.com', type: 'TXT' } as const;
+const record: DnsRecord = { ...TXT, purpose: 'dkim', value: 'x', required: true, status: 'missing', found: [] };
 
 describe('a record as a line of a zone file', () => {
   test.each([
@@ -10,8 +10,13 @@ describe('a record as a line of a zone file', () => {
     ['with signs that mean something', TXT, 'a"b\\c', 'a.example.com. 3600 IN TXT "a\\"b\\\\c"'],
     ['beyond ASCII', TXT, 'é\n', 'a.example.com. 3600 IN TXT "\\195\\169\\010"'],
     ['empty', TXT, '', 'a.example.com. 3600 IN TXT ""'],
-    ['a mail exchanger', { ...TXT, type: 'MX' }, '10 mx.example.net.', 'a.example.com. 3600 IN MX 10 mx.example.net.'],
-    ['an alias', { ...TXT, type: 'CNAME' }, 'b.example.net.', 'a.example.com. 3600 IN CNAME b.example.net.'],
+    [
+      'a mail exchanger',
+      { ...TXT, type: 'MX' as const },
+      '10 mx.example.net.',
+      'a.example.com. 3600 IN MX 10 mx.example.net.',
+    ],
+    ['an alias', { ...TXT, type: 'CNAME' as const }, 'b.example.net.', 'a.example.com. 3600 IN CNAME b.example.net.'],
   ])('%s', (_, place, value, line) => {
     expect(zoneLine({ ...place, value })).toBe(line);
   });
@@ -31,17 +36,17 @@ describe('a record as a line of a zone file', () => {
 
 describe('a zone file', () => {
   test('repeats nothing that stands, and says what a record is in place of', () => {
-    const records = [
+    const records: DnsRecord[] = [
       { ...record, status: 'ok', found: ['x'] },
       { ...record, purpose: 'dmarc', value: 'v=DMARC1; p=none', status: 'ok', found: ['v=DMARC1; p=reject'] },
       { ...record, purpose: 'spf', value: 'v=spf1 a:m ~all', status: 'wrong', found: ['v=spf1\n-all'] },
       { ...record, purpose: 'ownership', value: 'mine', status: 'wrong', found: ['other'] },
     ];
     expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
-; dkim: stands already
+; dkim: already published
 ; a.example.com. 3600 IN TXT "x"
-; dmarc: stands already: v=DMARC1; p=reject
-; spf: in place of v=spf1 -all
+; dmarc: already published: v=DMARC1; p=reject
+; spf: replaces v=spf1 -all
 a.example.com. 3600 IN TXT "v=spf1 a:m ~all"
 ; ownership
 a.example.com. 3600 IN TXT "mine"
@@ -49,16 +54,21 @@ a.example.com. 3600 IN TXT "mine"
   });
 
   test('publishes nothing in place of what is not known', () => {
-    const unknown = { ...record, status: 'unknown', value: '', problem: 'DNS did not answer: no answer in time' };
-    const records = [
+    const unknown: DnsRecord = {
+      ...record,
+      status: 'unknown',
+      value: '',
+      problem: 'DNS did not answer: no answer in time',
+    };
+    const records: DnsRecord[] = [
       { ...unknown, purpose: 'spf', found: ['v=spf1 include:b.test\n-all'] },
       { ...unknown, purpose: 'dmarc', problem: undefined },
       { ...unknown, purpose: 'inbound', type: 'MX', status: 'wrong', problem: 'Only its owner knows.' },
     ];
     expect(zoneText({ domain: 'example.com', records })).toBe(`; DNS records of example.com for Postern
-; spf: nothing to publish at a.example.com yet, ask again; there is: v=spf1 include:b.test -all; DNS did not answer: no answer in time
-; dmarc: nothing to publish at a.example.com yet, ask again; nobody has looked so far
-; inbound: nothing to publish at a.example.com yet; Only its owner knows.
+; spf: nothing to add at a.example.com yet, check again; found: v=spf1 include:b.test -all; DNS did not answer: no answer in time
+; dmarc: nothing to add at a.example.com yet, check again; not checked yet
+; inbound: nothing to add at a.example.com yet; Only its owner knows.
 `);
   });
 });

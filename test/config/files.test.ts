@@ -14,14 +14,15 @@ describe('server.yml', () => {
   });
 });
 
-test('projects are the *.yml of the folder, by name', async () => {
+test('projects are the *.yml and *.yaml of the folder, by name', async () => {
   const folder = await configFolder({
     'projects/b.yml': '',
     'projects/a.yml': '',
     'projects/.c.yml': '',
+    'projects/e.yaml': '',
     'projects/d.yml~': '',
   });
-  expect(await listProjects(folder.server)).toEqual(['projects/a.yml', 'projects/b.yml']);
+  expect(await listProjects(folder.server)).toEqual(['projects/a.yml', 'projects/b.yml', 'projects/e.yaml']);
 });
 
 test('a folder without projects is no error, one that is none is', async () => {

@@ -62,7 +62,7 @@ test('what is there is replaced only with --force', async () => {
   const file = join(folder, 'copy.db');
   await writeFile(file, 'mine');
   const refused = await run(world, file);
-  expect([refused.code, refused.err]).toEqual([1, `${file} is there already; --force replaces it\n`]);
+  expect([refused.code, refused.err]).toEqual([1, `${file} already exists. To overwrite it, add --force\n`]);
   expect(await readFile(file, 'utf8')).toBe('mine');
   const { code, out } = await run(world, file, { force: true, json: true });
   expect(code).toBe(0);
@@ -105,7 +105,7 @@ test('a folder that cannot be written is told before the work begins', async () 
   const world = await startTestWorld();
   const { code, err } = await run(world, '/nowhere/copy.db');
   expect(code).toBe(1);
-  expect(err).toContain('/nowhere/copy.db cannot be written: ENOENT');
+  expect(err).toContain('Cannot write /nowhere/copy.db: ENOENT');
   const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
   expect(await client.get('/admin/backup')).toEqual({ state: 'none' });
 });
@@ -116,7 +116,9 @@ test('where no daemon runs, it says how a backup is made then', async () => {
   const folder = await temporaryFolder();
   const { code, err } = await run(world, join(folder, 'copy.db'));
   expect(code).toBe(3);
-  expect(err).toMatch(/\. While no daemon runs, copy the file of database\.url together with its -wal\.\n$/);
+  expect(err).toMatch(
+    /\. If the daemon is stopped, copy the database file \(database\.url\) together with its -wal file\.\n$/,
+  );
   expect(await readdir(folder)).toEqual([]);
 });
 

@@ -24,7 +24,7 @@ test('the operator holds a destination, sees what waits, releases it, and sees h
   const say = operator(world);
   expect(await say((options) => queueAct(options, 'hold', { what: 'inbox.test', dryRun: false, yes: false }))).toEqual({
     code: 0,
-    out: 'mail to inbox.test is held\n',
+    out: 'Holding mail to inbox.test\n',
   });
   expect((await world.post('/example.test/contact', { message: 'Hello' }, JSON_ANSWER)).status).toBe(200);
   const waiting = await say((options) => queueList(options, { domain: 'inbox.test' }));

@@ -32,10 +32,10 @@ test('domains rotate-dkim prints the record, waits until DNS has it, and says wh
   const asked = await say('domains', 'rotate-dkim', 'example.test');
   expect(asked).toMatchObject({ code: 0, err: '' });
   expect(asked.out).toMatch(/name +postern-\d{8}\._domainkey\.example\.test\n +value +v=DKIM1; k=rsa; p=/);
-  expect(asked.out).toContain('The present key signs until then.');
+  expect(asked.out).toContain('The current key stays in use until the new record is found.');
   const late = await say('domains', 'rotate-dkim', 'example.test', '--wait', '--timeout', '1');
   expect(late.code).toBe(1);
-  expect(late.out).toContain('DNS does not have it yet.');
+  expect(late.out).toContain('Record not found yet.');
   expect(recordIn(late.out)).toEqual(recordIn(asked.out));
 
   const known = (await world.daemon.domains.report('example.test'))?.records ?? [];
@@ -46,14 +46,14 @@ test('domains rotate-dkim prints the record, waits until DNS has it, and says wh
   world.dns.set([...world.publicZone, ...published]);
   const done = await waiting;
   expect(done.code).toBe(0);
-  expect(done.out).toContain('In a minute at most the new key signs all mail.');
+  expect(done.out).toContain('The new key signs all mail within one minute.');
   expect(done.out).toMatch(/postern {2}retiring since .*\n.*\n {2}Signs no more\. Keep this record until \d{4}-/);
 
   const host = await say('domains', 'rotate-dkim', '--host');
   expect(recordIn(host.out).name).toMatch(/^postern-\d{8}\._domainkey\.mail\.postern\.test$/);
   world.dns.set([...world.publicZone, ...published, recordIn(host.out)]);
   expect(await say('domains', 'rotate-dkim', '--host', '--wait')).toMatchObject({ code: 0 });
-  await expect(say('domains', 'rotate-dkim')).rejects.toThrow('Name the domain');
+  await expect(say('domains', 'rotate-dkim')).rejects.toThrow('Specify a domain');
 });
 
 test('explain prints each step with what decides it, and fails where the mail is stopped', async () => {

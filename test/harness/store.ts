@@ -3,9 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sql } from 'kysely';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { createStore } from '../../src/store/database.ts';
+import { define } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 
 /** Address of a PostgreSQL server whose user may create databases; unset: SQLite. */
@@ -57,11 +59,64 @@ export function databaseUrl(server: string, name: string): string {
   return url.href;
 }
 
-/** An open store, closed when the test is over. */
+/** An empty store. On SQLite the next test of the file gets the same one, emptied: to open one costs more than most tests do. */
 export async function openTestStore(): Promise<Store> {
-  const store = await createStore(await migratedDatabase());
-  onTestFinished(() => store.close());
-  return store;
+  if (SERVER !== undefined) {
+    const store = await createStore(await migratedDatabase());
+    onTestFinished(() => store.close());
+    return store;
+  }
+  const lent = idle.pop() ?? (await openIdleStore());
+  let over: 'returned' | 'closed' | undefined;
+  onTestFinished(async () => {
+    if (over !== undefined) return;
+    over = 'returned';
+    await lent.empty();
+    idle.push(lent);
+  });
+  return {
+    ...lent.store,
+    // What a test leaves running writes nothing into the store of another.
+    write: (unit) => (over === undefined ? lent.store.write(unit) : new Promise(() => undefined)),
+    close() {
+      over = 'closed';
+      return lent.close();
+    },
+  };
+}
+
+interface IdleStore {
+  readonly store: Store;
+  /** Takes all rows out, after all writes that are under way. */
+  empty(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const idle: IdleStore[] = [];
+
+/** For the end of a test file. */
+export async function closeIdleStores(): Promise<void> {
+  for (const { close } of idle.splice(0)) await close();
+}
+
+async function openIdleStore(): Promise<IdleStore> {
+  template ??= await migratedFile();
+  const folder = await mkdtemp(join(tmpdir(), 'postern-test-'));
+  await writeFile(join(folder, 'postern.db'), template, { mode: 0o600 });
+  const store = await createStore(`sqlite:${join(folder, 'postern.db')}`);
+  const tables = await store.read.introspection.getTables();
+  const texts = ['pragma defer_foreign_keys = on', ...tables.map(({ name }) => `delete from "${name}"`)];
+  const unit = texts.map((text) => define<object>()((db) => ({ compile: () => sql.raw(text).compile(db) }))({}));
+  return {
+    store,
+    async empty() {
+      await store.write(unit);
+    },
+    async close() {
+      await store.close();
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    },
+  };
 }
 
 /** A folder that is removed when the test is over. */

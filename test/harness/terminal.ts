@@ -40,7 +40,7 @@ export function testTerminal(options: TestTerminalOptions = {}): TestTerminal {
         done();
       },
     }),
-    complain: (text) => void (said.err += text),
+    writeError: (text) => void (said.err += text),
     style: (_format, text) => text,
     progress() {},
     ask: answers === undefined ? undefined : ask,

@@ -48,10 +48,10 @@ async function account(world: TestWorld, run: Walker): Promise<void> {
     flags: ['--name', 'Ana', '--email', OWNER],
     answers: [
       ['Your name', 'Ana'],
-      ['Your mail address', OWNER],
+      ['Email address', OWNER],
     ],
   });
-  expect(signed).toMatch(/opened the link that is on its way to owner@inbox\.test/);
+  expect(signed).toMatch(/open the link in the email sent to owner@inbox\.test/);
   await run({ args: ['auth', 'status'], code: 1 });
   const link = /\/confirm\/(\S+)/;
   const [, token] = link.exec(await mailWith(world, 1, link)) ?? [];
@@ -66,11 +66,11 @@ async function project(run: Walker): Promise<void> {
     args: ['init'],
     flags: ['--domain', DOMAIN, '--email', OWNER, '--yes'],
     answers: [
-      ['Domain of the site', DOMAIN],
-      ['Mail address', OWNER],
-      ['Name of the project', 'Shop'],
-      ['short name', ''],
-      ['First form', ''],
+      ['Domain of the website', DOMAIN],
+      ['Email address', OWNER],
+      ['Project name', 'Shop'],
+      ['Short name', ''],
+      ['ID of the first form', ''],
     ],
   });
   expect(begun).toContain('postern.yml');
@@ -117,7 +117,7 @@ async function mail(world: TestWorld, run: Walker): Promise<void> {
 }
 
 async function figures(run: Walker): Promise<void> {
-  expect(await run({ args: ['analytics'] })).toMatch(/in all\s+2\s/);
+  expect(await run({ args: ['analytics'] })).toMatch(/total\s+2\s/);
   const [, key = ''] = /(key_\w+)/.exec(await run({ args: ['auth', 'list-keys'] })) ?? [];
   for (const flags of [['--last-30d'], ['--last-7d'], ['--key', key]]) {
     expect(await run({ args: ['analytics', 'api-usage', ...flags] })).toMatch(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createClient } from '../../src/cli/client.ts';
-import { inboundList } from '../../src/cli/inbound.ts';
+import { inboundList } from '../../src/cli/queue.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { insertInboundLog } from '../../src/store/inbound.ts';
 import type { InboundLogRow } from '../../src/store/tables-inbound.ts';

@@ -47,6 +47,32 @@ describe('GET /openapi.json', () => {
   });
 });
 
+describe('GET /openapi.json as a contract', () => {
+  test('lists every error code, and the headers of an answer that asks to wait', async () => {
+    const http = await startHttp();
+    const document = (await http.request('/openapi.json')).json() as unknown as Document & {
+      components: {
+        schemas: { ErrorCode: { enum: string[]; description: string } };
+        responses: Record<string, { headers: Record<string, object>; description: string }>;
+      };
+    };
+    const { schemas, responses } = document.components;
+    expect(schemas.ErrorCode.enum).toEqual(expect.arrayContaining(['AUTH_MISSING_KEY', 'RATE_LIMITED', 'UNAVAILABLE']));
+    expect(schemas.ErrorCode.description).toContain('`AUTH_MISSING_KEY` (401): An API key is needed here.');
+    const tooMany = Object.entries(responses).filter(([name]) => /429/.test(name));
+    expect(tooMany.length).toBeGreaterThan(0);
+    for (const [, { headers }] of tooMany) {
+      expect(Object.keys(headers)).toEqual([
+        'X-Request-Id',
+        'X-RateLimit-Limit',
+        'X-RateLimit-Remaining',
+        'X-RateLimit-Reset',
+        'Retry-After',
+      ]);
+    }
+  });
+});
+
 describe('GET /docs', () => {
   test('names every documented route, and fetches nothing from anywhere', async () => {
     const http = await startHttp();
@@ -56,7 +82,8 @@ describe('GET /docs', () => {
     expect(page.headers['content-security-policy']).toMatch(/^default-src 'none'; style-src 'sha256-/);
     const { paths } = (await http.request('/openapi.json')).json() as unknown as Document;
     for (const path of Object.keys(paths)) expect(page.text).toContain(`<code>${path}</code>`);
-    expect(page.text).not.toMatch(/<(?:script|img|link|iframe)\b/);
+    expect(page.headers['content-security-policy']).toMatch(/; script-src 'sha256-[^ ]+'$/);
+    expect(page.text).not.toMatch(/<(?:img|link|iframe)\b|<script[^>]/);
     expect([...page.text.matchAll(/(?:href|src)="([^"]*)"/g)].filter(([, url]) => !/^[#/]/.test(url ?? ''))).toEqual(
       [],
     );

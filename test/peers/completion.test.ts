@@ -2,9 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { fishCompletion } from '../../src/cli/reference/fish.ts';
-import { manPage } from '../../src/cli/reference/man.ts';
-import { zshCompletion } from '../../src/cli/reference/zsh.ts';
+import { fishCompletion, zshCompletion } from '../../src/cli/reference/completion.ts';
+import { manPage } from '../../src/cli/reference/documents.ts';
 import { programTree } from '../cli/reference/tree.ts';
 import { runProgram } from '../harness/command.ts';
 import { needPackage, succeeds } from '../harness/debian.ts';

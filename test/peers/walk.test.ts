@@ -26,18 +26,18 @@ describe('a terminal', () => {
   test.each(['c', 'd'] as const)('Ctrl-%s at a question ends the command, without a word', async (key) => {
     const { code, text } = await signup([['Your name', CONTROL[key]]]);
     expect(code).toBe(130);
-    expect(text).toMatch(/^Your name, or that of your organisation:[^a-z]*$/);
+    expect(text).toMatch(/^Your name or organisation:[^a-z]*$/);
   });
 
   test('asks again for what will not do', async () => {
     const { code, text } = await signup([
       ['Your name', '\r'],
-      ['cannot be empty', 'Ana\r'],
-      ['Your mail address', 'ana\r'],
-      ['no mail address', 'ana@inbox.test\r'],
+      ['Enter a value', 'Ana\r'],
+      ['Email address', 'ana\r'],
+      ['Enter an email address', 'ana@inbox.test\r'],
     ]);
     expect(code).toBe(3);
-    expect(text).toContain('is the daemon running? Nobody listens on http://127.0.0.1:1');
+    expect(text).toContain('Cannot connect to the daemon: connection refused at http://127.0.0.1:1');
   });
 
   test('has headings and weights unless NO_COLOR says otherwise', async () => {

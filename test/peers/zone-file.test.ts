@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { zoneText } from '../../src/cli/zone-file.ts';
+import { zoneText, type DnsRecord } from '../../src/cli/dns-records.ts';
 import { createResolver } from '../../src/dns/resolver.ts';
 import { freePort } from '../harness/child.ts';
 import { startNsd } from '../harness/nsd.ts';
@@ -7,8 +7,8 @@ import { startNsd } from '../harness/nsd.ts';
 test('NSD serves the zone file of a domain with the values that were meant', async () => {
   const key = `v=DKIM1; k=rsa; p=${'A'.repeat(392)}`;
   const odd = 'a"quote\\and é';
-  const given = { required: true, status: 'missing', found: [] };
-  const records = [
+  const given = { required: true, status: 'missing', found: [] } satisfies Partial<DnsRecord>;
+  const records: DnsRecord[] = [
     { ...given, purpose: 'ownership', type: 'TXT', name: '_postern.example.com', value: odd },
     { ...given, purpose: 'dkim', type: 'TXT', name: 'postern._domainkey.example.com', value: key },
     {

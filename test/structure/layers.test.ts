@@ -8,6 +8,7 @@ const SERVICES = ['forms', 'transactional', 'smtp'];
 /** What each folder of src may import beside itself (docs/architecture.md): all imports point one way. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   lib: [],
+  contract: ['lib'],
   ...Object.fromEntries(FOUNDATION.map((part) => [part, ['lib']])),
   accounts: ['lib', ...FOUNDATION],
   domains: ['lib', ...FOUNDATION, 'accounts'],
@@ -17,8 +18,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(SERVICES.map((part) => [part, ['lib', ...FOUNDATION, ...ACCOUNTS]])),
   doctor: ['lib', ...FOUNDATION, ...ACCOUNTS],
   explain: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES],
-  http: ['lib', ...FOUNDATION, ...ACCOUNTS, 'forms', 'transactional'],
-  cli: ['lib', 'config', 'templates'],
+  http: ['lib', 'contract', ...FOUNDATION, ...ACCOUNTS, 'forms', 'transactional'],
+  cli: ['lib', 'contract', 'config', 'templates'],
   daemon: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http'],
   dev: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon'],
   main: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES, 'doctor', 'explain', 'http', 'daemon', 'dev', 'cli'],

@@ -1,7 +1,7 @@
 /** `completion …` */
 import { Argument } from 'commander';
 import type { CliCommand } from '../command.ts';
-import type { Cli } from './asking.ts';
+import type { Cli } from './options.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
@@ -9,12 +9,15 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export function addCompletionCommand(program: CliCommand, { terminal }: Cli): void {
   program
     .command('completion')
-    .addArgument(new Argument('<shell>', 'that is to know the commands').choices(SHELLS))
-    .description('print a script that lets a shell complete commands and options')
-    .example('completion bash > /etc/bash_completion.d/postern', 'for everybody; needs the package bash-completion')
-    .example('completion bash > ~/.postern.bash', 'for yourself: add `source ~/.postern.bash` to ~/.bashrc')
-    .example('completion zsh > /usr/local/share/zsh/site-functions/_postern', 'for zsh')
-    .example('completion fish > ~/.config/fish/completions/postern.fish', 'for fish')
+    .addArgument(new Argument('<shell>', 'The shell').choices(SHELLS))
+    .description('Print a shell completion script')
+    .example(
+      'completion bash > /etc/bash_completion.d/postern',
+      'bash, for all users; requires the bash-completion package',
+    )
+    .example('completion bash > ~/.postern.bash', 'bash, for you: also add `source ~/.postern.bash` to ~/.bashrc')
+    .example('completion zsh > /usr/local/share/zsh/site-functions/_postern', 'zsh')
+    .example('completion fish > ~/.config/fish/completions/postern.fish', 'fish')
     .action(async (shell: (typeof SHELLS)[number]) => {
       const { completionFor } = await import('../reference/completion.ts');
       terminal.write(completionFor(shell, program));

@@ -1,100 +1,101 @@
 /** `domains …`: what a domain has to publish, what of it DNS says. */
 import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
-import type { RotateOptions } from '../rotate.ts';
+import type { RotateOptions } from '../domains.ts';
 import { domainName } from '../values.ts';
 import {
-  asking,
-  askingOptions,
-  operating,
-  operatingOptions,
-  waitingTime,
+  accountCall,
+  apiCommand,
+  apiOptions,
+  operatorCall,
+  operatorCommand,
+  timeoutOption,
   YES,
-  type AskingFlags,
+  type ApiFlags,
   type Cli,
-} from './asking.ts';
+} from './options.ts';
 
-const DOMAIN = ['<domain>', 'such as example.com', domainName] as const;
+const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;
 
 /** Adds `domains …`. */
 export function addDomainsCommands(program: CliCommand, cli: Cli): void {
-  const domains = program.command('domains').description('DNS records of domains, and whether they stand');
-  asking(
+  const domains = program.command('domains').description('Manage domains and their DNS records');
+  apiCommand(
     domains
       .command('setup')
       .argument(...DOMAIN)
-      .description('print the DNS records to add, with what stands there today')
-      .addOption(new Option('--zone', 'as lines of a BIND zone file').default(false).conflicts('json'))
-      .example('domains setup example.com --zone >> example.com.zone', 'for a name server of your own'),
-  ).action(async (domain: string, { zone, ...flags }: AskingFlags & { zone: boolean }) => {
-    const { domainsSetup } = await import('../domains.ts');
-    cli.exit(await domainsSetup(await askingOptions(cli, flags), domain, { zone }));
-  });
-  asking(
+      .description('Show the DNS records to add and the records found')
+      .addOption(new Option('--zone', 'Print a BIND zone file').default(false).conflicts('json'))
+      .example('domains setup example.com --zone >> example.com.zone', 'Add the records to your own zone file'),
+  ).action((domain: string, { zone, ...flags }: ApiFlags & { zone: boolean }) =>
+    accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsSetup(api, domain, { zone })),
+  );
+  apiCommand(
     domains
       .command('verify')
       .argument(...DOMAIN)
-      .description('look whether the records stand; exit code 1 where they do not')
-      .option('--wait', 'look again and again until they do', false)
-      .addOption(waitingTime().default(600).implies({ wait: true }))
-      .example('domains verify example.com --wait', 'while DNS spreads what you have just published'),
-  ).action(async (domain: string, { wait, timeout, ...flags }: AskingFlags & { wait: boolean; timeout: number }) => {
-    const { domainsVerify } = await import('../domains.ts');
-    cli.exit(await domainsVerify(await askingOptions(cli, flags), domain, { wait, timeout }));
-  });
-  asking(
+      .description('Check the DNS records. Exits with 1 if a required record is missing or wrong')
+      .option('--wait', 'Repeat the check until all required records are found', false)
+      .addOption(timeoutOption().default(600).implies({ wait: true }))
+      .example('domains verify example.com --wait', 'Wait for new records to appear in DNS'),
+  ).action((domain: string, { wait, timeout, ...flags }: ApiFlags & { wait: boolean; timeout: number }) =>
+    accountCall(cli, flags, async (api) =>
+      (await import('../domains.ts')).domainsVerify(api, domain, { wait, timeout }),
+    ),
+  );
+  apiCommand(
     domains
       .command('rotate-dkim')
-      .argument('[domain]', 'such as example.com', domainName)
-      .description('make the next DKIM key, and print the record to add; it signs once DNS has that')
-      .option('--host', 'the key of the server itself (for its operator)', false)
-      .option('--wait', 'look again and again until the new key signs', false)
-      .addOption(waitingTime().default(600).implies({ wait: true }))
-      .example('domains rotate-dkim example.com --wait', 'the present key signs until the new record is seen'),
-  ).action(async (domain: string | undefined, flags: AskingFlags & RotateOptions) => {
+      .argument('[domain]', 'Domain, such as example.com', domainName)
+      .description('Create the next DKIM key and show its DNS record. The key is used once the record is found')
+      .option('--host', 'Rotate the key of the server itself (operator only)', false)
+      .option('--wait', 'Wait until the new key is used', false)
+      .addOption(timeoutOption().default(600).implies({ wait: true }))
+      .example('domains rotate-dkim example.com --wait', 'The current key stays in use until the new record is found'),
+  ).action(async (domain: string | undefined, flags: ApiFlags & RotateOptions) => {
     const { host, wait, timeout, ...asked } = flags;
-    const { rotateDkim } = await import('../rotate.ts');
-    cli.exit(await rotateDkim(await askingOptions(cli, asked), domain, { host, wait, timeout }));
+    const { rotateDkim } = await import('../domains.ts');
+    cli.exit(await rotateDkim(await apiOptions(cli, asked), domain, { host, wait, timeout }));
   });
-  asking(
+  apiCommand(
     domains
       .command('status')
-      .argument('[domain]', 'with all of its records; else a line for each domain', domainName)
-      .description('show what the last check found'),
-  ).action(async (domain: string | undefined, flags: AskingFlags) => {
+      .argument('[domain]', 'Show all records of this domain (default: a summary of all domains)', domainName)
+      .description('Show the result of the last DNS check'),
+  ).action(async (domain: string | undefined, flags: ApiFlags) => {
     const { domainsStatus, domainStatus } = await import('../domains.ts');
-    const options = await askingOptions(cli, flags);
+    const options = await apiOptions(cli, flags);
     cli.exit(await (domain === undefined ? domainsStatus(options) : domainStatus(options, domain)));
   });
-  asking(
+  apiCommand(
     domains
       .command('add')
       .argument(...DOMAIN)
-      .description('add a domain to the configuration of a project')
-      .requiredOption('--project <project>', 'its slug'),
-  ).action(async (domain: string, { project, ...flags }: AskingFlags & { project: string }) => {
-    const { domainsAdd } = await import('../domains.ts');
-    cli.exit(await domainsAdd(await askingOptions(cli, flags), domain, project));
-  });
-  asking(
+      .description('Add a domain to the configuration of a project')
+      .requiredOption('--project <project>', 'Slug of the project'),
+  ).action((domain: string, { project, ...flags }: ApiFlags & { project: string }) =>
+    accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsAdd(api, domain, project)),
+  );
+  apiCommand(
     domains
       .command('remove')
       .argument(...DOMAIN)
-      .description('take a domain out of the configuration of its project')
+      .description('Remove a domain from the configuration of its project')
       .option(...YES),
-  ).action(async (domain: string, { yes, ...flags }: AskingFlags & { yes: boolean }) => {
-    const { domainsRemove } = await import('../domains.ts');
-    cli.exit(await domainsRemove(await askingOptions(cli, flags), domain, { yes }));
-  });
-  operating(
+  ).action((domain: string, { yes, ...flags }: ApiFlags & { yes: boolean }) =>
+    accountCall(cli, flags, async (api) => (await import('../domains.ts')).domainsRemove(api, domain, { yes })),
+  );
+  operatorCommand(
     domains
       .command('move')
       .argument(...DOMAIN)
-      .argument('<tenant>', 'the account that is to own it: ten_…')
-      .description('make another account the owner of a domain (for operators)')
-      .example('domains move example.com ten_01jb2x7k3m9q4v8w5t6r0y1z2a', 'it must have the domain in a project'),
-  ).action(async (domain: string, tenant: string, flags: AskingFlags) => {
-    const { domainsMove } = await import('../domains.ts');
-    cli.exit(await domainsMove(await operatingOptions(cli, flags), domain, tenant));
-  });
+      .argument('<tenant>', 'ID of the new owner (ten_…)')
+      .description('Make another account the owner of a domain (operator only)')
+      .example(
+        'domains move example.com ten_01jb2x7k3m9q4v8w5t6r0y1z2a',
+        'The account must have the domain in a project',
+      ),
+  ).action((domain: string, tenant: string, flags: ApiFlags) =>
+    operatorCall(cli, flags, async (api) => (await import('../domains.ts')).domainsMove(api, domain, tenant)),
+  );
 }

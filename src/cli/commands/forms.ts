@@ -2,116 +2,120 @@
 import { Option } from 'commander';
 import type { CliCommand } from '../command.ts';
 import { STYLES, type Style } from '../snippet.ts';
-import type { Export, SubmissionConditions } from '../submissions.ts';
+import type { Export, SubmissionConditions } from '../forms.ts';
 import { mailAddress } from '../values.ts';
-import { asking, askingOptions, paged, spanned, type AskingFlags, type Cli, type PageFlags } from './asking.ts';
+import {
+  apiCommand,
+  apiOptions,
+  accountCall,
+  withPages,
+  withTimeRange,
+  type ApiFlags,
+  type Cli,
+  type PageFlags,
+} from './options.ts';
 
-const FORM = ['<form>', 'its id: example.com/contact, c/partners/join or frm_…'] as const;
+const FORM = ['<form>', 'ID of the form: example.com/contact, c/partners/join or frm_…'] as const;
 
 /** Adds `instant …`. */
 export function addInstantCommands(program: CliCommand, cli: Cli): void {
-  const instant = program.command('instant').description('forms that need no domain');
-  asking(paged(filtered(instant.command('list'))))
-    .description('list what was sent to instant forms, newest first')
-    .action(async ({ url, config, json, ...conditions }: SubmissionConditions & AskingFlags) => {
-      const { instantList } = await import('../instant.ts');
-      cli.exit(await instantList(await askingOptions(cli, { url, config, json }), conditions));
-    });
-  asking(paged(instant.command('forms')))
-    .description('list the instant forms, newest first')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
-      const { instantForms } = await import('../instant.ts');
-      cli.exit(await instantForms(await askingOptions(cli, flags), { limit, cursor }));
-    });
-  asking(instant.command('create'))
-    .description('make an instant form; its recipient is asked to agree')
-    .requiredOption('--name <name>', 'display name; notifications come from it')
-    .requiredOption('--email <address>', 'who gets the notifications', mailAddress)
-    .example('instant create --name Feedback --email you@example.com', 'a form address in one step')
-    .action(async ({ name, email, ...flags }: AskingFlags & { name: string; email: string }) => {
-      const { instantCreate } = await import('../instant.ts');
-      cli.exit(await instantCreate(await askingOptions(cli, flags), { name, email }));
-    });
+  const instant = program.command('instant').description('Manage forms that need no domain');
+  apiCommand(withPages(filtered(instant.command('list'))))
+    .description('List submissions to instant forms, newest first')
+    .action(({ url, config, json, ...conditions }: SubmissionConditions & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) =>
+        (await import('../forms.ts')).instantList(api, conditions),
+      ),
+    );
+  apiCommand(withPages(instant.command('forms')))
+    .description('List instant forms, newest first')
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).instantForms(api, { limit, cursor })),
+    );
+  apiCommand(instant.command('create'))
+    .description('Create an instant form. Its recipient is asked to confirm')
+    .requiredOption('--name <name>', 'Display name, also the sender name of notifications')
+    .requiredOption('--email <address>', 'Recipient of notifications', mailAddress)
+    .example('instant create --name Feedback --email you@example.com', 'Create a form in one step')
+    .action(({ name, email, ...flags }: ApiFlags & { name: string; email: string }) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).instantCreate(api, { name, email })),
+    );
 }
 
 /** Adds `forms …`. */
 export function addFormsCommands(program: CliCommand, cli: Cli): void {
-  const forms = program.command('forms').description('the forms of the account');
-  asking(paged(forms.command('list')))
-    .description('list forms of domains and collections, then those made by the API')
-    .option('--domain <domain>', 'only those of this domain')
-    .action(async ({ url, config, json, ...filter }: PageFlags & AskingFlags & { domain?: string }) => {
-      const { formsList } = await import('../forms.ts');
-      cli.exit(await formsList(await askingOptions(cli, { url, config, json }), filter));
-    });
+  const forms = program.command('forms').description('Show forms and generate HTML for them');
+  apiCommand(withPages(forms.command('list')))
+    .description('List the forms of domains and collections, then the forms created by the API')
+    .option('--domain <domain>', 'Only this domain')
+    .action(({ url, config, json, ...filter }: PageFlags & ApiFlags & { domain?: string }) =>
+      accountCall(cli, { url, config, json }, async (api) => (await import('../forms.ts')).formsList(api, filter)),
+    );
   const snippet = forms
     .command('snippet')
     .argument(...FORM)
-    .description('write code for a web page that posts to a form')
+    .description('Print HTML for a form')
     .addOption(
-      new Option('--style <style>', 'plain HTML, HTML with a script, or for the clients of Formspree')
+      new Option('--style <style>', 'Plain HTML, HTML with a script, or HTML for the Formspree client')
         .choices(STYLES)
         .default('html'),
     )
-    .example('forms snippet example.com/contact > contact.html', 'a form that works as it is');
-  asking(snippet).action(async (form: string, { style, ...flags }: AskingFlags & { style: Style }) => {
-    const { formsSnippet } = await import('../forms.ts');
-    cli.exit(await formsSnippet(await askingOptions(cli, flags), form, style));
-  });
+    .example('forms snippet example.com/contact > contact.html', 'Create a ready-to-use form');
+  apiCommand(snippet).action((form: string, { style, ...flags }: ApiFlags & { style: Style }) =>
+    accountCall(cli, flags, async (api) => (await import('../forms.ts')).formsSnippet(api, form, style)),
+  );
 }
 
 /** Adds `recipients …`. */
 export function addRecipientsCommands(program: CliCommand, cli: Cli): void {
-  const recipients = program.command('recipients').description('addresses that have to agree to mail of the account');
-  asking(paged(recipients.command('list')))
-    .description('list the addresses that were asked to agree, or did')
-    .action(async ({ limit, cursor, ...flags }: PageFlags & AskingFlags) => {
-      const { recipientsList } = await import('../recipients.ts');
-      cli.exit(await recipientsList(await askingOptions(cli, flags), { limit, cursor }));
-    });
-  asking(recipients.command('ask'))
-    .argument('<address>', 'a recipient whose mail waits', mailAddress)
-    .description('mail an address a new link to agree by; a mailbox is asked at most 3 times a day')
-    .action(async (address: string, flags: AskingFlags) => {
-      const { recipientsAsk } = await import('../recipients.ts');
-      cli.exit(await recipientsAsk(await askingOptions(cli, flags), address));
-    });
+  const recipients = program.command('recipients').description('Manage the confirmation of recipients');
+  apiCommand(withPages(recipients.command('list')))
+    .description('List recipients and their confirmation status')
+    .action(({ limit, cursor, ...flags }: PageFlags & ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).recipientsList(api, { limit, cursor })),
+    );
+  apiCommand(recipients.command('ask'))
+    .argument('<address>', 'Unconfirmed recipient', mailAddress)
+    .description('Send a new confirmation link (at most 3 per day and mailbox)')
+    .action((address: string, flags: ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).recipientsAsk(api, address)),
+    );
 }
 
 /** Adds `submissions …`. */
 export function addSubmissionsCommands(program: CliCommand, cli: Cli): void {
-  const submissions = program.command('submissions').description('what visitors sent');
-  asking(paged(filtered(submissions.command('list'))))
+  const submissions = program.command('submissions').description('Show and export form submissions');
+  apiCommand(withPages(filtered(submissions.command('list'))))
     .argument(...FORM)
-    .description('list the submissions of a form, newest first')
-    .example('submissions list example.com/contact --status spam', 'what was taken for spam')
-    .action(async (form: string, { url, config, json, ...conditions }: SubmissionConditions & AskingFlags) => {
-      const { submissionsList } = await import('../submissions.ts');
-      cli.exit(await submissionsList(await askingOptions(cli, { url, config, json }), form, conditions));
-    });
-  asking(submissions.command('show'))
-    .argument('<id>', 'of a submission: sub_…')
-    .description('show a submission with its fields, its files and the signs of spam')
-    .action(async (id: string, flags: AskingFlags) => {
-      const { submissionsShow } = await import('../submissions.ts');
-      cli.exit(await submissionsShow(await askingOptions(cli, flags), id));
-    });
+    .description('List the submissions of a form, newest first')
+    .example('submissions list example.com/contact --status spam', 'Submissions classified as spam')
+    .action((form: string, { url, config, json, ...conditions }: SubmissionConditions & ApiFlags) =>
+      accountCall(cli, { url, config, json }, async (api) =>
+        (await import('../forms.ts')).submissionsList(api, form, conditions),
+      ),
+    );
+  apiCommand(submissions.command('show'))
+    .argument('<id>', 'ID of the submission (sub_…)')
+    .description('Show a submission with its fields, files and spam score')
+    .action((id: string, flags: ApiFlags) =>
+      accountCall(cli, flags, async (api) => (await import('../forms.ts')).submissionsShow(api, id)),
+    );
   const exported = submissions
     .command('export')
     .argument(...FORM)
-    .description('write all submissions of a form to a file, newest first')
-    .addOption(new Option('--format <format>', 'of the file').choices(['csv', 'json']).default('csv').conflicts('json'))
-    .option('--output <file>', 'where to (else standard output)')
-    .example('submissions export example.com/contact --output contact.csv', 'for a spreadsheet');
-  asking(filtered(exported)).action(async (form: string, { url, config, json, ...flags }: Export & AskingFlags) => {
-    const { submissionsExport } = await import('../submissions.ts');
+    .description('Export all submissions of a form, newest first')
+    .addOption(new Option('--format <format>', 'File format').choices(['csv', 'json']).default('csv').conflicts('json'))
+    .option('--output <file>', 'File to write (default: standard output)')
+    .example('submissions export example.com/contact --output contact.csv', 'Export for a spreadsheet');
+  apiCommand(filtered(exported)).action(async (form: string, { url, config, json, ...flags }: Export & ApiFlags) => {
+    const { submissionsExport } = await import('../forms.ts');
     const wanted = { ...flags, format: json ? 'json' : flags.format };
-    cli.exit(await submissionsExport(await askingOptions(cli, { url, config, json }), form, wanted));
+    cli.exit(await submissionsExport(await apiOptions(cli, { url, config, json }), form, wanted));
   });
 }
 
 function filtered(command: CliCommand): CliCommand {
-  return spanned(command)
-    .addOption(new Option('--status <status>', 'only those').choices(['accepted', 'spam']))
-    .option('--q <text>', 'only those with this text in a field');
+  return withTimeRange(command)
+    .addOption(new Option('--status <status>', 'Only this status').choices(['accepted', 'spam']))
+    .option('--q <text>', 'Only submissions that contain this text');
 }

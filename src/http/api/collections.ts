@@ -1,26 +1,27 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
-import type { Consent } from '../../accounts/consent.ts';
-import { collectionSchema } from '../../config/schema-project.ts';
-import * as is from '../../config/scalars.ts';
-import type { Collection } from '../../config/forms.ts';
-import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import type { CollectionNames, Names } from '../../accounts/collection-names.ts';
+import type { Consent } from '../../accounts/consent.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
+import type { Collection } from '../../config/forms.ts';
+import * as is from '../../config/scalars.ts';
+import { collectionSchema } from '../../config/schema-project.ts';
+import * as contract from '../../contract/forms.ts';
+import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
-import { UnmetError, type Store } from '../../store/store.ts';
+import { type Store, UnmetError } from '../../store/store.ts';
 import { json } from '../answer.ts';
-import { endpointOf, overLimit, rateLimited, type Exchange } from '../context.ts';
-import { refuse, type Refusal } from '../errors.ts';
-import { environment, label } from './account-shapes.ts';
-import { knownCollections } from './form-lookup.ts';
-import { formSettings, formShape, refuseForms, refuseRecipients, shownConsent } from './form-shapes.ts';
-import { listing, listOf } from './listing.ts';
-import { defineRoute, type Call, type Route } from './route.ts';
+import { type Exchange, endpointOf, overLimit, rateLimited } from '../context.ts';
+
+import { type Refusal, refuse } from '../errors.ts';
+
+import { shownConsent, formSettings, refuseForms, refuseRecipients } from './form-answers.ts';
+import { knownCollections } from './forms.ts';
+import { type Call, implement, type Route } from './route.ts';
 
 export interface CollectionsParts {
   readonly consent: Consent;
@@ -31,43 +32,28 @@ export interface CollectionsParts {
   readonly reader: BundleReader;
 }
 
-const MOST_FORMS = 100;
+const MAX_FORMS = 100;
 
 const form = formSettings.extend({
-  name: label.optional().describe('Display name; its id when absent.'),
+  name: contract.newForm.shape.name.optional(),
   email: is.addresses.describe('Who gets the notifications: an address or a list of them.'),
 });
 const forms = z
   .record(is.identifier, form)
-  .refine((all) => Object.keys(all).length <= MOST_FORMS, `must name ${MOST_FORMS} forms at most`);
-const wantedCollection = z.strictObject({
-  name: is.identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
-  title: label.optional().describe('Display name.'),
-  settings: collectionSchema.shape.settings,
-  allowed_origins: collectionSchema.shape.allowed_origins,
-  forms: forms.describe('Forms by their id, each with what a project file may say of one.'),
-});
+  .refine((all) => Object.keys(all).length <= MAX_FORMS, `must name ${MAX_FORMS} forms at most`);
+/** The contract's routes, with the schemas of project files for the settings. */
+const routes = {
+  ...contract.collections,
+  create: {
+    ...contract.collections.create,
+    body: contract.newCollection.extend({
+      settings: collectionSchema.shape.settings,
+      allowed_origins: collectionSchema.shape.allowed_origins,
+      forms: forms.describe(contract.newCollection.shape.forms.description ?? ''),
+    }),
+  },
+};
 const storedForms = z.record(is.identifier, form);
-
-const shownForm = z.object({
-  id: z.string().describe('The key: the API knows the form as `c/<collection>/<id>`.'),
-  email: z.union([z.string(), z.array(z.string())]),
-  recipient_status: formShape.shape.recipient_status,
-  recipients: formShape.shape.recipients,
-  endpoint: z.string(),
-  submissions: z.int(),
-});
-const collectionShape = z.object({
-  name: z.string(),
-  title: z.string(),
-  environment,
-  settings: z.object({ requireApiKey: z.boolean() }),
-  forms: z.array(shownForm),
-  source: z.enum(['file', 'push', 'api']),
-});
-
-const READ = { permission: 'collections.read', domains: 'refuse', tag: 'Collections' } as const;
-const WRITE = { ...READ, permission: 'collections.write' } as const;
 
 /** `/collections…` */
 export function collectionsRoutes(parts: CollectionsParts): Route[] {
@@ -77,7 +63,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
     return found?.tenant === principal.tenant.id ? found : undefined;
   }
 
-  async function show(collection: Collection, exchange: Exchange): Promise<z.output<typeof collectionShape>> {
+  async function show(collection: Collection, exchange: Exchange): Promise<z.output<typeof contract.collection>> {
     const { name, title, config, project } = collection;
     const all = [...collection.forms.values()];
     const counters = await formCounters(store, all.map(counterOf));
@@ -102,106 +88,67 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
     };
   }
 
-  return [
-    defineRoute({
-      ...READ,
-      readsLive: true,
-      method: 'GET',
-      path: '/collections',
-      summary: 'Lists the collections of the tenant by their names.',
-      query: z.strictObject({
-        limit: listing('frm').limit,
-        cursor: is.identifier.optional().describe('The next_cursor of the page before.'),
-      }),
-      answer: listOf('collections', collectionShape),
-      async handle({ principal, exchange, query: { limit, cursor } }) {
-        const all = await knownCollections({ principal, snapshot: exchange.snapshot, store });
-        const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
-        const page = rest.slice(0, limit);
-        const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
-        const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
-        return json({ collections: shown, count: all.length, next_cursor });
-      },
-    }),
-    defineRoute({
-      ...READ,
-      readsLive: true,
-      method: 'GET',
-      path: '/collections/:name',
-      summary: 'Shows a collection with its forms.',
-      answer: collectionShape,
-      async handle(call) {
-        const found = await find(call, call.params.name);
-        return found === undefined ? unknown(call.params.name) : json(await show(found, call.exchange));
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/collections',
-      summary: 'Makes a collection; its forms are posted to at `/c/{collection}/{form}`.',
-      description:
-        'Mail is from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the tenant that holds `forms.submit`. 409 where the name is not available; who finds many such names has to wait (429).',
-      body: wantedCollection,
-      answer: collectionShape,
-      async handle({ principal, exchange, body }) {
-        const { name, title, settings, allowed_origins } = body;
-        const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
-        const wanted = Object.entries(collectionSchema.parse(config).forms);
-        const places = wanted.map(([key, form]) => ({ path: ['forms', key], form }));
-        for (const [key, { email }] of wanted) {
-          const refusal = refuseRecipients(email, exchange, `forms.${key}.email`);
-          if (refusal !== undefined) return refusal;
-        }
-        const refusal = await refuseForms(places, principal.tenant.id, reader);
+  return implement(routes, {
+    async list({ principal, exchange, query: { limit, cursor } }) {
+      const all = await knownCollections({ principal, snapshot: exchange.snapshot, store });
+      const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
+      const page = rest.slice(0, limit);
+      const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
+      const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
+      return json({ collections: shown, count: all.length, next_cursor });
+    },
+    async show(call) {
+      const found = await find(call, call.params.name);
+      return found === undefined ? unknown(call.params.name) : json(await show(found, call.exchange));
+    },
+    async create({ principal, exchange, body }) {
+      const { name, title, settings, allowed_origins } = body;
+      const config = { name: title, settings, allowed_origins, forms: z.encode(storedForms, body.forms) };
+      const wanted = Object.entries(collectionSchema.parse(config).forms);
+      const places = wanted.map(([key, form]) => ({ path: ['forms', key], form }));
+      for (const [key, { email }] of wanted) {
+        const refusal = refuseRecipients(email, exchange, `forms.${key}.email`);
         if (refusal !== undefined) return refusal;
-        const { snapshot } = exchange;
-        const now = clock.now();
-        const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
-        const collection = collectionOfRow(row, snapshot.server);
-        const notes = [...collection.forms.values()].map((one) => noteForm({ form: counterOf(one), at: now }));
-        try {
-          const more = { collections: 1, forms: collection.forms.size };
-          const made = await objects.within(row.tenant, { more }, async () => {
-            const names = await collectionNames.ask([name], row);
-            if (names.kind === 'free') await store.write([insertCollection(row, 1), ...notes]);
-            return names;
-          });
-          if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
-          if (made.kind !== 'free') return unavailable(made, exchange);
-        } catch (error) {
-          if (error instanceof UnmetError) return unavailable(await collectionNames.taken(name, row.tenant), exchange);
-          throw error;
-        }
-        const addresses = [...collection.forms.values()].flatMap(({ to }) => to);
-        if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
-        return json(await show(collection, exchange));
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'DELETE',
-      path: '/collections/:name',
-      summary: 'Ends a collection that was made here, from the next submission on, and shows it.',
-      description:
-        'What its forms received stays as long as it is kept. One of a configuration is taken out there (409).',
-      answer: collectionShape,
-      async handle(call) {
-        const { name } = call.params;
-        const found = await find(call, name);
-        if (found === undefined) return unknown(name);
-        const { project } = found;
-        if (project !== undefined) {
-          const message = `${name} stands in the configuration of the project ${project.slug}: take it out there.`;
-          return refuse('CONFLICT', { message });
-        }
-        const shown = json(await show(found, call.exchange));
-        const ids = [...found.forms.values()].map(counterOf);
-        await store.write([deleteCollection({ name }), forgetForms({ forms: JSON.stringify(ids) })]);
-        return shown;
-      },
-    }),
-  ];
+      }
+      const refusal = await refuseForms(places, principal.tenant.id, reader);
+      if (refusal !== undefined) return refusal;
+      const { snapshot } = exchange;
+      const now = clock.now();
+      const row = { name, tenant: principal.tenant.id, config: JSON.stringify(config), created_at: now };
+      const collection = collectionOfRow(row, snapshot.server);
+      const notes = [...collection.forms.values()].map((one) => noteForm({ form: counterOf(one), at: now }));
+      try {
+        const more = { collections: 1, forms: collection.forms.size };
+        const made = await objects.within(row.tenant, { more }, async () => {
+          const names = await collectionNames.ask([name], row);
+          if (names.kind === 'free') await store.write([insertCollection(row, 1), ...notes]);
+          return names;
+        });
+        if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
+        if (made.kind !== 'free') return unavailable(made, exchange);
+      } catch (error) {
+        if (error instanceof UnmetError) return unavailable(await collectionNames.taken(name, row.tenant), exchange);
+        throw error;
+      }
+      const addresses = [...collection.forms.values()].flatMap(({ to }) => to);
+      if (principal.environment === 'live') await consent.ask({ tenant: collection.tenant, addresses });
+      return json(await show(collection, exchange));
+    },
+    async remove(call) {
+      const { name } = call.params;
+      const found = await find(call, name);
+      if (found === undefined) return unknown(name);
+      const { project } = found;
+      if (project !== undefined) {
+        const message = `${name} stands in the configuration of the project ${project.slug}: take it out there.`;
+        return refuse('CONFLICT', { message });
+      }
+      const shown = json(await show(found, call.exchange));
+      const ids = [...found.forms.values()].map(counterOf);
+      await store.write([deleteCollection({ name }), forgetForms({ forms: JSON.stringify(ids) })]);
+      return shown;
+    },
+  });
 }
 
 function unavailable(names: Exclude<Names, { kind: 'free' }>, { at }: Exchange): Refusal {

@@ -1,74 +1,37 @@
 /** Domains of a tenant: what each has to publish, and what DNS says of it. */
 import { z } from 'zod';
-import { claimOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
-import type { DomainReport, Domains } from '../../domains/domains.ts';
-import { accountIdOf, mayTouch, readableTenants, type Principal } from '../../accounts/principal.ts';
+import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import { editDomains, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
-import { PURPOSES, RECORD_TYPES } from '../../dns/records.ts';
+import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
+import * as contract from '../../contract/domains.ts';
+import { dkimRecord } from '../../dns/records.ts';
+import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
+import type { DomainReport, Domains } from '../../domains/domains.ts';
+import type { HostKeys } from '../../domains/host-key.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { findProject } from '../../store/projects.ts';
+import type { Store } from '../../store/store.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
-import { refuse } from '../errors.ts';
+import { type Refusal, refuse } from '../errors.ts';
 import { overLimit, rateLimited } from '../context.ts';
-import { environment } from './account-shapes.ts';
 import { invalidAt } from './issues.ts';
-import { listingByName, listOf } from './listing.ts';
-import { answerOf } from './project-config.ts';
-import { unknownProject } from './projects.ts';
-import { keyShape, shownKeys } from './key-shapes.ts';
-import { defineRoute, type Outcome, type Route } from './route.ts';
+import { refusalOfPush, unknownProject } from './projects.ts';
+import { type BodyOf, implement, type Outcome, type Route, timeOf } from './route.ts';
 
 export interface DomainsParts extends PushParts {
   readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
 }
 
-const record = z.object({
-  purpose: z.enum(PURPOSES),
-  type: z.enum(RECORD_TYPES),
-  name: z.string(),
-  value: z
-    .string()
-    .describe(
-      'What to publish: one string, unquoted and unsplit, as DNS consoles take it. For SPF what stands there is in it, once somebody has looked. Empty: nothing, for DNS did not tell what it would be in place of, or only the owner knows what was meant; `problem` says more.',
-    ),
-  required: z.boolean().describe('Whether the domain is verified by it; the others are advised.'),
-  status: z.enum(['ok', 'missing', 'wrong', 'duplicate', 'unknown']),
-  found: z.array(z.string()).describe('What stood there at the last check.'),
-  problem: z.string().optional().describe('What is the matter, and what to change; absent where nothing is.'),
-  note: z.string().optional().describe('What it is good for, where that is not plain.'),
-});
-const domainShape = z.object({
-  domain: z.string().describe('Lower case, A-labels.'),
-  project: z.string().describe('Its slug.'),
-  environment,
-  verified: z.boolean().describe('Whether mail is sent as this domain: its status is verified or degraded.'),
-  status: z.enum(['pending', 'verified', 'degraded', 'failed']),
-  reason: z
-    .string()
-    .nullable()
-    .describe('Why it stays pending whatever its records say: `owned by another account`. Else null.'),
-  checked_at: z.iso.datetime().nullable(),
-  verified_at: z.iso.datetime().nullable(),
-  records: z.array(record),
-  keys: z.array(keyShape).describe('Its DKIM keys: what signs first, then by age.'),
-});
-const newDomain = z.strictObject({
-  domain: z.string().describe('Such as example.com, in whatever case or script.'),
-  project: z.string().describe('Slug of its project.'),
-});
-
-const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } as const;
-const WRITE = { ...READ, permission: 'domains.write' } as const;
+type Shown = Outcome<z.output<typeof contract.domain>>;
 
 /** `/domains…` */
 export function domainsRoutes(parts: DomainsParts): Route[] {
   const { store, clock, snapshot, domains } = parts;
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
-  function find(principal: Principal, text: string): Domain | Outcome {
+  function find(principal: Principal, text: string): Domain | Refusal {
     const name = parseDomain(text);
     const claim = name === undefined ? undefined : snapshot().claims.get(claimKey(principal.tenant.id, name));
     if (name !== undefined && !mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
@@ -77,19 +40,19 @@ export function domainsRoutes(parts: DomainsParts): Route[] {
     );
   }
 
-  async function shown(claim: Domain, report: DomainReport | undefined): Promise<z.output<typeof domainShape>> {
+  async function shown(claim: Domain, report: DomainReport | undefined): Promise<z.output<typeof contract.domain>> {
     return shownDomain(claim, report, await keysOfOwner(store, claimOwner(claim)));
   }
 
-  async function answerFor(claim: Domain, report: DomainReport | undefined): Promise<Outcome> {
+  async function answerFor(claim: Domain, report: DomainReport | undefined): Promise<Shown> {
     return json(await shown(claim, report));
   }
 
-  async function show(claim: Domain): Promise<Outcome> {
+  async function show(claim: Domain): Promise<Shown> {
     return answerFor(claim, await domains.report(claim.name, claim.project.tenant));
   }
 
-  async function add(principal: Principal, text: string, slug: string): Promise<Outcome> {
+  async function add(principal: Principal, text: string, slug: string): Promise<Shown> {
     const name = parseDomain(text.trim());
     const tenant = principal.tenant.id;
     if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
@@ -107,7 +70,7 @@ export function domainsRoutes(parts: DomainsParts): Route[] {
     return 'config' in claim ? show(claim) : claim;
   }
 
-  async function end(claim: Domain): Promise<Outcome> {
+  async function end(claim: Domain): Promise<Shown> {
     const { name, project } = claim;
     const report = await domains.report(name, project.tenant);
     const outcome = await editDomains(project, { op: 'remove', domain: name }, parts);
@@ -115,102 +78,49 @@ export function domainsRoutes(parts: DomainsParts): Route[] {
   }
 
   /** What kept the project's document from being changed. */
-  function refusalOf(outcome: PushOutcome): Outcome | undefined {
+  function refusalOf(outcome: PushOutcome): Refusal | undefined {
     if (outcome.kind === 'done') return undefined;
     if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
     if (outcome.kind === 'too-often') return rateLimited(outcome.verdict, clock.now());
     const [problem] = outcome.kind === 'conflict' || outcome.kind === 'invalid' ? outcome.problems : [];
-    return problem === undefined ? answerOf(outcome) : refuse('CONFLICT', { message: `${sentence(problem.message)}` });
+    return problem === undefined ? refusalOfPush(outcome) : refuse('CONFLICT', { message: sentence(problem.message) });
   }
 
-  return [
-    defineRoute({
-      ...READ,
-      method: 'GET',
-      path: '/domains',
-      readsLive: true,
-      summary: 'Lists the domains, by name.',
-      description: 'A test key sees the live domains and those that test keys made.',
-      query: z.strictObject(listingByName()),
-      answer: listOf('domains', domainShape),
-      async handle({ principal, query: { limit, cursor = '' } }) {
-        const tenants = readableTenants(principal);
-        const all = [...snapshot().claims.values()]
-          .filter(({ name, project }) => tenants.includes(project.tenant) && mayTouch(principal, name))
-          .sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
-        const rest = all.filter((claim) => placeOf(claim) > cursor);
-        const page = rest.slice(0, limit);
-        const found = await Promise.all(
-          page.map(async (claim) => shown(claim, await domains.report(claim.name, claim.project.tenant))),
-        );
-        const [last] = page.slice(-1);
-        const next_cursor = rest.length > limit && last !== undefined ? placeOf(last) : null;
-        return json({ domains: found, count: all.length, next_cursor });
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/domains',
-      summary: 'Adds a domain to a project.',
-      description:
-        'It is pending until its DNS publishes the required records. One that is there already is answered as it is. It is added to the project’s configuration, as a new revision.',
-      body: newDomain,
-      answer: domainShape,
-      handle: ({ principal, body: { domain, project } }) => add(principal, domain, project),
-    }),
-    defineRoute({
-      ...READ,
-      method: 'GET',
-      path: '/domains/:domain',
-      readsLive: true,
-      summary: 'Shows a domain, what it has to publish, and how each record was last found.',
-      answer: domainShape,
-      async handle({ principal, params: { domain } }) {
-        const claim = find(principal, domain);
-        return 'config' in claim ? show(claim) : claim;
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/domains/:domain/verify',
-      summary: 'Asks DNS at once, past any cache, and shows what it says.',
-      answer: domainShape,
-      async handle({ principal, params: { domain } }) {
-        const claim = find(principal, domain);
-        if (!('config' in claim)) return claim;
-        return answerFor(claim, await domains.check(claim.name, claim.project.tenant));
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/domains/:domain/rotate-dkim',
-      summary: 'Makes the next DKIM keys of a domain, and shows what to publish for them.',
-      description:
-        'The present keys sign on until the records of the next ones are seen in DNS, by the scheduled check or by `verify`. The record of a key that signs no more is needed until no mail that it signed is under way; its `note` says when it may go. Asked again while next keys wait for their records, it answers those.',
-      answer: domainShape,
-      async handle({ principal, params: { domain } }) {
-        const claim = find(principal, domain);
-        if (!('config' in claim)) return claim;
-        return answerFor(claim, await domains.rotateKeys(claim.name, claim.project.tenant));
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'DELETE',
-      path: '/domains/:domain',
-      summary: 'Takes a domain out of service, and shows it as it was.',
-      description:
-        'Mail that waits is still sent, signed with its DKIM keys: leave their records in DNS until it has gone. Added again, it has the same token and keys.',
-      answer: domainShape,
-      async handle({ principal, params: { domain } }) {
-        const claim = find(principal, domain);
-        return 'config' in claim ? end(claim) : claim;
-      },
-    }),
-  ];
+  return implement(contract.domains, {
+    async list({ principal, query: { limit, cursor = '' } }) {
+      const tenants = readableTenants(principal);
+      const all = [...snapshot().claims.values()]
+        .filter(({ name, project }) => tenants.includes(project.tenant) && mayTouch(principal, name))
+        .sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+      const rest = all.filter((claim) => placeOf(claim) > cursor);
+      const page = rest.slice(0, limit);
+      const found = await Promise.all(
+        page.map(async (claim) => shown(claim, await domains.report(claim.name, claim.project.tenant))),
+      );
+      const [last] = page.slice(-1);
+      const next_cursor = rest.length > limit && last !== undefined ? placeOf(last) : null;
+      return json({ domains: found, count: all.length, next_cursor });
+    },
+    create: ({ principal, body: { domain, project } }) => add(principal, domain, project),
+    async show({ principal, params: { domain } }) {
+      const claim = find(principal, domain);
+      return 'config' in claim ? show(claim) : claim;
+    },
+    async verify({ principal, params: { domain } }) {
+      const claim = find(principal, domain);
+      if (!('config' in claim)) return claim;
+      return answerFor(claim, await domains.check(claim.name, claim.project.tenant));
+    },
+    async rotateDkim({ principal, params: { domain } }) {
+      const claim = find(principal, domain);
+      if (!('config' in claim)) return claim;
+      return answerFor(claim, await domains.rotateKeys(claim.name, claim.project.tenant));
+    },
+    async remove({ principal, params: { domain } }) {
+      const claim = find(principal, domain);
+      return 'config' in claim ? end(claim) : claim;
+    },
+  });
 }
 
 /** Its place in the list: a live domain stands before one of the same name that a test key made. */
@@ -227,7 +137,7 @@ function shownDomain(
   { name, project }: Domain,
   report: DomainReport | undefined,
   keys: readonly DkimKeyRow[],
-): z.output<typeof domainShape> {
+): z.output<typeof contract.domain> {
   const status = report?.status ?? 'pending';
   return {
     domain: name,
@@ -253,6 +163,70 @@ function shownDomain(
   };
 }
 
-function timeOf(ms: number | null | undefined): string | null {
-  return ms === null || ms === undefined ? null : isoTime(ms);
+// The server's own DKIM keys: what they have to publish, and their rotation.
+
+export interface HostKeysParts {
+  readonly store: Store;
+  readonly snapshot: () => Snapshot;
+  readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
+}
+
+/** `/admin/host-keys…` */
+export function hostKeysRoutes({ store, snapshot, hostKeys }: HostKeysParts): Route[] {
+  async function show(): Promise<Outcome<BodyOf<typeof contract.hostKeys.list>>> {
+    const { hostname } = snapshot().server.server;
+    return json({ hostname, keys: shownKeys(await keysOfOwner(store, hostOwner(hostname))) });
+  }
+
+  return implement(contract.hostKeys, {
+    list: show,
+    async rotate() {
+      if (await hostKeys.rotate()) return show();
+      const { hostname } = snapshot().server.server;
+      const message = `${hostname} is a domain of a project of the operator’s: rotate its keys as those of any domain.`;
+      return refuse('CONFLICT', { message });
+    },
+    async verify() {
+      await hostKeys.check();
+      return show();
+    },
+  });
+}
+
+// A DKIM key as the API shows it.
+
+/** As the API shows them. */
+export function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract.domain>['keys'] {
+  return keys.map((key) => {
+    const { selector, algorithm, state, since, keep_until, public_key: publicKey } = key;
+    const { type, name, value } = dkimRecord(key.domain, { selector, algorithm, publicKey });
+    return {
+      selector,
+      algorithm,
+      state,
+      since: isoTime(since),
+      keep_until: keep_until === null ? null : isoTime(keep_until),
+      record: { type, name, value },
+      advice: adviceOn(key),
+    };
+  });
+}
+
+export interface AdminDomainsParts {
+  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
+}
+
+/** `/admin/domains/{domain}/move` */
+export function adminDomainsRoutes({ domains }: AdminDomainsParts): Route[] {
+  return implement(contract.adminDomains, {
+    async move({ params: { domain: text }, body: { tenant } }) {
+      const domain = parseDomain(text);
+      const report = domain === undefined ? undefined : await domains.move(domain, tenant);
+      if (domain !== undefined && report !== undefined) {
+        return json({ domain, tenant, project: report.project, status: report.status });
+      }
+      const message = `The account ${tenant.slice(0, 60)} has no domain ${text.slice(0, 253)}. It must add the domain to a project first.`;
+      return refuse('DOMAIN_NOT_FOUND', { message });
+    },
+  });
 }

@@ -1,9 +1,9 @@
 /** Instant forms: a name and an address are all that they need. They mail nobody until the recipient has agreed. */
-import { z } from 'zod';
 import type { Consent } from '../../accounts/consent.ts';
-import { readableTenants, type Principal } from '../../accounts/principal.ts';
-import { formOfRow } from '../../forms/find.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
+import { type Principal, readableTenants } from '../../accounts/principal.ts';
+import * as contract from '../../contract/forms.ts';
+import { formOfRow } from '../../forms/find.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
@@ -11,12 +11,11 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import type { FormRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
-import { refuse, type Refusal } from '../errors.ts';
 import { type Exchange, overCap, overLimit } from '../context.ts';
-import { label, mailAddress } from './account-shapes.ts';
-import { instantFormShape, shownInstantForm } from './form-shapes.ts';
-import { listing, listOf, pageOf } from './listing.ts';
-import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
+import { type Refusal, refuse } from '../errors.ts';
+
+import { shownInstantForm } from './form-answers.ts';
+import { type Call, implement, pageOf, type Route } from './route.ts';
 
 export interface InstantParts {
   readonly store: Store;
@@ -25,15 +24,9 @@ export interface InstantParts {
   readonly objects: ObjectLimits;
 }
 
-const name = label.describe('Display name; notifications come from it.');
-const email = mailAddress.describe('Who gets the notifications.');
-
-const READ = { permission: 'forms.read', domains: 'refuse', tag: 'Instant forms' } as const;
-const WRITE = { ...READ, permission: 'forms.write' } as const;
-
 /** `/instant/forms…` */
 export function instantRoutes({ store, clock, consent, objects }: InstantParts): Route[] {
-  async function answer(row: FormRow, exchange: Exchange): Promise<Outcome> {
+  async function answer(row: FormRow, exchange: Exchange) {
     const counters = await formCounters(store, [counterOf(row)]);
     const form = formOfRow(row, exchange.snapshot.server);
     const statuses = await consent.statuses({ tenant: row.tenant, addresses: form.to });
@@ -52,7 +45,7 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
     return asked.kind === 'capped' && !exchange.local ? overCap(asked.verdict, exchange) : undefined;
   }
 
-  async function make(call: Call<unknown, { name: string; email: string }>): Promise<Outcome> {
+  async function make(call: Call<unknown, { name: string; email: string }>) {
     const { principal, exchange, body } = call;
     const refusal = await ask(call, body.email);
     if (refusal !== undefined) return refusal;
@@ -84,81 +77,37 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
     return answer(after, exchange);
   }
 
-  return [
-    defineRoute({
-      ...READ,
-      readsLive: true,
-      method: 'GET',
-      path: '/instant/forms',
-      summary: 'Lists the instant forms, newest first.',
-      query: z.strictObject(listing('frm')),
-      answer: listOf('forms', instantFormShape),
-      async handle({ principal, exchange, query: { limit, cursor } }) {
-        const filter = { tenants: readableTenants(principal), kind: 'instant' } as const;
-        const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
-        const { page, next_cursor } = pageOf(rows, limit);
-        const counters = await formCounters(store, page.map(counterOf));
-        const found = page.map((row) => formOfRow(row, exchange.snapshot.server));
-        const addresses = [...new Set(found.flatMap(({ to }) => to))];
-        const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
-        const forms = found.map((form) =>
-          shownInstantForm({ form, exchange, counter: counters.get(counterOf(form)), statuses }),
-        );
-        return json({ forms, count: await countForms(store, filter), next_cursor });
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/instant/forms',
-      summary: 'Makes an instant form that is posted to at `/f/{id}`.',
-      description:
-        'Where the recipient has to agree first, a link is mailed to `email`; until it is confirmed notifications wait (`recipient_status`).',
-      body: z.strictObject({ name, email }),
-      answer: instantFormShape,
-      handle: make,
-    }),
-    defineRoute({
-      ...READ,
-      readsLive: true,
-      method: 'GET',
-      path: '/instant/forms/:id',
-      summary: 'Shows an instant form.',
-      answer: instantFormShape,
-      async handle({ principal, exchange, params: { id } }) {
-        const row = await find(principal, id);
-        return row === undefined ? unknown(id) : answer(row, exchange);
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'PATCH',
-      path: '/instant/forms/:id',
-      summary: 'Changes the name of an instant form, or its recipient, who then has to agree.',
-      description: 'Naming an address that has not agreed yet mails it a new link; older links end.',
-      body: z.strictObject({ name: name.optional(), email: email.optional() }),
-      answer: instantFormShape,
-      async handle(call) {
-        const row = await find(call.principal, call.params.id);
-        return row === undefined ? unknown(call.params.id) : change(row, call);
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'DELETE',
-      path: '/instant/forms/:id',
-      summary: 'Ends an instant form, from the next submission on, and shows it.',
-      description: 'What it received stays as long as it is kept; mail that waits is still sent.',
-      answer: instantFormShape,
-      async handle({ principal, exchange, params: { id } }) {
-        const row = await find(principal, id);
-        if (row === undefined) return unknown(id);
-        const shown = await answer(row, exchange);
-        await store.write([deleteForm({ id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
-        return shown;
-      },
-    }),
-  ];
+  return implement(contract.instantForms, {
+    async list({ principal, exchange, query: { limit, cursor } }) {
+      const filter = { tenants: readableTenants(principal), kind: 'instant' } as const;
+      const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit);
+      const counters = await formCounters(store, page.map(counterOf));
+      const found = page.map((row) => formOfRow(row, exchange.snapshot.server));
+      const addresses = [...new Set(found.flatMap(({ to }) => to))];
+      const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
+      const forms = found.map((form) =>
+        shownInstantForm({ form, exchange, counter: counters.get(counterOf(form)), statuses }),
+      );
+      return json({ forms, count: await countForms(store, filter), next_cursor });
+    },
+    create: make,
+    async show({ principal, exchange, params: { id } }) {
+      const row = await find(principal, id);
+      return row === undefined ? unknown(id) : answer(row, exchange);
+    },
+    async change(call) {
+      const row = await find(call.principal, call.params.id);
+      return row === undefined ? unknown(call.params.id) : change(row, call);
+    },
+    async remove({ principal, exchange, params: { id } }) {
+      const row = await find(principal, id);
+      if (row === undefined) return unknown(id);
+      const shown = await answer(row, exchange);
+      await store.write([deleteForm({ id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
+      return shown;
+    },
+  });
 }
 
 function configOf(address: string): string {

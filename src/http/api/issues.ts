@@ -4,7 +4,7 @@ import { isRaw, wantedBy } from '../../config/explain.ts';
 import { nearest } from '../../config/problem.ts';
 import { knownKeys } from '../../config/shape.ts';
 import type { FieldError } from '../../forms/check.ts';
-import { refuse, type Refusal } from '../errors.ts';
+import { type Refusal, refuse } from '../errors.ts';
 
 type Issue = z.core.$ZodIssue;
 

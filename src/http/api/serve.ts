@@ -2,34 +2,34 @@
  * A request to the API, from its route to its answer. The order of the checks is part of the contract: who asks, what it
  * may, how often, whether it was answered before, and only then what it says.
  */
+import { errorFields } from '../../lib/errors.ts';
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
-import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Claim, Idempotency } from '../../accounts/idempotency.ts';
+import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/sliding-window.ts';
-import { errorFields } from '../../lib/errors.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { UnmetError } from '../../store/store.ts';
-import { formatAnswer, parseAnswer, type Answer } from '../answer.ts';
+import { type Answer, formatAnswer, json, parseAnswer, refusedA } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson } from '../body.ts';
 import {
-  decoderOf,
-  parameterOf,
-  utf8Text,
   bodyTooLarge,
   collect,
+  decoderOf,
   discardRest,
   malformed,
+  parameterOf,
   unknownCharset,
+  utf8Text,
 } from '../entries.ts';
-import { lacksPermission, refuse, statusOf, unavailable, type Refusal } from '../errors.ts';
-import { header, tighter, type Exchange, rateLimited } from '../context.ts';
+
+import { type Exchange, header, rateLimited, tighter } from '../context.ts';
+import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { invalid } from './issues.ts';
-import { refusedApi } from './refused.ts';
-import { Room } from './memory-limit.ts';
 import type { Call, Outcome, Route } from './route.ts';
 
 export interface ServeParts {
@@ -42,7 +42,7 @@ export interface ServeParts {
   readonly log: Log;
 }
 
-const BODY = 1024 * 1024;
+const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 const LONGEST_KEY = 256;
 
 export type Serve = (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
@@ -182,15 +182,19 @@ interface Asked {
 function sizeOf({ route, exchange }: Asked): number {
   if (route.body === undefined) return 0;
   const { 'content-length': length, 'transfer-encoding': coding } = exchange.request.headers;
-  const most = route.bodyLimit?.(exchange) ?? BODY;
+  const most = maxBody(route, exchange);
   return Math.min(most, coding === undefined ? Number(length ?? 0) : most);
 }
 
+function maxBody({ maxBody: most = DEFAULT_MAX_BODY_BYTES }: Route, { snapshot }: Exchange): number {
+  return most === 'limits.body' ? snapshot.server.limits.body : most;
+}
+
 /** The body as text, or why it cannot be read. */
-async function readText(exchange: Exchange, { bodyLimit }: Route): Promise<string | Refusal> {
+async function readText(exchange: Exchange, route: Route): Promise<string | Refusal> {
   const { request, response } = exchange;
   const { headers } = request;
-  const most = bodyLimit?.(exchange) ?? BODY;
+  const most = maxBody(route, exchange);
   const refusal = unreadable(headers, most);
   if (refusal !== undefined) {
     if (!request.complete) discardRest(request);
@@ -270,4 +274,64 @@ function stored(answer: Answer): { status: number; response: string } {
 function replayed(response: string): Answer {
   const answer = parseAnswer(response);
   return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
+}
+
+// The answer of a request to the API that is not done.
+
+/** Names of errors as Resend's clients know them. */
+const RESEND: Partial<Record<ErrorCode, string>> = {
+  AUTH_MISSING_KEY: 'missing_api_key',
+  AUTH_INVALID_KEY: 'invalid_api_key',
+  AUTH_EXPIRED_KEY: 'invalid_api_key',
+  AUTH_REVOKED_KEY: 'invalid_api_key',
+  AUTH_FORBIDDEN: 'restricted_api_key',
+  AUTH_IP_NOT_ALLOWED: 'restricted_api_key',
+  AUTH_DOMAIN_NOT_ALLOWED: 'restricted_api_key',
+  PLAN_LIMIT: 'restricted_api_key',
+  DOMAIN_NOT_VERIFIED: 'invalid_from_address',
+  VALIDATION_FAILED: 'validation_error',
+  BODY_MALFORMED: 'validation_error',
+  NOT_FOUND: 'not_found',
+  TEMPLATE_NOT_FOUND: 'not_found',
+  METHOD_NOT_ALLOWED: 'method_not_allowed',
+  IDEMPOTENCY_CONFLICT: 'invalid_idempotent_request',
+  RATE_LIMITED: 'rate_limit_exceeded',
+  INTERNAL: 'internal_server_error',
+  OUTCOME_UNKNOWN: 'internal_server_error',
+  UNAVAILABLE: 'internal_server_error',
+};
+
+/** Shape A; with Resend's members beside it where the route is Resend's. */
+export function refusedApi({ resend }: Pick<Route, 'resend'>, refusal: Refusal, { id }: Pick<Exchange, 'id'>): Answer {
+  if (resend !== true) return refusedA(refusal, id);
+  const status = statusOf(refusal);
+  const name = RESEND[refusal.code] ?? 'application_error';
+  return json({ statusCode: status, name, message: wordsOf(refusal), ...shapeA(refusal, id) }, status, refusal.headers);
+}
+
+// Large bodies are in memory as a whole: so many of them at a time, in all and of one tenant. Small ones do not count.
+
+const LARGE = 1024 * 1024;
+const MOST = 128 * LARGE;
+const MOST_OF_ONE = MOST / 2;
+
+export class Room {
+  readonly #taken = new Map<string, number>();
+  #all = 0;
+
+  /** Takes room for a body; answers how to give it back, or undefined where there is none now. */
+  enter(tenant: string, bytes: number): (() => void) | undefined {
+    if (bytes <= LARGE) return () => undefined;
+    const own = this.#taken.get(tenant) ?? 0;
+    if (this.#all + bytes > MOST || own + bytes > MOST_OF_ONE) return undefined;
+    this.#move(tenant, bytes);
+    return () => this.#move(tenant, -bytes);
+  }
+
+  #move(tenant: string, bytes: number): void {
+    const own = (this.#taken.get(tenant) ?? 0) + bytes;
+    this.#all += bytes;
+    if (own === 0) this.#taken.delete(tenant);
+    else this.#taken.set(tenant, own);
+  }
 }

@@ -2,13 +2,14 @@
  * All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
  * many there are.
  */
-import { readFields, readReasons, valuesOf, type Field } from '../../forms/fields.ts';
+import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
+
 import { isoTime } from '../../lib/clock.ts';
 import type { Store } from '../../store/store.ts';
 import { listSubmissions, partsOf, type SubmissionFilter } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { csvLine } from '../answer.ts';
-import { shownSubmissions } from './submission-shapes.ts';
+import { shownSubmissions } from './submissions.ts';
 
 const PAGE = 500;
 /** What the fields are called is up to whoever fills in the form: the rest shares a column. */

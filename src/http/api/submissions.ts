@@ -1,34 +1,38 @@
 /** What visitors sent: listed, exported, shown with its files, judged anew, mailed once more, removed. */
-import { z } from 'zod';
-import { accountIdOf, type Principal } from '../../accounts/principal.ts';
+import { accountIdOf, mayTouch, type Principal } from '../../accounts/principal.ts';
+import * as contract from '../../contract/submissions.ts';
+import { parseFormId } from '../../forms/find.ts';
 import {
   markAsSpam,
-  releaseSubmission,
-  resendSubmission,
   type Decided,
   type Decision,
   type ReleaseParts,
+  releaseSubmission,
+  resendSubmission,
 } from '../../forms/release.ts';
+import { readFields, readReasons } from '../../forms/fields.ts';
+import { isoTime } from '../../lib/clock.ts';
+import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 import { chunksOfFile, filesOf } from '../../store/files.ts';
-import { UnmetError } from '../../store/store.ts';
-import { countSubmissions, listSubmissions, SEARCHED, type SubmissionFilter } from '../../store/submission-list.ts';
+import { type Store, UnmetError } from '../../store/store.ts';
+import {
+  countSubmissions,
+  listSubmissions,
+  partsOf,
+  type SubmissionFilter,
+  type SubmissionParts,
+} from '../../store/submission-list.ts';
 import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { json, type Answer, download } from '../answer.ts';
-import { refuse, type Refusal } from '../errors.ts';
+import { json, download } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-import { parseFormId } from '../../forms/find.ts';
-import { knownForm } from './form-lookup.ts';
-import { listing, listOf } from './listing.ts';
-import { defineRoute, type Outcome, type Route } from './route.ts';
+
+import { type Refusal, refuse } from '../errors.ts';
+import { knownForm } from './forms.ts';
+import { implement, type Route } from './route.ts';
 import { exportCsv, exportJson } from './submission-export.ts';
-import { conditions, mayTouchForm, shownSubmissions, submissionShape } from './submission-shapes.ts';
 
 export interface SubmissionsParts extends ReleaseParts {}
-
-const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Submissions' } as const;
-const WRITE = { ...READ, permission: 'forms.write' } as const;
-const SEARCH = `With \`q\` a page looks at the next ${SEARCHED} submissions: it may hold few or none although \`next_cursor\` goes on, and \`count\` is of the newest ${SEARCHED}.`;
 
 /** `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
 export function submissionsRoutes(parts: SubmissionsParts): Route[] {
@@ -57,22 +61,22 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
     return refuse('FORM_NOT_FOUND');
   }
 
-  async function list(filter: SubmissionFilter, page: { cursor?: string | undefined; limit: number }): Promise<Answer> {
+  async function list(filter: SubmissionFilter, page: { cursor?: string | undefined; limit: number }) {
     const { rows, next } = await listSubmissions(store, filter, { before: page.cursor, limit: page.limit });
     const count = await countSubmissions(store, filter);
     return json({ submissions: await shownSubmissions(store, rows), count, next_cursor: next });
   }
 
-  async function show(id: string): Promise<Answer> {
+  async function show(id: string) {
     const row = await findSubmission(store, id);
     const [submission] = row === undefined ? [] : await shownSubmissions(store, [row]);
-    return json(submission ?? {});
+    return submission === undefined ? refuse('NOT_FOUND') : json(submission);
   }
 
   async function decide(
     { principal, exchange: { snapshot }, params: { id } }: Asked,
     decision: (row: SubmissionRow, decision: Decision) => Promise<Decided>,
-  ): Promise<Outcome> {
+  ) {
     const row = await find(principal, id);
     if ('kind' in row) return row;
     const decided = await decision(row, { snapshot, environment: principal.environment });
@@ -82,126 +86,51 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
       : refuse('CONFLICT', { message: CONFLICTS[decided.kind] });
   }
 
-  return [
-    defineRoute({
-      ...READ,
-      method: 'GET',
-      path: '/forms/*form/submissions/export',
-      summary: 'Downloads the submissions of a form, all of them, newest first.',
-      description: 'In CSV each field is a column, behind those of the submission itself; files are told by name.',
-      query: z.strictObject({ format: z.enum(['csv', 'json']).default('csv').describe('Of the file.'), ...conditions }),
-      answer: z.object({ submissions: z.array(submissionShape) }),
-      alsoAnswers: 'text/csv',
-      async handle({ principal, exchange, params, query: { format, status, q: text, from, to } }) {
-        const form = await formId(principal, params.form, exchange);
-        if (typeof form !== 'string') return form;
-        const filter = { tenant: principal.tenant.id, form, status, text, from, until: to };
-        const filename = `${form.replaceAll('/', '-')}-submissions.${format}`;
-        return format === 'csv'
-          ? download({ type: 'text/csv; charset=utf-8', filename, stream: exportCsv(store, filter) })
-          : download({ type: 'application/json', filename, stream: exportJson(store, filter) });
-      },
-    }),
-    defineRoute({
-      ...READ,
-      method: 'GET',
-      path: '/forms/*form/submissions',
-      summary: 'Lists the submissions of a form, newest first; also of one that is gone.',
-      description: `The slashes of the form’s id may be written as they are or as \`%2F\`. ${SEARCH}`,
-      query: z.strictObject({ ...listing('sub'), ...conditions }),
-      answer: listOf('submissions', submissionShape),
-      async handle({ principal, exchange, params, query: { status, q: text, from, to: until, ...page } }) {
-        const form = await formId(principal, params.form, exchange);
-        if (typeof form !== 'string') return form;
-        return list({ tenant: principal.tenant.id, form, status, text, from, until }, page);
-      },
-    }),
-    defineRoute({
-      ...READ,
-      domains: 'refuse',
-      method: 'GET',
-      path: '/instant/submissions',
-      summary: 'Lists the submissions of all instant forms, newest first.',
-      description: SEARCH,
-      query: z.strictObject({ ...listing('sub'), ...conditions }),
-      answer: listOf('submissions', submissionShape),
-      handle: ({ principal, query: { status, q: text, from, to: until, ...page } }) =>
-        list({ tenant: principal.tenant.id, form: { kind: 'instant' }, status, text, from, until }, page),
-    }),
-    defineRoute({
-      ...READ,
-      method: 'GET',
-      path: '/submissions/:id',
-      summary: 'Shows a submission.',
-      answer: submissionShape,
-      async handle({ principal, params: { id } }) {
-        const row = await find(principal, id);
-        return 'kind' in row ? row : show(id);
-      },
-    }),
-    defineRoute({
-      ...READ,
-      method: 'GET',
-      path: '/submissions/:id/files/:file',
-      summary: 'Downloads a file of a submission, as bytes of no type: a stranger sent it.',
-      answer: z.string(),
-      alsoAnswers: 'application/octet-stream',
-      async handle({ principal, params: { id, file: wanted } }) {
-        const row = await find(principal, id);
-        if ('kind' in row) return row;
-        const file = (await filesOf(store, id)).find((each) => each.id === wanted);
-        if (file === undefined) return refuse('NOT_FOUND', { message: `It has no file ${wanted.slice(0, 60)}.` });
-        const { filename, size } = file;
-        return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
-      },
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/submissions/:id/spam',
-      summary: 'Marks a submission as spam: it counts no more, and what is still to be sent about it is cancelled.',
-      answer: submissionShape,
-      handle: (asked) => decide(asked, (row) => markAsSpam(row, parts)),
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/submissions/:id/ham',
-      summary: 'Releases a submission that was taken for spam: it counts, and its notification is sent.',
-      description: 'Doing it again changes nothing. The visitor gets no acknowledgment, so long afterwards.',
-      answer: submissionShape,
-      handle: (asked) => decide(asked, (row, decision) => releaseSubmission(row, decision, parts)),
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'POST',
-      path: '/submissions/:id/resend',
-      summary: 'Sends the notification of a submission once more, as a new message to whom the form names today.',
-      description: '403 `RECIPIENT_NOT_CONFIRMED` while none of them has agreed to get it.',
-      answer: submissionShape,
-      handle: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, parts)),
-    }),
-    defineRoute({
-      ...WRITE,
-      method: 'DELETE',
-      path: '/submissions/:id',
-      summary: 'Removes a submission with its files and the bodies of its mail, and shows it for the last time.',
-      description: 'Refused while mail about it is on its way. The form’s count stays.',
-      answer: submissionShape,
-      async handle({ principal, params: { id } }) {
-        const row = await find(principal, id);
-        if ('kind' in row) return row;
-        const answer = await show(id);
-        try {
-          await store.write(removeSubmission(id));
-        } catch (error) {
-          if (error instanceof UnmetError) return refuse('CONFLICT', { message: ON_ITS_WAY });
-          throw error;
-        }
-        return answer;
-      },
-    }),
-  ];
+  return implement(contract.submissions, {
+    async export({ principal, exchange, params, query: { format, status, q: text, from, to } }) {
+      const form = await formId(principal, params.form, exchange);
+      if (typeof form !== 'string') return form;
+      const filter = { tenant: principal.tenant.id, form, status, text, from, until: to };
+      const filename = `${form.replaceAll('/', '-')}-submissions.${format}`;
+      return format === 'csv'
+        ? download({ type: 'text/csv; charset=utf-8', filename, stream: exportCsv(store, filter) })
+        : download({ type: 'application/json', filename, stream: exportJson(store, filter) });
+    },
+    async list({ principal, exchange, params, query: { status, q: text, from, to: until, ...page } }) {
+      const form = await formId(principal, params.form, exchange);
+      if (typeof form !== 'string') return form;
+      return list({ tenant: principal.tenant.id, form, status, text, from, until }, page);
+    },
+    listInstant: ({ principal, query: { status, q: text, from, to: until, ...page } }) =>
+      list({ tenant: principal.tenant.id, form: { kind: 'instant' }, status, text, from, until }, page),
+    async show({ principal, params: { id } }) {
+      const row = await find(principal, id);
+      return 'kind' in row ? row : show(id);
+    },
+    async file({ principal, params: { id, file: wanted } }) {
+      const row = await find(principal, id);
+      if ('kind' in row) return row;
+      const file = (await filesOf(store, id)).find((each) => each.id === wanted);
+      if (file === undefined) return refuse('NOT_FOUND', { message: `It has no file ${wanted.slice(0, 60)}.` });
+      const { filename, size } = file;
+      return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
+    },
+    spam: (asked) => decide(asked, (row) => markAsSpam(row, parts)),
+    ham: (asked) => decide(asked, (row, decision) => releaseSubmission(row, decision, parts)),
+    resend: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, parts)),
+    async remove({ principal, params: { id } }) {
+      const row = await find(principal, id);
+      if ('kind' in row) return row;
+      const answer = await show(id);
+      try {
+        await store.write(removeSubmission(id));
+      } catch (error) {
+        if (error instanceof UnmetError) return refuse('CONFLICT', { message: ON_ITS_WAY });
+        throw error;
+      }
+      return answer;
+    },
+  });
 }
 
 interface Asked {
@@ -220,3 +149,45 @@ const CONFLICTS = {
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
   spam: 'This submission is marked as spam. Release it first.',
 } as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;
+
+// What the API shows of a submission, and under which conditions it lists them.
+
+/** Whether the principal's key may touch the form with this id; `domain` is that of its submissions, where there are any. */
+export function mayTouchForm(principal: Principal, form: string, domain?: string): boolean {
+  const id = parseFormId(form);
+  if (id?.kind === 'own') return mayTouch(principal, domain);
+  return mayTouch(principal, id?.kind === 'domain' ? id.domain : undefined);
+}
+
+/** The submissions as the API shows them. */
+export async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
+  const parts = await partsOf(store, rows);
+  const statuses = new Map<string, RecipientStatuses>();
+  for (const [tenant, own] of Map.groupBy(rows, (row) => row.tenant)) {
+    const addresses = new Set(own.flatMap(({ id }) => parts(id).deliveries.map(({ recipient }) => recipient)));
+    statuses.set(tenant, await recipientStatuses(store, tenant, [...addresses]));
+  }
+  return rows.map((row) => shown(row, parts(row.id), statuses.get(row.tenant)));
+}
+
+function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionParts, statuses?: RecipientStatuses) {
+  const { id, form, domain, ip, user_agent, referer, status, spam_score, spam_reasons, created_at } = row;
+  return {
+    id,
+    form,
+    environment: row.environment,
+    domain,
+    fields: Object.fromEntries(readFields(row.fields)),
+    files: files.map(({ id, field, filename, content_type, size }) => ({ id, field, filename, content_type, size })),
+    ip,
+    user_agent,
+    referer,
+    status,
+    spam: { score: spam_score, reasons: readReasons(spam_reasons) },
+    created_at: isoTime(created_at),
+    messages,
+    deliveries: deliveries.map(({ message, recipient, state }) => {
+      return { message, recipient, state, recipient_status: statuses?.get(recipient) ?? 'pending' };
+    }),
+  };
+}

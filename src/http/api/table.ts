@@ -1,96 +1,87 @@
-/** All routes of the authenticated and administrative API, resource by resource. */
-import { adminBackupRoutes, type AdminBackupParts } from './admin-backup.ts';
-import { adminBillingRoutes, type AdminBillingParts } from './admin-billing.ts';
-import { adminDoctorRoutes, type AdminDoctorParts } from './admin-doctor.ts';
-import { adminExplainRoutes, type AdminExplainParts } from './admin-explain.ts';
-import { adminDomainsRoutes, type AdminDomainsParts } from './admin-domains.ts';
-import { adminHostKeysRoutes, type AdminHostKeysParts } from './admin-host-keys.ts';
-import { adminInboundRoutes, type AdminInboundParts } from './admin-inbound.ts';
-import { adminQueueRoutes, type AdminQueueParts } from './admin-queue.ts';
-import { adminTraceRoutes, type AdminTraceParts } from './admin-trace.ts';
-import { adminTenantsRoutes, type AdminTenantsParts } from './admin-tenants.ts';
-import { adminUsageRoutes } from './admin-usage.ts';
+/** All routes of the API with their handlers, resource by resource. */
+import { accountsRoutes, type AccountsParts } from './accounts.ts';
 import { analyticsRoutes, type AnalyticsParts } from './analytics.ts';
-import { authStatusRoutes } from './auth-status.ts';
-import { domainsRoutes, type DomainsParts } from './domains.ts';
-import { emailRoutes } from './email.ts';
-import type { EmailParts } from './email-send.ts';
-import { emailsRoutes } from './emails.ts';
 import { collectionsRoutes, type CollectionsParts } from './collections.ts';
-import { eventsRoutes } from './events.ts';
+import {
+  adminDomainsRoutes,
+  domainsRoutes,
+  hostKeysRoutes,
+  type AdminDomainsParts,
+  type DomainsParts,
+  type HostKeysParts,
+} from './domains.ts';
+import { emailRoutes, type EmailParts } from './email.ts';
 import { formsRoutes, type FormsParts } from './forms.ts';
 import { instantRoutes, type InstantParts } from './instant.ts';
 import { keysRoutes, type KeysParts } from './keys.ts';
-import { projectConfigRoutes, type ProjectConfigParts } from './project-config.ts';
+import { mailLogRoutes, type MailLogParts } from './mail-log.ts';
 import { projectsRoutes, type ProjectsParts } from './projects.ts';
-import { rateLimitsRoutes, type RateLimitsParts } from './rate-limits.ts';
+import { queueRoutes, type QueueParts } from './queue.ts';
 import { recipientsRoutes, type RecipientsParts } from './recipients.ts';
+import { resendRoutes } from './resend.ts';
 import type { Route } from './route.ts';
-import { signupRoutes, type SignupParts } from './signup.ts';
+import {
+  backupsRoutes,
+  configCheckRoutes,
+  doctorRoutes,
+  type BackupsParts,
+  type ConfigCheckParts,
+  type DoctorParts,
+} from './server.ts';
 import { submissionsRoutes, type SubmissionsParts } from './submissions.ts';
 import { suppressionsRoutes, type SuppressionsParts } from './suppressions.ts';
+import { tenantsRoutes, type TenantsParts } from './tenants.ts';
 import { webhooksRoutes, type WebhooksParts } from './webhooks.ts';
 
 export interface ApiParts
   extends
-    AdminBackupParts,
-    AdminBillingParts,
-    AdminDoctorParts,
+    AccountsParts,
     AdminDomainsParts,
-    AdminExplainParts,
-    AdminHostKeysParts,
-    AdminInboundParts,
-    AdminQueueParts,
-    AdminTenantsParts,
-    AdminTraceParts,
     AnalyticsParts,
+    BackupsParts,
+    CollectionsParts,
+    ConfigCheckParts,
+    DoctorParts,
     DomainsParts,
     EmailParts,
-    CollectionsParts,
     FormsParts,
+    HostKeysParts,
     InstantParts,
     KeysParts,
-    ProjectConfigParts,
+    MailLogParts,
     ProjectsParts,
-    RateLimitsParts,
+    QueueParts,
     RecipientsParts,
-    SignupParts,
     SubmissionsParts,
     SuppressionsParts,
+    TenantsParts,
     WebhooksParts {}
 
 /** The one table: mounted under three prefixes, written into the OpenAPI document, walked by the tests. */
 export function apiRoutes(parts: ApiParts): Route[] {
   return [
-    ...signupRoutes(parts),
-    ...authStatusRoutes(),
+    ...accountsRoutes(parts),
     ...keysRoutes(parts),
     ...projectsRoutes(parts),
-    ...projectConfigRoutes(parts),
     ...domainsRoutes(parts),
-    // Before the forms: what follows a form's id in an address may hold slashes.
+    // Before the forms, because what follows a form's id in a path may contain slashes.
     ...submissionsRoutes(parts),
     ...emailRoutes(parts),
-    ...emailsRoutes(parts),
+    ...resendRoutes(parts),
     ...suppressionsRoutes(parts),
-    ...collectionsRoutes(parts),
     ...formsRoutes(parts),
     ...instantRoutes(parts),
+    ...collectionsRoutes(parts),
     ...recipientsRoutes(parts),
-    ...rateLimitsRoutes(parts),
     ...analyticsRoutes(parts),
-    ...eventsRoutes(parts),
     ...webhooksRoutes(parts),
-    ...adminTenantsRoutes(parts),
-    ...adminUsageRoutes(parts),
-    ...adminBillingRoutes(parts),
-    ...adminQueueRoutes(parts),
-    ...adminInboundRoutes(parts),
-    ...adminDoctorRoutes(parts),
+    ...tenantsRoutes(parts),
+    ...queueRoutes(parts),
+    ...mailLogRoutes(parts),
+    ...doctorRoutes(parts),
+    ...configCheckRoutes(parts),
     ...adminDomainsRoutes(parts),
-    ...adminHostKeysRoutes(parts),
-    ...adminBackupRoutes(parts),
-    ...adminExplainRoutes(parts),
-    ...adminTraceRoutes(parts),
+    ...hostKeysRoutes(parts),
+    ...backupsRoutes(parts),
   ];
 }

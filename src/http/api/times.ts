@@ -1,21 +1,5 @@
-/** Times in queries: a moment, or a day in UTC, and the buckets of a series. */
-import { z } from 'zod';
-
-const DAY = 86_400_000;
-const WORDS = 'must be a date such as 2026-01-31 or a time such as 2026-01-31T12:00:00Z';
-
-const moment = z
-  .union([z.iso.date(), z.iso.datetime({ offset: true })], { error: WORDS })
-  .refine((text) => /^2\d{3}-/.test(text), WORDS);
-
-/** The first moment of a span, ms. */
-export const since = moment.transform((text) => Date.parse(text));
-
-/** The moment behind its last; a date alone is the whole day. */
-export const until = moment.transform((text) => Date.parse(text) + (text.length === 'YYYY-MM-DD'.length ? DAY : 0));
-
-export const INTERVALS = ['hour', 'day', 'month'] as const;
-export type Interval = (typeof INTERVALS)[number];
+/** The buckets of a series, in UTC. */
+import type { Interval } from '../../contract/analytics.ts';
 
 /** The start (UTC) of the interval that `at` is in, or of the one so many `steps` later. */
 export function startOf(interval: Interval, at: number, steps = 0): number {

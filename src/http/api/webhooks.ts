@@ -1,14 +1,15 @@
 /** Webhooks of a tenant: those that the API makes, and those of its configurations, which it shows and cannot change. */
 import { z } from 'zod';
-import { newSecret } from '../../events/post.ts';
-import { CHANGEOVER, configuredSecret } from '../../events/targets.ts';
-import type { Webhooks } from '../../events/webhooks.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
+import * as contract from '../../contract/webhooks.ts';
+import { newSecret } from '../../events/post.ts';
+import { CHANGEOVER, configuredSecret, eventsOf } from '../../events/targets.ts';
+import type { Webhooks } from '../../events/webhooks.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
-import { newId } from '../../lib/ids.ts';
+import { environmentOf, newId } from '../../lib/ids.ts';
 import type { Store } from '../../store/store.ts';
 import type { WebhookRow } from '../../store/tables-accounts.ts';
-import { recentDeliveries } from '../../store/webhook-deliveries.ts';
+import { recentDeliveries, type WebhookDelivery } from '../../store/webhook-deliveries.ts';
 import {
   countWebhooks,
   deleteWebhook,
@@ -20,22 +21,10 @@ import {
   updateWebhook,
 } from '../../store/webhooks.ts';
 import { json } from '../answer.ts';
-import { refuse } from '../errors.ts';
+import { type Refusal, refuse } from '../errors.ts';
 import { overLimit } from '../context.ts';
 import { invalidAt } from './issues.ts';
-import { listing, listOf, pageOf } from './listing.ts';
-import { defineRoute, type Call, type Outcome, type Route } from './route.ts';
-import {
-  changes,
-  replay,
-  secretShape,
-  shown,
-  shownDelivery,
-  testShape,
-  wanted,
-  webhookShape,
-  deliveryShape,
-} from './webhook-shapes.ts';
+import { type Call, type CallOf, implement, type Outcome, pageOf, type Route, timeOf } from './route.ts';
 
 export interface WebhooksParts {
   readonly store: Store;
@@ -45,23 +34,24 @@ export interface WebhooksParts {
 }
 
 const SHOWN = 20;
-const ROUTE = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
-
 /** `/webhooks…` */
 export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksParts): Route[] {
   /** Does it to the webhook that the path names, if the tenant has it. */
-  async function withWebhook(call: OfOne, act: (webhook: WebhookRow) => Promise<Outcome>): Promise<Outcome> {
+  async function withWebhook<Body>(
+    call: OfOne,
+    act: (webhook: WebhookRow) => Promise<Outcome<Body>>,
+  ): Promise<Outcome<Body>> {
     const webhook = await findWebhook(store, call.principal.tenant.id, call.params.id);
     if (webhook !== undefined) return act(webhook);
     return refuse('NOT_FOUND', { message: `There is no webhook ${call.params.id.slice(0, 60)}.` });
   }
 
-  async function show(tenant: string, id: string): Promise<Outcome> {
+  async function show(tenant: string, id: string) {
     const webhook = await findWebhook(store, tenant, id);
     return webhook === undefined ? refuse('NOT_FOUND') : json(shown(webhook));
   }
 
-  async function change(webhook: WebhookRow, body: z.output<typeof changes>): Promise<Outcome> {
+  async function change(webhook: WebhookRow, body: z.output<NonNullable<typeof contract.webhooks.change.body>>) {
     const { id, tenant } = webhook;
     const { status, url = webhook.url, events, description = webhook.description } = body;
     const settings = { url, events: events === undefined ? webhook.events : JSON.stringify(events), description };
@@ -77,7 +67,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     return show(tenant, id);
   }
 
-  async function rotate(webhook: WebhookRow, call: OfOne): Promise<Outcome> {
+  async function rotate(webhook: WebhookRow, call: OfOne) {
     const { id, tenant, project } = webhook;
     if (project !== null && configuredSecret(webhook, call.exchange.snapshot) !== undefined) return configured(project);
     const secret = newSecret();
@@ -86,7 +76,7 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     return json({ secret, old_secret_until: isoTime(until) });
   }
 
-  async function playAgain(webhook: WebhookRow, call: Call<unknown, z.output<typeof replay>, 'id'>): Promise<Outcome> {
+  async function playAgain(webhook: WebhookRow, call: CallOf<typeof contract.webhooks.replay>) {
     const { event, since } = call.body;
     if ((event === undefined) === (since === undefined)) return invalidAt('', 'must name an event or a time (since)');
     if (webhook.status === 'disabled')
@@ -98,115 +88,81 @@ export function webhooksRoutes({ store, clock, objects, webhooks }: WebhooksPart
     return json({ ...(await webhooks.replaySince(webhook, Date.parse(since ?? ''))) });
   }
 
-  return [
-    defineRoute({
-      ...ROUTE,
-      method: 'GET',
-      path: '/webhooks',
-      summary: 'Lists the webhooks of the tenant, newest first, those of its configurations among them.',
-      query: z.strictObject(listing('whk')),
-      answer: listOf('webhooks', webhookShape),
-      async handle({ principal, query: { limit, cursor } }) {
-        const tenant = principal.tenant.id;
-        const rows = await listWebhooks(store, tenant, { before: cursor, limit: limit + 1 });
-        const { page, next_cursor } = pageOf(rows, limit);
-        return json({ webhooks: page.map(shown), count: await countWebhooks(store, tenant), next_cursor });
-      },
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'POST',
-      path: '/webhooks',
-      summary: 'Makes a webhook, which is told of what happens from now on, and shows its secret once.',
-      description:
-        'What is posted is signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification, whose libraries verify it with this secret.',
-      body: wanted,
-      answer: z.object({ id: z.string(), url: z.string(), events: z.array(z.string()), secret: secretShape }),
-      async handle({ principal, exchange, body: { url, events, description } }) {
-        const tenant = principal.tenant.id;
-        const problem = await webhooks.objection(url);
-        if (problem !== undefined) return invalidAt('url', problem);
-        const now = clock.now();
-        const [id, secret] = [newId('whk', now), newSecret()];
-        const row = { id, tenant, project: null, form: '', url, description, secret, created_at: now };
-        const made = await objects.within(tenant, { more: { webhooks: 1 } }, () =>
-          store.write([insertWebhook({ ...row, events: JSON.stringify(events) })]),
-        );
-        if ('kind' in made) return overLimit(made, exchange.snapshot.server);
-        return json({ id, url, events, secret });
-      },
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'GET',
-      path: '/webhooks/:id',
-      summary: 'Shows a webhook, how it goes, and its newest deliveries.',
-      answer: webhookShape.extend({ deliveries: z.array(deliveryShape) }),
-      handle: (call) =>
-        withWebhook(call, async (webhook) => {
-          const deliveries = await recentDeliveries(store, webhook.id, SHOWN);
-          return json({ ...shown(webhook), deliveries: deliveries.map(shownDelivery) });
-        }),
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'PATCH',
-      path: '/webhooks/:id',
-      summary: 'Changes a webhook, or disables or enables it.',
-      description:
-        'One that is enabled is told of what happens from then on, and of what still waited; `replay` brings the rest. Of a webhook that a configuration names only `status` can be changed here.',
-      body: changes,
-      answer: webhookShape,
-      handle: (call) => withWebhook(call, (webhook) => change(webhook, call.body)),
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'DELETE',
-      path: '/webhooks/:id',
-      summary: 'Removes a webhook and what it was still to be told.',
-      answer: z.object({ id: z.string(), deleted: z.literal(true) }),
-      handle: (call) =>
-        withWebhook(call, async ({ id, tenant, project }) => {
-          if (project !== null) return configured(project);
-          await store.write([deleteWebhook({ id, tenant })]);
-          return json({ id, deleted: true });
-        }),
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'POST',
-      path: '/webhooks/:id/test',
-      summary: 'Posts an event of the type `webhook.test` at once and answers what came of it.',
-      body: z.strictObject({}),
-      answer: testShape,
-      handle: (call) => withWebhook(call, async (webhook) => json({ ...(await webhooks.test(webhook)) })),
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'POST',
-      path: '/webhooks/:id/rotate',
-      summary: 'Gives a webhook a new secret and shows it once; the one before signs as well for 24 hours more.',
-      body: z.strictObject({}),
-      answer: z.object({ secret: secretShape, old_secret_until: z.iso.datetime() }),
-      handle: (call) => withWebhook(call, (webhook) => rotate(webhook, call)),
-    }),
-    defineRoute({
-      ...ROUTE,
-      method: 'POST',
-      path: '/webhooks/:id/replay',
-      summary: 'Posts an event, or all since a time, once more, under the ids that they had.',
-      body: replay,
-      answer: z.object({
-        replayed: z.int().describe('Events that are posted again.'),
-        more: z.boolean().describe('Whether there are more than one replay takes (10,000, oldest first).'),
+  return implement(contract.webhooks, {
+    async list({ principal, query: { limit, cursor } }) {
+      const tenant = principal.tenant.id;
+      const rows = await listWebhooks(store, tenant, { before: cursor, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit);
+      return json({ webhooks: page.map(shown), count: await countWebhooks(store, tenant), next_cursor });
+    },
+    async create({ principal, exchange, body: { url, events, description } }) {
+      const tenant = principal.tenant.id;
+      const problem = await webhooks.objection(url);
+      if (problem !== undefined) return invalidAt('url', problem);
+      const now = clock.now();
+      const [id, secret] = [newId('whk', now), newSecret()];
+      const row = { id, tenant, project: null, form: '', url, description, secret, created_at: now };
+      const made = await objects.within(tenant, { more: { webhooks: 1 } }, () =>
+        store.write([insertWebhook({ ...row, events: JSON.stringify(events) })]),
+      );
+      if ('kind' in made) return overLimit(made, exchange.snapshot.server);
+      return json({ id, url, events, secret });
+    },
+    show: (call) =>
+      withWebhook(call, async (webhook) => {
+        const deliveries = await recentDeliveries(store, webhook.id, SHOWN);
+        return json({ ...shown(webhook), deliveries: deliveries.map(shownDelivery) });
       }),
-      handle: (call) => withWebhook(call, (webhook) => playAgain(webhook, call)),
-    }),
-  ];
+    change: (call) => withWebhook(call, (webhook) => change(webhook, call.body)),
+    remove: (call) =>
+      withWebhook(call, async ({ id, tenant, project }) => {
+        if (project !== null) return configured(project);
+        await store.write([deleteWebhook({ id, tenant })]);
+        return json({ id, deleted: true as const });
+      }),
+    test: (call) => withWebhook(call, async (webhook) => json({ ...(await webhooks.test(webhook)) })),
+    rotate: (call) => withWebhook(call, (webhook) => rotate(webhook, call)),
+    replay: (call) => withWebhook(call, (webhook) => playAgain(webhook, call)),
+  });
 }
 
 type OfOne = Call<unknown, unknown, 'id'>;
 
-function configured(project: string): Outcome {
+function configured(project: string): Refusal {
   return refuse('CONFLICT', { message: `The configuration of the project ${project} says this; change it there.` });
+}
+
+// What requests about webhooks say, and what is shown of them.
+
+export function shown(webhook: WebhookRow) {
+  const { id, url, description, project, form, status, reason, failing_since, created_at } = webhook;
+  return {
+    id,
+    environment: environmentOf(webhook.tenant),
+    url,
+    events: eventsOf(webhook),
+    description,
+    project,
+    form: form === '' ? null : form,
+    status,
+    reason,
+    failing_since: timeOf(failing_since),
+    created_at: timeOf(created_at),
+  };
+}
+
+export function shownDelivery(delivery: WebhookDelivery & { readonly type: string | null }) {
+  const { id, event, type, state, attempts, last_attempt_at, next_attempt_at, last_status, last_result } = delivery;
+  return {
+    id,
+    event,
+    type: event === null ? 'webhook.test' : type,
+    state,
+    attempts,
+    last_attempt_at: timeOf(last_attempt_at),
+    next_attempt_at: timeOf(next_attempt_at),
+    last_status,
+    last_result,
+    created_at: timeOf(delivery.created_at),
+  };
 }

@@ -4,7 +4,9 @@ import { json, page, seeOther, type Answer, wantsPage } from '../answer.ts';
 import { isJson } from '../body.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header } from '../context.ts';
-import { shapeB, statusOf, type ErrorCode, type Refusal } from '../errors.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
+import { shapeB, statusOf, type Refusal } from '../errors.ts';
+
 import { errorPage } from '../pages/error.ts';
 import { formNotFoundPage } from '../pages/not-found.ts';
 import { pendingPage } from '../pages/pending.ts';

@@ -1,10 +1,17 @@
-/** The routes that need no key, as the OpenAPI document has them: addresses of forms, and what is for everybody. */
-import { errorResponses, jsonContent, type Json } from './parts.ts';
+/** The addresses that need no key, as the OpenAPI document has them: those of forms, and those of the server itself. */
+import type { ErrorCode } from '../../contract/errors.ts';
+import {
+  type ErrorResponses,
+  headers,
+  jsonContent,
+  ONE_SPELLING,
+  pathParameter,
+  ref,
+  WITH_KEY,
+  type Json,
+} from './parts.ts';
 
-export const PUBLIC_TAGS = [
-  { name: 'Forms', description: 'Where pages post their forms to.' },
-  { name: 'Server', description: 'The server itself.' },
-];
+export const PUBLIC_TAGS = [{ name: 'Server', description: 'The server itself.' }];
 
 const FIELDS: Json = {
   type: 'object',
@@ -14,61 +21,98 @@ const FIELDS: Json = {
   example: { name: 'Ada', email: 'ada@example.com', message: 'Hello' },
 };
 
-const ACCEPTED: Json = {
-  type: 'object',
-  properties: {
-    success: { const: true },
-    ok: { const: true },
-    message: { type: 'string' },
-    id: { type: 'string', description: 'Of the submission: `sub_…`.' },
-    next: { type: 'string', description: 'Where a browser would go on.' },
-  },
-  required: ['success', 'ok', 'message', 'id', 'next'],
-};
-
-const ONE_SPELLING = [{ url: '/' }];
+/** What a form's address can answer. */
+const FORM_ERRORS: readonly ErrorCode[] = [
+  'VALIDATION_FAILED',
+  'BODY_MALFORMED',
+  'BLOCKED',
+  'NO_FILE_UPLOADS',
+  'AUTH_AMBIGUOUS',
+  'AUTH_MISSING_KEY',
+  'AUTH_INVALID_KEY',
+  'AUTH_EXPIRED_KEY',
+  'AUTH_REVOKED_KEY',
+  'AUTH_FORBIDDEN',
+  'AUTH_IP_NOT_ALLOWED',
+  'AUTH_DOMAIN_NOT_ALLOWED',
+  'DOMAIN_NOT_VERIFIED',
+  'ORIGIN_NOT_ALLOWED',
+  'INACTIVE',
+  'DOMAIN_NOT_FOUND',
+  'FORM_NOT_FOUND',
+  'REQUEST_TIMEOUT',
+  'IDEMPOTENCY_CONFLICT',
+  'BODY_TOO_LARGE',
+  'FILES_TOO_BIG',
+  'TOO_MANY_FILES',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'RATE_LIMITED',
+  'INTERNAL',
+  'OUTCOME_UNKNOWN',
+  'UNAVAILABLE',
+];
 
 /** By path. */
-export const PUBLIC_PATHS: Readonly<Record<string, Readonly<Record<string, Json>>>> = {
-  '/{domain}/{form}': form('/{domain}/{form}', 'Posts a form of a domain.'),
-  '/v1/{domain}/{form}': form('/v1/{domain}/{form}', 'The same.'),
-  '/v1/{domain}/send': form(
-    '/v1/{domain}/send',
-    'Posts to the form that the field `form` names, else to the default form of the domain.',
-  ),
-  '/c/{collection}/{form}': form('/c/{collection}/{form}', 'Posts a form of a collection.'),
-  '/f/{formId}': form('/f/{formId}', 'Posts a form by its id.'),
-  '/submit/{form}': form('/submit/{form}', 'Posts a form by its id, or by its name at the domain that Origin names.'),
-  '/confirm/{token}': {
-    get: page('getConfirm', 'Shows what a mailed link confirms, with a button.', ['token']),
-    post: page('postConfirm', 'Confirms it.', ['token']),
-  },
-  '/unsubscribe/{token}': {
-    get: page('getUnsubscribe', 'Asks whether mail to this address shall end.', ['token']),
-    post: page('postUnsubscribe', 'Ends it (RFC 8058).', ['token']),
-  },
-  '/': { get: page('getFront', 'What this server is, and where to go on.', []) },
-  '/healthz': { get: look('getHealthz', 'Whether the process is up.') },
-  '/readyz': {
-    get: look('getReadyz', 'Whether the database can be written and the queue moves; 503 with the reasons.'),
-  },
-  '/metrics': { get: page('getMetrics', 'Figures for Prometheus; on the Unix socket alone.', []) },
-  '/.well-known/security.txt': { get: page('getSecurityTxt', 'Whom to tell of a weakness (RFC 9116).', []) },
-  '/.well-known/mta-sts.txt': {
-    get: page('getMtaSts', 'At mta-sts.<domain>: the MTA-STS policy of a domain whose mail comes here (RFC 8461).', []),
-  },
-  '/openapi.json': { get: look('getOpenapi', 'This document.') },
-  '/docs': { get: page('getDocs', 'This document as a page.', []) },
-};
+export function publicPaths(errors: ErrorResponses): Readonly<Record<string, Readonly<Record<string, Json>>>> {
+  return {
+    '/{domain}/{form}': form(errors, '/{domain}/{form}', 'Submits a form of a domain.'),
+    '/v1/{domain}/{form}': form(errors, '/v1/{domain}/{form}', 'Submits a form of a domain.'),
+    '/v1/{domain}/send': form(
+      errors,
+      '/v1/{domain}/send',
+      'Submits the form that the field `form` names, or else the default form of the domain.',
+    ),
+    '/c/{collection}/{form}': form(errors, '/c/{collection}/{form}', 'Submits a form of a collection.'),
+    '/f/{formId}': form(errors, '/f/{formId}', 'Submits a form by its id.'),
+    '/submit/{form}': form(
+      errors,
+      '/submit/{form}',
+      'Submits a form by its id, or by its name at the domain that `Origin` names.',
+    ),
+    '/confirm/{token}': {
+      get: page(errors, 'getConfirm', 'Shows the page of a mailed link, with a button.', ['token']),
+      post: page(errors, 'postConfirm', 'Confirms what the mailed link is for.', ['token']),
+    },
+    '/unsubscribe/{token}': {
+      get: page(errors, 'getUnsubscribe', 'Shows the page of an unsubscribe link.', ['token']),
+      post: page(errors, 'postUnsubscribe', 'Unsubscribes the address (RFC 8058).', ['token']),
+    },
+    '/': { get: page(errors, 'getFront', 'Shows the front page of the server.', []) },
+    '/healthz': { get: look(errors, 'getHealthz', 'Answers 200 while the process runs.') },
+    '/readyz': {
+      get: look(
+        errors,
+        'getReadyz',
+        'Answers 200 if the database can be written and the queue moves, otherwise 503 with the reasons.',
+      ),
+    },
+    '/metrics': {
+      get: page(errors, 'getMetrics', 'Shows the metrics for Prometheus; only on the Unix socket.', [], 'text/plain'),
+    },
+    '/.well-known/security.txt': {
+      get: page(errors, 'getSecurityTxt', 'Names the contact for security reports (RFC 9116).', [], 'text/plain'),
+    },
+    '/.well-known/mta-sts.txt': {
+      get: page(
+        errors,
+        'getMtaSts',
+        'Shows the MTA-STS policy of a domain whose mail comes here (RFC 8461); at mta-sts.<domain>.',
+        [],
+        'text/plain',
+      ),
+    },
+    '/openapi.json': { get: look(errors, 'getOpenapi', 'Shows this document.') },
+    '/docs': { get: page(errors, 'getDocs', 'Shows this document as a page.', []) },
+  };
+}
 
-function form(path: string, summary: string): Readonly<Record<string, Json>> {
+function form(errors: ErrorResponses, path: string, summary: string): Readonly<Record<string, Json>> {
   const content = Object.fromEntries(
     ['application/x-www-form-urlencoded', 'multipart/form-data', 'application/json'].map((type) => [
       type,
       { schema: FIELDS },
     ]),
   );
-  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '');
   return {
     post: {
       operationId: `post${path
@@ -78,59 +122,78 @@ function form(path: string, summary: string): Readonly<Record<string, Json>> {
       tags: ['Forms'],
       summary,
       description:
-        'No key is needed but where the collection says `requireApiKey`; a key needs `forms.submit`. A browser that navigates gets a page or 303, a script gets JSON.',
+        'Needs no key unless the collection says `requireApiKey`; a key needs the permission `forms.submit`. A browser that navigates gets a page or 303, a script gets JSON.',
       servers: ONE_SPELLING,
-      security: [{}, { bearer: [] }, { xApiKey: [] }, { serviceApiKey: [] }],
+      security: [{}, ...WITH_KEY],
       parameters: [
-        ...names.map(inPath),
+        ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => pathParameter(name)),
         {
           name: 'Idempotency-Key',
           in: 'header',
-          description: 'The same key with the same body counts once, for 24 hours.',
-          schema: { type: 'string', maxLength: 256 },
+          description: 'For 24 hours, the same key with the same body counts once.',
+          schema: { type: 'string', minLength: 1, maxLength: 256 },
         },
         {
           name: 'Postern-Client-IP',
           in: 'header',
           description:
-            'With a key of `forms.submit`: the visitor’s address, whose limits then count, where a server passes posts on.',
+            'The visitor’s address, whose limits then count; for a server that passes posts on with a key that has `forms.submit`.',
           schema: { type: 'string' },
         },
       ],
       requestBody: { required: true, content },
       responses: {
-        200: { description: 'Accepted: nothing of it is lost any more.', content: jsonContent(ACCEPTED) },
-        303: { description: 'The same, for a browser: on to the page that follows.' },
-        ...errorResponses(true, 'SubmissionError'),
+        200: {
+          description: 'Accepted and stored.',
+          headers: headers('Idempotent-Replayed'),
+          content: jsonContent(ref('schemas', 'AcceptedSubmission')),
+        },
+        303: {
+          description: 'The same, for a browser: the address of the next page is in `Location`.',
+          headers: headers(),
+        },
+        ...errors.of(FORM_ERRORS, 'SubmissionError'),
       },
     },
   };
 }
 
-function page(operationId: string, summary: string, parameters: readonly string[]): Json {
+function page(
+  errors: ErrorResponses,
+  operationId: string,
+  summary: string,
+  parameters: readonly string[],
+  type = 'text/html',
+): Json {
+  const content = { [type]: { schema: { type: 'string' } } };
   return {
     operationId,
     tags: ['Server'],
     summary,
+    description: summary,
     servers: ONE_SPELLING,
     security: [],
-    parameters: parameters.map(inPath),
-    responses: { 200: { description: 'A page, or text.', content: { 'text/html': { schema: { type: 'string' } } } } },
+    ...(parameters.length > 0 && { parameters: parameters.map(pathParameter) }),
+    responses: {
+      200: { description: 'Success.', headers: headers(), content },
+      ...errors.of(['NOT_FOUND', 'RATE_LIMITED', 'INTERNAL', 'UNAVAILABLE'], 'Error'),
+    },
   };
 }
 
-function look(operationId: string, summary: string): Json {
+function look(errors: ErrorResponses, operationId: string, summary: string): Json {
   const content = jsonContent({ type: 'object' });
   return {
     operationId,
     tags: ['Server'],
     summary,
+    description: summary,
     servers: ONE_SPELLING,
     security: [],
-    responses: { 200: { description: 'Yes.', content }, 503: { description: 'No.', content } },
+    responses: {
+      200: { description: 'Yes.', headers: headers(), content },
+      ...errors.of(['RATE_LIMITED'], 'Error'),
+      503: { description: 'No, with the reasons.', headers: headers('Retry-After'), content },
+    },
   };
-}
-
-function inPath(name: string): Json {
-  return { name, in: 'path', required: true, schema: { type: 'string' } };
 }

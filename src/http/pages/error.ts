@@ -1,7 +1,8 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
 import type { Form } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/check.ts';
-import { wordsOf, type ErrorCode, type Refusal } from '../errors.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
+import { wordsOf, type Refusal } from '../errors.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 import { refilledForm, type SubmittedValues } from './submitted.ts';

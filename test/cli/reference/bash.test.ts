@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { bashCompletion } from '../../../src/cli/reference/bash.ts';
+import { bashCompletion } from '../../../src/cli/reference/completion.ts';
 import { leavesOf } from '../../../src/cli/reference/tree.ts';
 import { temporaryFolder } from '../../harness/store.ts';
 import { programTree } from './tree.ts';

@@ -1,0 +1,68 @@
+/**
+ * `npm run screenshots`: takes the pictures of README.md and docs/tutorial.md from a running `postern dev`, with Debian's
+ * Chromium. Run it after a change of the demo form, the built-in notification or the outbox.
+ */
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium, type Page } from 'playwright-core';
+import { startChild, untilReady } from '../test/harness/child.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const MAX_BYTES = 150_000;
+const VISITORS = [
+  { name: 'Grace Hopper', email: 'grace@example.org', message: 'Could you send me a quote for 40 units?' },
+  { name: 'Alan Turing', email: 'alan@example.org', message: 'The link to your opening hours is broken.' },
+  {
+    name: 'Ada Lovelace',
+    email: 'ada@example.org',
+    message: 'Hello,\n\nis the workshop on 12 March still open?\nWe would be two people.\n\nKind regards\nAda Lovelace',
+  },
+];
+
+const folder = await mkdtemp(join(tmpdir(), 'postern-screenshots-'));
+const dev = await startChild(join(ROOT, 'bin/postern'), ['dev', '--data', join(folder, 'data'), '--port', '8025']);
+try {
+  await untilReady(dev, () => dev.output().includes('Ctrl-C stops all of it'));
+  const url = /http:\/\/localhost:\d+/.exec(dev.output())?.[0] ?? '';
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  const page = await browser.newPage({ viewport: { width: 960, height: 760 }, colorScheme: 'light' });
+  for (const visitor of VISITORS) {
+    await page.goto(url);
+    await page.getByLabel('Name').fill(visitor.name);
+    await page.getByLabel('E-mail').fill(visitor.email);
+    await page.getByLabel('Message').fill(visitor.message);
+    if (visitor === VISITORS.at(-1)) await save(page, 'form');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByRole('heading', { name: 'Thank you' }).waitFor();
+  }
+  await page.goto(`${url}/outbox`);
+  // A notification and an acknowledgment for each.
+  await page
+    .getByText('We have received your message')
+    .nth(VISITORS.length - 1)
+    .waitFor();
+  await page
+    .getByRole('link', { name: /New submission/ })
+    .nth(VISITORS.length - 1)
+    .waitFor();
+  await save(page, 'outbox');
+  await page
+    .getByRole('link', { name: /New submission/ })
+    .first()
+    .click();
+  await page.frameLocator('iframe[sandbox]').getByText('Ada Lovelace').first().waitFor();
+  await save(page, 'mail');
+  await browser.close();
+} finally {
+  await dev.stop('SIGINT');
+  await rm(folder, { recursive: true, force: true });
+}
+
+async function save(page: Page, name: string): Promise<void> {
+  const path = `docs/images/${name}.png`;
+  await page.screenshot({ path: join(ROOT, path), fullPage: name === 'mail' });
+  const { size } = await stat(join(ROOT, path));
+  if (size > MAX_BYTES) throw new Error(`${path} has ${size} bytes, more than ${MAX_BYTES}`);
+  console.log(`${path}: ${size} bytes`);
+}

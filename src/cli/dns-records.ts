@@ -1,0 +1,171 @@
+/** The DNS records of a domain: as the API answers them, as text to copy into a DNS console, and as a zone file. */
+import { z } from 'zod';
+import { domains as routes } from '../contract/domains.ts';
+import { readAnswer, shortTime, queryOf } from './run.ts';
+
+import { printable, type Terminal } from './terminal.ts';
+
+import type { Client } from './client.ts';
+
+type Style = Terminal['style'];
+
+const PURPOSES: ReadonlyMap<string, string> = new Map([
+  ['ownership', 'Ownership'],
+  ['dkim', 'DKIM'],
+  ['spf', 'SPF'],
+  ['dmarc', 'DMARC'],
+  ['inbound', 'MX'],
+  ['mta_sts', 'MTA-STS'],
+  ['tlsrpt', 'TLS reports'],
+]);
+
+const STATUSES: ReadonlyMap<string, string> = new Map([
+  ['ok', 'OK'],
+  ['missing', 'missing'],
+  ['wrong', 'wrong'],
+  ['duplicate', 'duplicate'],
+  ['unknown', 'unknown'],
+]);
+
+/** `example.com is pending: 1 of 2 required records found (checked 2026-01-31T12:00:00Z).` */
+export function domainSentence({ domain, status, checked_at: at, records }: Domain): string {
+  const checked = at === null ? 'never checked' : `checked ${shortTime(at)}`;
+  const [ok, required] = requiredCount(records);
+  return `${domain} is ${status}: ${ok} of ${required} required records found (${checked}).`;
+}
+
+/** How many of the required records are right, and how many there are. */
+export function requiredCount(records: readonly DnsRecord[]): readonly [number, number] {
+  const required = records.filter((record) => record.required);
+  return [required.filter(isCorrect).length, required.length];
+}
+
+/** Whether DNS has the record as it should be. */
+export function isCorrect({ status }: DnsRecord): boolean {
+  return status === 'ok';
+}
+
+/** `DKIM postern._domainkey.example.com: missing. There is no such record yet.` */
+export function recordSentence(record: DnsRecord): string {
+  return printable(
+    `${purposeOf(record)} ${record.name}: ${statusOf(record)}${record.problem ? `. ${record.problem}` : ''}`,
+  );
+}
+
+/** All of a record: how it was found, and what to add if it is missing or wrong. */
+export function recordText(record: DnsRecord, domain: string, style: Style): string {
+  const { required, found, problem, note } = record;
+  const colour = isCorrect(record) ? 'green' : required ? 'red' : 'yellow';
+  const head = `${style('bold', purposeOf(record))}${required ? '' : ' (recommended)'}: ${style(colour, statusOf(record))}`;
+  const explained = [problem, note].flatMap((words) => (words ? [`  ${printable(words)}`] : []));
+  if (isCorrect(record)) return lines([`${head}  ${printable(record.name)}`, ...explained]);
+  return lines([
+    head,
+    ...explained,
+    ...found.map((text) => `  found  ${printable(text)}`),
+    `  type   ${printable(record.type)}`,
+    `  name   ${printable(relativeName(record.name, domain))}   (full name: ${printable(record.name)})`,
+    ...(record.value === '' ? [] : [`  value  ${printable(record.value)}`, `  TTL    ${TTL}`]),
+    ...(record.value === '' && record.status === 'unknown'
+      ? ['  The value is not known yet. Do not add this record; run the command again later.']
+      : []),
+  ]);
+}
+
+function lines(all: readonly string[]): string {
+  return all.map((line) => `${line}\n`).join('');
+}
+
+function purposeOf({ purpose }: DnsRecord): string {
+  return PURPOSES.get(purpose) ?? purpose;
+}
+
+function statusOf({ status }: DnsRecord): string {
+  return STATUSES.get(status) ?? status;
+}
+
+/** The name relative to the domain, as DNS consoles want it. */
+function relativeName(name: string, domain: string): string {
+  return name === domain ? '@' : name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : name;
+}
+
+/** The answer of the routes of a domain. */
+export const domainAnswer = {
+  answer: routes.show.answer.extend({ reason: z.string().nullish().describe('Why it stays pending.') }),
+};
+
+export type Domain = z.output<typeof domainAnswer.answer>;
+export type DnsRecord = Domain['records'][number];
+
+/** All domains of the account, by name. */
+export async function everyDomain(client: Client): Promise<Domain[]> {
+  const all: Domain[] = [];
+  for (let cursor: string | undefined; ;) {
+    const { domains, next_cursor: next } = readAnswer(
+      routes.list,
+      await client.get(`/domains${queryOf({ limit: 200, cursor })}`),
+    );
+    all.push(...domains);
+    if (next === null) return all;
+    cursor = next;
+  }
+}
+
+/** The address of a domain in the API. */
+export function domainPath(name: string): string {
+  return `/domains/${encodeURIComponent(name)}`;
+}
+
+/** Seconds: a usual default of DNS consoles, and short enough to correct a mistake within the hour. */
+const TTL = 3600;
+/** Bytes of one string of a TXT record (RFC 1035 §3.3.14). */
+const MAX_STRING_BYTES = 255;
+
+/** What is right already is commented out; of what nothing is to be published yet, a comment says why. */
+export function zoneText({ domain, records }: Pick<Domain, 'domain' | 'records'>): string {
+  return `; DNS records of ${domain} for Postern\n${records.map(entry).join('')}`;
+}
+
+function entry(record: DnsRecord): string {
+  const line = `${zoneLine(record)}\n`;
+  const purpose = printable(record.purpose);
+  if (record.status === 'ok') {
+    const { found, value } = record;
+    // The record found may differ and be right as well, such as a stronger policy.
+    return found.includes(value)
+      ? `; ${purpose}: already published\n; ${line}`
+      : `; ${purpose}: already published: ${found.map(printable).join(' and ')}\n`;
+  }
+  if (record.value === '') return `; ${purpose}: ${withheld(record)}\n`;
+  // Ownership tokens of other accounts may exist beside ours. Of every other purpose there is one record.
+  const isReplacing = record.found.length > 0 && record.purpose !== 'ownership';
+  const why = isReplacing ? `: replaces ${record.found.map(printable).join(' and ')}` : '';
+  return `; ${purpose}${why}\n${line}`;
+}
+
+/** Why there is nothing to add at a name, and what was found there. */
+function withheld({ name, status, found, problem }: DnsRecord): string {
+  const next = status === 'unknown' ? ', check again' : '';
+  const stands = found.map((text) => `found: ${text}; `).join('');
+  return printable(`nothing to add at ${name} yet${next}; ${stands}${problem ?? 'not checked yet'}`);
+}
+
+/** `name. TTL IN TYPE data` on one line. */
+export function zoneLine({ name, type, value }: Pick<DnsRecord, 'name' | 'type' | 'value'>): string {
+  return `${name}. ${TTL} IN ${type} ${type === 'TXT' ? txtData(value) : value}`;
+}
+
+/** Quoted strings of at most 255 bytes; whatever is not plain ASCII is written as \DDD. */
+function txtData(value: string): string {
+  const bytes = Buffer.from(value);
+  const strings = Array.from({ length: Math.max(1, Math.ceil(bytes.length / MAX_STRING_BYTES)) }, (_, i) =>
+    bytes.subarray(i * MAX_STRING_BYTES, (i + 1) * MAX_STRING_BYTES),
+  );
+  return strings.map((string) => `"${Array.from(string, character).join('')}"`).join(' ');
+}
+
+function character(byte: number): string {
+  if (byte < 0x20 || byte > 0x7e) return `\\${String(byte).padStart(3, '0')}`;
+  const sign = String.fromCharCode(byte);
+  return sign === '"' || sign === '\\' ? `\\${sign}` : sign;
+}

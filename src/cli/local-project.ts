@@ -1,0 +1,187 @@
+/** The project on this machine: its postern.yml and the files that it names, read as a push sends them. */
+import { stat } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
+import { PUSHED_FILE } from '../config/bundle.ts';
+import { readBeside, readText } from '../config/files.ts';
+import { glanceAtProject, parseProject, type Invalid, type ValidProject } from '../config/parse.ts';
+import { formatProblem } from '../config/problem.ts';
+import type { ProjectConfig, FormConfig } from '../config/schema.ts';
+import { NO_SECRETS } from '../config/secrets.ts';
+import type { CheckTemplates } from '../config/template-places.ts';
+import { checkTemplates } from '../templates/engine.ts';
+import { UserError } from '../lib/errors.ts';
+import type { Terminal } from './terminal.ts';
+import { labelOf } from '../config/label.ts';
+import { systemClock } from '../lib/clock.ts';
+import type { Variables } from '../templates/template.ts';
+
+export interface LocalProject {
+  /** Its path in reports, relative to the working folder. */
+  readonly file: string;
+  readonly yaml: string;
+  /** Contents of what it names with `html_file`, by the name as written. */
+  readonly files: Readonly<Record<string, string>>;
+  readonly result: ValidProject | Invalid;
+  /** What is wrong when templates are judged in another way, such as with other data. */
+  judge(check: CheckTemplates): ValidProject | Invalid;
+}
+
+/**
+ * The project in a folder, or in a file that may have another name; without either, that of the folder in which the
+ * person stands or of one above it. Throws UserError where there is none.
+ */
+export async function readLocalProject(folder: string, where: string | undefined): Promise<LocalProject> {
+  const path = where === undefined ? await findAbove(folder) : await fileAt(resolve(folder, where));
+  const file = relative(folder, path);
+  const read = await readText(path);
+  if ('problem' in read)
+    throw new UserError(read.missing ? `${read.problem}. To create a project, run: postern init` : read.problem);
+  const yaml = read.text;
+  const names = glanceAtProject(yaml).files;
+  const { files, refused } = await readBeside(path, names.filter(isSendable));
+  for (const name of names) if (!isSendable(name)) refused[name] = unsendable(name);
+  return { file, yaml, files, judge, result: judge(checkTemplates) };
+
+  function judge(check: CheckTemplates): ValidProject | Invalid {
+    return parseProject(yaml, file, { files, refused, env: NO_SECRETS, checkTemplates: check });
+  }
+}
+
+/** The valid project; writes its warnings, or, where it is not valid, every error, and answers undefined. */
+export function validProject(
+  { file, result }: Pick<LocalProject, 'file' | 'result'>,
+  { writeError }: Pick<Terminal, 'writeError'>,
+): ProjectConfig | undefined {
+  if ('ok' in result) return result.ok;
+  for (const error of result.errors) writeError(`${formatProblem(error)}\n`);
+  writeError(`${file} is not valid. Nothing was changed.\n`);
+  return undefined;
+}
+
+/** The API takes names that lead nowhere but down. */
+function isSendable(name: string): boolean {
+  return !name.split('/').includes('..') && !name.includes('\\');
+}
+
+function unsendable(name: string): string {
+  return `${name} cannot be deployed. Use a file in the folder of ${PUSHED_FILE} or below, without ".."`;
+}
+
+async function findAbove(folder: string): Promise<string> {
+  for (let here = folder; ; here = dirname(here)) {
+    const file = join(here, PUSHED_FILE);
+    if (await isThere(file)) return file;
+    if (here === dirname(here)) break;
+  }
+  throw new UserError(`No ${PUSHED_FILE} in ${folder} or its parent folders. To create one, run: postern init`);
+}
+
+async function fileAt(path: string): Promise<string> {
+  const found = await stat(path).catch(() => undefined);
+  return found?.isDirectory() === true ? join(path, PUSHED_FILE) : path;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}
+
+type FormRules = Omit<FormConfig, 'to' | 'from' | 'reply_relay'>;
+
+/** A form of a project, whatever it belongs to. */
+export interface LocalForm {
+  /** `example.com/contact`, `c/partners/signup` */
+  readonly id: string;
+  readonly name: string;
+  /** Whose name its mail is from; of a collection's form the server's own, which is not known here. */
+  readonly domain: string | undefined;
+  readonly config: FormRules & Partial<Pick<FormConfig, 'from'>>;
+}
+
+/** Every form that the configuration declares. */
+export function formsIn({ domains, collections }: ProjectConfig): LocalForm[] {
+  return [
+    ...Object.entries(domains).flatMap(([domain, { forms }]) =>
+      Object.entries(forms).map(([key, config]) => ({
+        id: `${domain}/${key}`,
+        name: config.name ?? key,
+        domain,
+        config,
+      })),
+    ),
+    ...Object.entries(collections).flatMap(([collection, { forms }]) =>
+      Object.entries(forms).map(([key, config]) => ({
+        id: `c/${collection}/${key}`,
+        name: config.name ?? key,
+        domain: undefined,
+        config,
+      })),
+    ),
+  ];
+}
+
+const DEFAULT_FIELDS = ['name', 'email', 'subject', 'message'];
+const VALUES: ReadonlyMap<string, string> = new Map([
+  ['name', 'Ada Lovelace'],
+  ['email', 'ada@example.com'],
+  ['subject', 'A question'],
+  ['message', 'Hello,\n\nis the engine still for sale? I would like to see it before the end of the month.\n\nAda'],
+  ['company', 'Analytical Engines Ltd'],
+  ['phone', '+44 20 7946 0123'],
+]);
+const BY_TYPE: Readonly<Record<FormConfig['fields'][string]['type'], string>> = {
+  text: 'Some words',
+  email: 'ada@example.com',
+  url: 'https://example.com/engine',
+  tel: '+44 20 7946 0123',
+  number: '42',
+  date: '2026-12-10',
+  list: 'One, Two',
+  file: '',
+};
+
+/** The variables of its templates; `given` overrides them, its `form` member by member. */
+export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Variables {
+  const { form: givenFields, ...others } = given;
+  const values = { ...fieldsOf(form), ...membersOf(givenFields) };
+  const config = { fields: form?.config.fields ?? {} };
+  const domain = form === undefined ? 'example.com' : (form.domain ?? 'mail.example.net');
+  return {
+    form: values,
+    fields: Object.entries(values).map(([name, value]) => ({
+      name,
+      label: labelOf(config, name),
+      value: Array.isArray(value) ? value.join(', ') : value,
+    })),
+    form_name: form?.name ?? 'Contact',
+    domain,
+    timestamp: systemClock.now(),
+    ip: '192.0.2.1',
+    submission_id: 'sub_01jgwz4v8k7m5n3p2q1r0s9t8v',
+    referer: `https://${domain}/contact`,
+    files:
+      form?.config.uploads?.enabled === true
+        ? [{ filename: 'notes.pdf', size: 48_213, content_type: 'application/pdf' }]
+        : [],
+    ...others,
+  };
+}
+
+function fieldsOf(form: LocalForm | undefined): Record<string, unknown> {
+  const { fields = {}, required = [] } = form?.config ?? {};
+  const declared = Object.keys(fields);
+  const all = new Set([...(declared.length === 0 ? DEFAULT_FIELDS : declared), ...required]);
+  const names = [...all].filter((name) => fields[name]?.type !== 'file');
+  return Object.fromEntries(
+    names.map((name) => {
+      const { type = 'text', options } = fields[name] ?? {};
+      return [name, options?.[0] ?? (type === 'text' ? VALUES.get(name) : undefined) ?? BY_TYPE[type]];
+    }),
+  );
+}
+
+function membersOf(value: unknown): object {
+  return typeof value === 'object' && value !== null ? value : {};
+}

@@ -1,0 +1,112 @@
+/** Statistics and events of an account. */
+import { z } from 'zod';
+import { route } from './route.ts';
+import { listing, page, since, time, until } from './values.ts';
+
+/** Buckets that `GET /analytics` answers at most: a month of hours, two years of days. */
+export const MAX_BUCKETS = 750;
+
+export const INTERVALS = ['hour', 'day', 'month'] as const;
+export type Interval = (typeof INTERVALS)[number];
+
+/** What is counted. */
+export const numbers = z.object({
+  submissions: z.int(),
+  spam: z.int(),
+  queued: z.int(),
+  delivered: z.int(),
+  deferred: z.int(),
+  bounced: z.int(),
+  forwarded: z.int(),
+  rejected: z.int(),
+});
+
+export type Numbers = z.output<typeof numbers>;
+
+const event = z.object({
+  id: z.string(),
+  type: z.string().describe('As webhooks have it; account events such as key.created are listed here only.'),
+  created_at: time,
+  domain: z.string().nullable(),
+  form: z.string().nullable(),
+  submission: z.string().nullable(),
+  message: z.string().nullable(),
+  data: z.record(z.string(), z.unknown()).describe('Details of this type of event.'),
+});
+
+const ANALYTICS = { permission: 'analytics.read', tag: 'Analytics' } as const;
+
+export const analytics = {
+  show: route({
+    ...ANALYTICS,
+    method: 'GET',
+    path: '/analytics',
+    domains: 'narrow',
+    summary: 'Counts submissions and mail over time.',
+    description: `Whole buckets from that of \`from\` to that of \`to\`, at most ${MAX_BUCKETS}, including empty ones. \`queued\` counts messages; \`delivered\`, \`deferred\` and \`bounced\` count recipients, each deferral once. \`forwarded\` and \`rejected\` are inbound mail.`,
+    query: z.strictObject({
+      from: since
+        .optional()
+        .describe('First bucket: a date or a time. Default: 24 hours, 30 days or 12 months before `to`.'),
+      to: until.optional().describe('Last bucket: a date (that whole day) or a time. Default: now.'),
+      interval: z.enum(INTERVALS).default('day').describe('Length of a bucket, UTC.'),
+      form: z.string().optional().describe('Id of a form: only what its submissions caused.'),
+      domain: z.string().toLowerCase().optional().describe('Only what belongs to this domain.'),
+    }),
+    answer: z.object({
+      from: time,
+      to: time.describe('End of the last bucket.'),
+      interval: z.enum(INTERVALS),
+      totals: numbers,
+      series: z.array(z.object({ at: time, ...numbers.shape })),
+      top_forms: z.array(z.object({ form: z.string(), submissions: z.int(), spam: z.int() })),
+      top_domains: z.array(z.object({ domain: z.string(), submissions: z.int(), delivered: z.int() })),
+    }),
+  }),
+  apiUsage: route({
+    ...ANALYTICS,
+    method: 'GET',
+    path: '/analytics/api-usage',
+    domains: 'refuse',
+    summary: 'Counts the requests of each API key by UTC day.',
+    description: 'CSV with `Accept: text/csv` or `format=csv`.',
+    query: z.strictObject({
+      last: z.enum(['7d', '30d']).default('30d').describe('Number of days, including today.'),
+      key: z.string().optional().describe('Id of a key: only its requests.'),
+      format: z.enum(['json', 'csv']).optional().describe('Default: as `Accept` says.'),
+    }),
+    answer: z.object({
+      usage: z.array(
+        z.object({
+          day: z.iso.date(),
+          key: z.string(),
+          requests: z.int(),
+          errors: z.int().describe('Answers of 400 and more except 429.'),
+          rate_limited: z.int().describe('Answers of 429.'),
+        }),
+      ),
+    }),
+    alsoAnswers: 'text/csv',
+    errors: ['NOT_FOUND'],
+  }),
+  events: route({
+    ...ANALYTICS,
+    method: 'GET',
+    path: '/events',
+    domains: 'narrow',
+    summary: 'Lists events, newest first.',
+    query: z.strictObject({
+      ...listing('evt'),
+      type: z
+        .string()
+        .regex(/^[a-z]+\.[a-z]+$/, 'must be a type such as email.delivered')
+        .optional()
+        .describe('Only events of this type.'),
+      domain: z.string().toLowerCase().optional().describe('Only events of this domain.'),
+      form: z.string().optional().describe('Only events of this form’s submissions.'),
+      from: since.optional().describe('Only events since this date or time.'),
+      to: until.optional().describe('Only events until this date (that whole day) or time.'),
+    }),
+    answer: page({ events: z.array(event) }),
+  }),
+};

@@ -1,0 +1,40 @@
+/**
+ * The API, described once. Each resource has a file: the schemas of what is sent and answered, and its routes. Here they
+ * are together, in the order of the reference.
+ */
+import { analytics } from './analytics.ts';
+import { adminDomains, domains, hostKeys } from './domains.ts';
+import { emails, resendEmails, suppressions } from './email.ts';
+import { collections, forms, instantForms, recipients } from './forms.ts';
+import { keys } from './keys.ts';
+import { projects } from './projects.ts';
+import { mailLog, queue } from './queue.ts';
+import { backups, configCheck, doctor } from './server.ts';
+import { submissions } from './submissions.ts';
+import { accounts, tenants } from './tenants.ts';
+import { webhooks } from './webhooks.ts';
+
+export const API = {
+  accounts,
+  keys,
+  projects,
+  domains,
+  submissions,
+  emails,
+  resendEmails,
+  suppressions,
+  forms,
+  instantForms,
+  collections,
+  recipients,
+  analytics,
+  webhooks,
+  tenants,
+  queue,
+  mailLog,
+  doctor,
+  configCheck,
+  adminDomains,
+  hostKeys,
+  backups,
+};

@@ -1,0 +1,164 @@
+/** Domains, the DNS records that they need, and DKIM keys; also those of the server's own name. */
+import { z } from 'zod';
+import { route } from './route.ts';
+import { environment, listingByName, optionalTime, page, time } from './values.ts';
+
+const dnsRecord = z.object({
+  purpose: z.enum(['ownership', 'dkim', 'spf', 'dmarc', 'inbound', 'mta_sts', 'tlsrpt']),
+  type: z.enum(['TXT', 'MX', 'CNAME']),
+  name: z.string(),
+  value: z
+    .string()
+    .describe(
+      'What to publish: one string, unquoted and unsplit, as DNS consoles take it. An SPF value contains what is published already. Empty: nothing yet; `problem` says why.',
+    ),
+  required: z.boolean().describe('Whether verification needs it; the others are recommended.'),
+  status: z.enum(['ok', 'missing', 'wrong', 'duplicate', 'unknown']).describe('`unknown`: DNS did not answer.'),
+  found: z.array(z.string()).describe('What the last check found.'),
+  problem: z.string().optional().describe('What is wrong, and what to change.'),
+  note: z.string().optional().describe('What it is for, if that is not obvious.'),
+});
+
+const dkimKey = z.object({
+  selector: z.string(),
+  algorithm: z.enum(['rsa', 'ed25519']),
+  state: z
+    .enum(['next', 'active', 'retiring', 'retired'])
+    .describe('`next` signs once its record is found in DNS; `retiring` has signed mail that may be under way.'),
+  since: time.describe('When it came into this state.'),
+  keep_until: optionalTime.describe('For a retiring key: keep its record at least until then.'),
+  record: z.object({ type: z.literal('TXT'), name: z.string(), value: z.string() }),
+  advice: z.string(),
+});
+
+export const domain = z.object({
+  domain: z.string().describe('Lower case, A-labels.'),
+  project: z.string().describe('The slug of its project.'),
+  environment,
+  verified: z.boolean().describe('Whether mail is sent from this domain: its status is verified or degraded.'),
+  status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+  reason: z
+    .string()
+    .nullable()
+    .describe('Why it stays pending although its records are found: `owned by another account`; otherwise null.'),
+  checked_at: optionalTime,
+  verified_at: optionalTime,
+  records: z.array(dnsRecord),
+  keys: z.array(dkimKey).describe('Its DKIM keys: the signing ones first, then by age.'),
+});
+
+const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } as const;
+const WRITE = { ...READ, permission: 'domains.write', errors: ['DOMAIN_NOT_FOUND'] } as const;
+
+export const domains = {
+  list: route({
+    ...READ,
+    method: 'GET',
+    path: '/domains',
+    readsLive: true,
+    summary: 'Lists the domains by name.',
+    description: 'A test key sees the live domains and those that test keys added.',
+    query: z.strictObject(listingByName()),
+    answer: page({ domains: z.array(domain) }),
+  }),
+  create: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/domains',
+    summary: 'Adds a domain to a project.',
+    description:
+      'It is pending until its DNS publishes the required records. A domain that the project already has is answered as it is. The domain is added to the configuration of the project, as a new revision.',
+    body: z.strictObject({
+      domain: z.string().describe('Such as example.com, in any case or script.'),
+      project: z.string().describe('Slug of its project.'),
+    }),
+    answer: domain,
+    errors: ['NOT_FOUND', 'CONFLICT', 'PLAN_LIMIT'],
+  }),
+  show: route({
+    ...READ,
+    method: 'GET',
+    path: '/domains/:domain',
+    readsLive: true,
+    summary: 'Shows a domain, its DNS records, and what the last check found.',
+    answer: domain,
+    errors: ['DOMAIN_NOT_FOUND'],
+  }),
+  verify: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/domains/:domain/verify',
+    summary: 'Checks the DNS records at once, past any cache, and shows the result.',
+    answer: domain,
+  }),
+  rotateDkim: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/domains/:domain/rotate-dkim',
+    summary: 'Creates the next DKIM keys of a domain, and shows what to publish for them.',
+    description:
+      'The present keys sign until the records of the next ones are found in DNS, by the scheduled check or by `verify`. Keep the record of a retired key until no mail that it signed is under way; its `advice` says when to remove it. While next keys wait for their records, the call answers those.',
+    answer: domain,
+  }),
+  remove: route({
+    ...WRITE,
+    method: 'DELETE',
+    path: '/domains/:domain',
+    summary: 'Removes a domain, and shows it as it was.',
+    description:
+      'Queued mail is still sent, signed with its DKIM keys: keep their records in DNS until it has gone. Added again, the domain has the same token and keys.',
+    answer: domain,
+    errors: ['DOMAIN_NOT_FOUND', 'CONFLICT'],
+  }),
+};
+
+const hostKeyList = z.object({
+  hostname: z.string(),
+  keys: z.array(dkimKey).describe('The signing ones first, then by age.'),
+});
+
+const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
+
+export const adminDomains = {
+  move: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/domains/:domain/move',
+    summary: 'Makes an account the owner of a domain, whoever owned it before.',
+    description:
+      'The account must have the domain in one of its projects. Its DNS records are checked at once; until they are found, its mail of the domain is held. The claims of other accounts stay pending.',
+    body: z.strictObject({ tenant: z.string().describe('`ten_…`, the account that is to own it.') }),
+    answer: z.object({
+      domain: z.string(),
+      tenant: z.string(),
+      project: z.string(),
+      status: z.enum(['pending', 'verified', 'degraded', 'failed']),
+    }),
+    errors: ['DOMAIN_NOT_FOUND'],
+  }),
+};
+
+export const hostKeys = {
+  list: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/host-keys',
+    summary: 'Lists the DKIM keys that sign for the server’s own host name, and what to publish.',
+    answer: hostKeyList,
+  }),
+  rotate: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/host-keys/rotate',
+    summary: 'Creates the next DKIM key of the host name, as `POST /domains/{domain}/rotate-dkim` does for a domain.',
+    answer: hostKeyList,
+    errors: ['CONFLICT'],
+  }),
+  verify: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/host-keys/verify',
+    summary: 'Checks the records of the host name’s keys in DNS at once, and shows the result.',
+    answer: hostKeyList,
+  }),
+};

@@ -1,0 +1,374 @@
+/** Mail that programs send, in our shape and in Resend's, and the suppression list. */
+import { z } from 'zod';
+import { parseMailbox, type Mailbox } from '../lib/addresses.ts';
+import { route } from './route.ts';
+import { environment, listing, listingByName, mailAddress, optionalTime, page, time } from './values.ts';
+
+const MAX_EMAILS = 100;
+const MAX_ATTACHMENTS = 100;
+const MAX_TAGS = 50;
+const MAX_DATA_BYTES = 1 << 20;
+const MAX_PART_LENGTH = 2 << 20;
+
+const ADDRESS = 'must be one mail address, such as ana@example.com or Ana <ana@example.com>';
+const ADDRESSES = `${ADDRESS}, or a list of them`;
+
+const mailbox = z.string().transform((text, context): Mailbox => {
+  const parsed = parseMailbox(text);
+  if (parsed !== undefined) return parsed;
+  context.addIssue({ code: 'custom', message: ADDRESS });
+  return z.NEVER;
+});
+const someone = z.union([mailbox, z.array(mailbox).min(1)], { error: ADDRESSES }).transform((one) => [one].flat());
+const anyone = z.union([mailbox, z.array(mailbox)], { error: ADDRESSES }).transform((one) => [one].flat());
+
+const content = z.string().transform((text, context): Buffer => {
+  const bytes = Buffer.from(text, 'base64');
+  // Every character was read; otherwise the text may contain white space.
+  const isWhole = text.length % 4 === 0 && bytes.length === Buffer.byteLength(text, 'base64');
+  if (isWhole || isBase64(text)) return bytes;
+  context.addIssue({ code: 'custom', message: 'must be base64' });
+  return z.NEVER;
+});
+
+/** Each step is linear in the text. */
+function isBase64(text: string): boolean {
+  const padding = text.indexOf('=');
+  if (/[^A-Za-z0-9+/=\s]/.test(text)) return false;
+  return padding === -1 || /^={1,2}$/.test(text.slice(padding).replaceAll(/\s/g, ''));
+}
+
+const attachment = z.strictObject({
+  filename: z.string().max(1000).optional().describe('The name that the recipient sees.'),
+  content: content.describe('The file, in base64.'),
+  content_type: z.string().max(200).optional().describe('type/subtype. Default: from the end of the name.'),
+});
+const bodyPart = z.string().max(MAX_PART_LENGTH, 'must have 2,097,152 characters at most');
+const word = z.string().regex(/^[A-Za-z0-9_-]{1,256}$/, 'must be 1 to 256 letters, digits, _ and -');
+const sendTime = z.iso
+  .datetime({ offset: true, error: 'must be a time such as 2026-01-31T09:00:00Z' })
+  .transform((text) => Date.parse(text));
+
+const common = {
+  to: someone.describe('Recipients.'),
+  cc: anyone.optional().describe('Recipients whom all others see.'),
+  bcc: anyone.optional().describe('Recipients whom nobody sees.'),
+  reply_to: anyone.optional().describe('Where replies go.'),
+  text: bodyPart.optional().describe('The text part, at most 2 Mi characters. Default: made from `html`.'),
+  html: bodyPart.optional().describe('The HTML part, at most 2 Mi characters.'),
+  attachments: z.array(attachment).max(MAX_ATTACHMENTS).optional().describe('Files.'),
+  headers: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe('More headers: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like.'),
+  tags: z
+    .array(z.strictObject({ name: word, value: word }))
+    .max(MAX_TAGS)
+    .optional()
+    .describe('Your own labels, shown with the message.'),
+  subject: z.string().max(998).describe('One line; replaces the subject of the template.').optional(),
+};
+const template = z
+  .string()
+  .min(1)
+  .max(200)
+  .describe('Name of a template, or project/name if several projects have one of this name.');
+/** It came as JSON, so that its values need no check. */
+const data = z
+  .looseObject({})
+  .refine((members) => JSON.stringify(members).length <= MAX_DATA_BYTES, 'must be 1 MiB at most');
+
+export const newEmail = z.strictObject({
+  ...common,
+  from: mailbox
+    .optional()
+    .describe(
+      'Sender, at a verified domain. Default: settings.from of the project, else noreply@ the first verified domain.',
+    ),
+  template: template.optional(),
+  data: data.optional().describe('Variables of the template, also available as `data`; at most 1 MiB of JSON.'),
+  project: z.string().min(1).max(100).optional().describe('Slug of the project that has the template.'),
+  send_at: sendTime.optional().describe('When to send it, within 30 days. Default: at once.'),
+  unsubscribe: z
+    .boolean()
+    .optional()
+    .describe('Adds an unsubscribe link (RFC 8058) that ends all mail of the account; needs exactly one recipient.'),
+});
+
+export const newResendEmail = z.strictObject({
+  ...common,
+  from: mailbox.optional().describe('Sender, at a verified domain. Required unless a template is used.'),
+  scheduled_at: sendTime.optional().describe('When to send it, within 30 days. Default: at once.'),
+  template: z
+    .strictObject({
+      id: template,
+      variables: data.optional().describe('Variables of the template, at most 1 MiB of JSON.'),
+    })
+    .optional()
+    .describe('A template of a project.'),
+});
+
+/** States of a message and its recipients, the worst first. */
+const status = z.enum([
+  'scheduled',
+  'queued',
+  'sending',
+  'deferred',
+  'complained',
+  'bounced',
+  'expired',
+  'suppressed',
+  'cancelled',
+  'captured',
+  'delivered',
+]);
+
+const tags = z.array(z.object({ name: z.string(), value: z.string() }));
+
+const emailSummary = z.object({
+  id: z.string(),
+  message_id: z.string().describe('The Message-ID header.'),
+  environment,
+  status: status.describe('The worst status of its recipients.'),
+  from: z.string(),
+  to: z.array(z.string()),
+  cc: z.array(z.string()),
+  bcc: z.array(z.string()),
+  reply_to: z.array(z.string()),
+  subject: z.string(),
+  tags,
+  created_at: time,
+  send_at: optionalTime.describe('When it was scheduled for; null: at once.'),
+});
+
+export const email = emailSummary.extend({
+  text: z.string().nullable().describe('null once it is no longer kept (`retention.message_bodies` of the server).'),
+  html: z.string().nullable(),
+  headers: z.record(z.string(), z.string()).describe('Headers beside those of every message.'),
+  attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
+  recipients: z.array(
+    z.object({
+      address: z.string(),
+      state: status,
+      next_attempt_at: optionalTime,
+      reply: z.string().nullable().describe('The last reply of the other server, or our own reason.'),
+      attempts: z.array(
+        z.object({
+          at: time,
+          host: z.string().nullable().describe('The MX host.'),
+          address: z.string().nullable(),
+          tls: z.string().nullable().describe('TLS version; null for clear text.'),
+          outcome: z.string(),
+          reply: z.string(),
+        }),
+      ),
+    }),
+  ),
+});
+
+export const acceptedEmail = z.object({
+  id: z.string(),
+  status: z.literal('queued'),
+  to: z.array(z.string()),
+  message_id: z.string().describe('The Message-ID header.'),
+});
+
+const EMAIL = { permission: 'email.send', domains: 'narrow', tag: 'Email' } as const;
+const SEND = {
+  method: 'POST',
+  maxBody: 'limits.body',
+  idempotent: true,
+  errors: ['DOMAIN_NOT_VERIFIED', 'TEMPLATE_NOT_FOUND', 'RECIPIENT_NOT_CONFIRMED', 'NOT_FOUND'],
+} as const;
+
+export const emails = {
+  send: route({
+    ...EMAIL,
+    ...SEND,
+    path: '/email/send',
+    summary: 'Sends a message, from a template or with the given text.',
+    description: 'Mail of a test key is not delivered: it is captured, and shown by `GET /email/{id}`.',
+    body: newEmail,
+    answer: acceptedEmail,
+  }),
+  sendBatch: route({
+    ...EMAIL,
+    ...SEND,
+    path: '/email/batch',
+    summary: 'Sends up to 100 messages, all of them or none.',
+    body: z.union([
+      z.array(newEmail).min(1).max(MAX_EMAILS),
+      z.strictObject({
+        emails: z.array(newEmail).min(1).max(MAX_EMAILS).describe('The messages: all or none are sent.'),
+      }),
+    ]),
+    answer: z.object({ emails: z.array(acceptedEmail), count: z.int() }),
+  }),
+  list: route({
+    ...EMAIL,
+    method: 'GET',
+    path: '/email',
+    summary: 'Lists the messages that were sent through the API, newest first.',
+    query: z.strictObject(listing('msg')),
+    answer: page({ emails: z.array(emailSummary) }),
+  }),
+  show: route({
+    ...EMAIL,
+    method: 'GET',
+    path: '/email/:id',
+    summary: 'Shows a message, the state of each recipient and every delivery attempt.',
+    answer: email,
+  }),
+  source: route({
+    ...EMAIL,
+    method: 'GET',
+    path: '/email/:id/source',
+    summary: 'Shows the finished message with its signature, while it is kept.',
+    description:
+      'It is kept for all mail of test keys, including that of forms, and for other mail while it is retried. Mail that was not sent through the API or SMTP submission needs `forms.read` as well.',
+    answer: z.object({ id: z.string(), size: z.int(), source: z.string() }),
+  }),
+  cancel: route({
+    ...EMAIL,
+    method: 'POST',
+    path: '/email/:id/cancel',
+    summary: 'Cancels the undelivered recipients of a message, scheduled or deferred.',
+    answer: email,
+    errors: ['CONFLICT'],
+  }),
+};
+
+/** Events of a message as Resend names them. */
+const lastEvent = z.enum([
+  'scheduled',
+  'queued',
+  'sent',
+  'delivery_delayed',
+  'complained',
+  'bounced',
+  'suppressed',
+  'canceled',
+  'delivered',
+]);
+
+const resendSummary = z.object({
+  id: z.string(),
+  message_id: z.string(),
+  from: z.string(),
+  to: z.array(z.string()),
+  cc: z.array(z.string()).nullable(),
+  bcc: z.array(z.string()).nullable(),
+  reply_to: z.array(z.string()).nullable(),
+  subject: z.string(),
+  last_event: lastEvent,
+  created_at: time,
+  scheduled_at: optionalTime,
+});
+
+const resendEmail = z.object({
+  object: z.literal('email'),
+  ...resendSummary.shape,
+  text: z.string().nullable(),
+  html: z.string().nullable(),
+  tags,
+});
+
+const resendId = z.string().regex(/^msg_[0-9a-z]{26}$/, 'must be the id of a message');
+const resendDone = z.object({ object: z.literal('email'), id: z.string() });
+
+const RESEND = { permission: 'email.send', domains: 'narrow', tag: 'Email (Resend)', resend: true } as const;
+
+export const resendEmails = {
+  send: route({
+    ...RESEND,
+    ...SEND,
+    path: '/emails',
+    summary: 'Sends a message.',
+    body: newResendEmail,
+    answer: z.object({ id: z.string() }),
+  }),
+  sendBatch: route({
+    ...RESEND,
+    ...SEND,
+    path: '/emails/batch',
+    summary: 'Sends up to 100 messages: all or none, or with `x-batch-validation: permissive` those that are valid.',
+    body: z.array(newResendEmail).min(1).max(MAX_EMAILS),
+    answer: z.object({
+      data: z.array(z.object({ id: z.string() })),
+      errors: z
+        .array(z.object({ index: z.int(), message: z.string() }))
+        .optional()
+        .describe('Messages that were not sent, in permissive mode.'),
+    }),
+  }),
+  list: route({
+    ...RESEND,
+    method: 'GET',
+    path: '/emails',
+    summary: 'Lists the messages that were sent through the API, newest first.',
+    query: z.strictObject({
+      limit: z.coerce.number().int().min(1).max(100).default(20).describe('Number of entries on a page.'),
+      after: resendId.optional().describe('Only messages older than this one.'),
+      before: resendId.optional().describe('Only messages newer than this one.'),
+    }),
+    answer: z.object({ object: z.literal('list'), has_more: z.boolean(), data: z.array(resendSummary) }),
+  }),
+  show: route({
+    ...RESEND,
+    method: 'GET',
+    path: '/emails/:id',
+    summary: 'Shows a message.',
+    answer: resendEmail,
+  }),
+  reschedule: route({
+    ...RESEND,
+    method: 'PATCH',
+    path: '/emails/:id',
+    summary: 'Moves a scheduled message to another time.',
+    body: z.strictObject({ scheduled_at: sendTime.describe('When to send it, within 30 days.') }),
+    answer: resendDone,
+    errors: ['CONFLICT'],
+  }),
+  cancel: route({
+    ...RESEND,
+    method: 'POST',
+    path: '/emails/:id/cancel',
+    summary: 'Cancels the undelivered recipients of a message.',
+    answer: resendDone,
+    errors: ['CONFLICT'],
+  }),
+};
+
+const suppressionReason = z.enum(['bounce', 'complaint', 'unsubscribe', 'manual']);
+const suppression = z.object({ address: z.string(), reason: suppressionReason, created_at: time });
+
+const SUPPRESSIONS = { permission: 'email.send', domains: 'refuse', tag: 'Suppressions' } as const;
+
+export const suppressions = {
+  list: route({
+    ...SUPPRESSIONS,
+    method: 'GET',
+    path: '/suppressions',
+    summary: 'Lists the suppressed addresses in alphabetical order.',
+    query: z.strictObject(listingByName()),
+    answer: page({ suppressions: z.array(suppression) }),
+  }),
+  create: route({
+    ...SUPPRESSIONS,
+    method: 'POST',
+    path: '/suppressions',
+    summary: 'Adds an address to the suppression list; one that is on it keeps its reason.',
+    body: z.strictObject({
+      address: mailAddress.describe('Compared without case.'),
+      reason: suppressionReason.default('manual').describe('Why.'),
+    }),
+    answer: suppression,
+  }),
+  remove: route({
+    ...SUPPRESSIONS,
+    method: 'DELETE',
+    path: '/suppressions/:address',
+    summary: 'Removes an address from the suppression list.',
+    answer: suppression,
+  }),
+};

@@ -1,0 +1,302 @@
+/** Forms, instant forms and collections of forms, and the recipients who must agree to get their mail. */
+import { z } from 'zod';
+import { route } from './route.ts';
+import {
+  cursor,
+  domainName,
+  environment,
+  identifier,
+  label,
+  listing,
+  listingByName,
+  mailAddress,
+  optionalTime,
+  page,
+  pageSize,
+  source,
+  time,
+} from './values.ts';
+
+const count = z.int().describe('All submissions that it ever accepted, including those that are no longer kept.');
+const endpoint = z.string().describe('Where it is posted to.');
+const displayName = label.describe('Display name; notifications come from it.');
+
+export const recipientStatus = z.enum(['confirmed', 'pending', 'refused']);
+
+const consent = {
+  recipient_status: recipientStatus.describe(
+    'pending: a recipient has not agreed yet to get mail of the account, and mail for it waits; refused: no recipient wants mail from this server.',
+  ),
+  recipients: z.array(z.object({ address: z.string(), status: recipientStatus })),
+};
+
+/** One address, or a list where there are several. */
+const addresses = z.union([z.string(), z.array(z.string())]);
+
+export const form = z.object({
+  id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
+  name: z.string(),
+  environment,
+  submissions: count,
+  created_at: time.describe('When the server first knew it.'),
+  to: addresses.describe('Who gets the notifications; a list if there are several.'),
+  ...consent,
+  subject: z.string().nullable(),
+  endpoint,
+  source,
+});
+
+/** With the settings of one form, as they were given. */
+const formWithSettings = form.extend({
+  settings: z.record(z.string(), z.unknown()).describe('Its other settings; those at their default are left out.'),
+});
+
+export const instantForm = z.object({
+  id: z.string(),
+  name: z.string(),
+  environment,
+  email: z.string(),
+  endpoint,
+  submissions: count,
+  created_at: time,
+  confirmed: z.boolean().describe('false: its recipient has not agreed yet, and notifications wait.'),
+  recipient_status: consent.recipient_status,
+});
+
+export const collection = z.object({
+  name: z.string(),
+  title: z.string(),
+  environment,
+  settings: z.object({ requireApiKey: z.boolean() }),
+  forms: z.array(
+    z.object({
+      id: z.string().describe('The key: the API knows the form as `c/<collection>/<id>`.'),
+      email: addresses,
+      ...consent,
+      endpoint,
+      submissions: z.int(),
+    }),
+  ),
+  source,
+});
+
+export const recipient = z.object({
+  address: z.string(),
+  status: recipientStatus.describe(
+    'pending: mail for it waits until it agrees; refused: it wants no mail from this server.',
+  ),
+  asked_at: optionalTime.describe('When it was last mailed a link; null: never.'),
+  confirmed_at: optionalTime.describe('When it agreed; null: it has not, or need not.'),
+});
+
+/**
+ * What a request says of a form. Every other member is a setting of a form in a project file: the server checks those with
+ * the schema of project files, and the OpenAPI document lists them.
+ */
+export const newForm = z.looseObject({
+  name: displayName,
+  to: addresses.describe('Who gets the notifications: an address or a list of addresses.'),
+  domain: domainName
+    .optional()
+    .describe('A domain of the account: mail is sent from it, and its pages and those of its subdomains may post.'),
+});
+
+const READ = { permission: 'forms.read', tag: 'Forms' } as const;
+const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
+
+export const forms = {
+  list: route({
+    ...READ,
+    readsLive: true,
+    domains: 'narrow',
+    method: 'GET',
+    path: '/forms',
+    summary: 'Lists the forms of domains and collections by id, then those created by the API, newest first.',
+    description:
+      'Instant forms have a list of their own. A key with `domain_restrictions` sees the forms of its domains.',
+    query: z.strictObject({
+      limit: pageSize,
+      cursor: cursor(/^[\w./:-]{1,400}$/),
+      domain: domainName.optional().describe('Only the forms of this domain.'),
+    }),
+    answer: page({ forms: z.array(form) }),
+  }),
+  create: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/forms',
+    summary: 'Creates a form at `/f/{id}`, or on a domain of the account at `/{domain}/{id}`.',
+    description:
+      'Its mail comes from `forms@` the domain, or without one from `forms@` the host name of the server, in the built-in template. Without a domain, pages of any origin may post unless `allowed_origins` names some. All members except `name`, `to` and `domain` are the settings of a form in a project file. Recipients who must agree first are mailed a link.',
+    body: newForm,
+    answer: formWithSettings,
+    errors: ['DOMAIN_NOT_FOUND', 'PLAN_LIMIT'],
+  }),
+  show: route({
+    ...READ,
+    readsLive: true,
+    domains: 'narrow',
+    method: 'GET',
+    path: '/forms/*id',
+    summary: 'Shows a form; slashes in its id may be written as they are.',
+    answer: formWithSettings,
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  change: route({
+    ...WRITE,
+    method: 'PATCH',
+    path: '/forms/*id',
+    summary: 'Changes settings of a form that the API created; null restores a default.',
+    description: 'Forms of a configuration are changed there (409).',
+    body: newForm.omit({ domain: true }).partial(),
+    answer: formWithSettings,
+    errors: ['FORM_NOT_FOUND', 'CONFLICT'],
+  }),
+  remove: route({
+    ...WRITE,
+    method: 'DELETE',
+    path: '/forms/*id',
+    summary: 'Deletes a form that the API created, and shows it.',
+    description:
+      'Its submissions are kept as before; queued mail is still sent. Forms of a configuration are removed there (409).',
+    answer: formWithSettings,
+    errors: ['FORM_NOT_FOUND', 'CONFLICT'],
+  }),
+};
+
+const READ_INSTANT = { permission: 'forms.read', domains: 'refuse', tag: 'Instant forms' } as const;
+const WRITE_INSTANT = { ...READ_INSTANT, permission: 'forms.write' } as const;
+const instantBody = z.strictObject({ name: displayName, email: mailAddress.describe('Who gets the notifications.') });
+
+export const instantForms = {
+  list: route({
+    ...READ_INSTANT,
+    readsLive: true,
+    method: 'GET',
+    path: '/instant/forms',
+    summary: 'Lists the instant forms, newest first.',
+    query: z.strictObject(listing('frm')),
+    answer: page({ forms: z.array(instantForm) }),
+  }),
+  create: route({
+    ...WRITE_INSTANT,
+    method: 'POST',
+    path: '/instant/forms',
+    summary: 'Creates an instant form at `/f/{id}`.',
+    description:
+      'If the recipient must agree first, a link is mailed to `email`; notifications wait until it is confirmed (`recipient_status`).',
+    body: instantBody,
+    answer: instantForm,
+    errors: ['PLAN_LIMIT'],
+  }),
+  show: route({
+    ...READ_INSTANT,
+    readsLive: true,
+    method: 'GET',
+    path: '/instant/forms/:id',
+    summary: 'Shows an instant form.',
+    answer: instantForm,
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  change: route({
+    ...WRITE_INSTANT,
+    method: 'PATCH',
+    path: '/instant/forms/:id',
+    summary: 'Changes the name of an instant form, or its recipient, who must then agree.',
+    description: 'An address that has not agreed yet is mailed a new link; older links end.',
+    body: instantBody.partial(),
+    answer: instantForm,
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  remove: route({
+    ...WRITE_INSTANT,
+    method: 'DELETE',
+    path: '/instant/forms/:id',
+    summary: 'Deletes an instant form, and shows it.',
+    description: 'Its submissions are kept as before; queued mail is still sent.',
+    answer: instantForm,
+    errors: ['FORM_NOT_FOUND'],
+  }),
+};
+
+/** As with forms, the server checks the settings of each form with the schema of project files. */
+export const newCollection = z.strictObject({
+  name: identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
+  title: label.optional().describe('Display name.'),
+  settings: z
+    .strictObject({ requireApiKey: z.boolean().optional().describe('Whether a submission needs an API key.') })
+    .optional(),
+  allowed_origins: z.array(z.string()).optional().describe('Origins whose pages may post.'),
+  forms: z
+    .record(identifier, z.looseObject({ name: label.optional().describe('Display name.'), email: addresses }))
+    .describe('Forms by their id, each with the settings of a form in a project file.'),
+});
+
+const READ_COLLECTIONS = { permission: 'collections.read', domains: 'refuse', tag: 'Collections' } as const;
+const WRITE_COLLECTIONS = { ...READ_COLLECTIONS, permission: 'collections.write' } as const;
+
+export const collections = {
+  list: route({
+    ...READ_COLLECTIONS,
+    readsLive: true,
+    method: 'GET',
+    path: '/collections',
+    summary: 'Lists the collections of the account by name.',
+    query: z.strictObject({ limit: pageSize, cursor: cursor(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/) }),
+    answer: page({ collections: z.array(collection) }),
+  }),
+  show: route({
+    ...READ_COLLECTIONS,
+    readsLive: true,
+    method: 'GET',
+    path: '/collections/:name',
+    summary: 'Shows a collection with its forms.',
+    answer: collection,
+  }),
+  create: route({
+    ...WRITE_COLLECTIONS,
+    method: 'POST',
+    path: '/collections',
+    summary: 'Creates a collection; its forms are posted to at `/c/{collection}/{form}`.',
+    description:
+      'Its mail comes from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the account that holds `forms.submit`. 409 if the name is taken; a client that finds many taken names has to wait (429).',
+    body: newCollection,
+    answer: collection,
+    errors: ['CONFLICT', 'PLAN_LIMIT'],
+  }),
+  remove: route({
+    ...WRITE_COLLECTIONS,
+    method: 'DELETE',
+    path: '/collections/:name',
+    summary: 'Deletes a collection that the API created, and shows it.',
+    description:
+      'The submissions of its forms are kept as before. A collection of a configuration is removed there (409).',
+    answer: collection,
+    errors: ['CONFLICT'],
+  }),
+};
+
+const READ_RECIPIENTS = { permission: 'forms.read', domains: 'refuse', tag: 'Recipients' } as const;
+
+export const recipients = {
+  list: route({
+    ...READ_RECIPIENTS,
+    method: 'GET',
+    path: '/recipients',
+    summary: 'Lists the addresses that were asked to agree to mail of the account.',
+    query: z.strictObject(listingByName()),
+    answer: page({ recipients: z.array(recipient) }),
+  }),
+  ask: route({
+    ...READ_RECIPIENTS,
+    permission: 'forms.write',
+    method: 'POST',
+    path: '/recipients',
+    summary: 'Asks an address to agree to mail of the account: mails it a link, which replaces the one before.',
+    description:
+      'Not needed if the account is trusted or owns the domain of the address. A mailbox is asked at most 3 times a day, whoever asks; 403 if it wants no mail from this server.',
+    body: z.strictObject({ address: mailAddress.describe('Compared without case.') }),
+    answer: recipient,
+    errors: ['RECIPIENT_NOT_CONFIRMED'],
+  }),
+};

@@ -1,0 +1,252 @@
+/** The operator's view of the mail: the queue, what was accepted or rejected, and what happened or would happen to it. */
+import { z } from 'zod';
+import { parseDomain } from '../lib/addresses.ts';
+import { route } from './route.ts';
+import { domainName, duration, listing, optionalTime, page, since, time, until } from './values.ts';
+
+const state = z.enum([
+  'queued',
+  'sending',
+  'deferred',
+  'delivered',
+  'bounced',
+  'expired',
+  'cancelled',
+  'suppressed',
+  'captured',
+]);
+
+/** A domain, or a webhook by its id. */
+const destinationName = z
+  .string()
+  .transform((text) => (/^whk_/.test(text) ? text : (parseDomain(text) ?? '')))
+  .refine((name) => name !== '', 'must be a domain name such as example.com, or the id of a webhook (whk_…)');
+
+const delivery = z.object({
+  id: z.string().describe('`dlv_…` for mail, `whd_…` for a webhook delivery.'),
+  message: z.string(),
+  tenant: z.string(),
+  recipient: z.string().describe('An address; for a webhook delivery the origin of its URL.'),
+  destination: z.string().describe('The domain of the recipient, or the webhook (`whk_…`).'),
+  held: z.boolean().describe('Whether the operator holds it or its destination: it waits until it is released.'),
+  suspended: z.boolean().describe('Whether its account is suspended: it waits until that ends, or it expires.'),
+  state,
+  attempts: z.int(),
+  next_attempt_at: optionalTime,
+  last_reply: z.string().nullable(),
+  created_at: optionalTime,
+  expires_at: optionalTime,
+  settled_at: optionalTime,
+});
+const attempt = z.object({
+  number: z.int(),
+  at: optionalTime,
+  host: z.string().nullable(),
+  address: z.string().nullable(),
+  tls: z.string().nullable(),
+  outcome: z.enum(['delivered', 'deferred', 'bounced', 'expired', 'interrupted', 'captured']),
+  reply: z.string(),
+});
+const message = z.object({
+  id: z.string(),
+  tenant: z.string(),
+  kind: z.string(),
+  submission: z.string().nullable(),
+  domain: z.string(),
+  size: z.int(),
+  created_at: optionalTime,
+  expires_at: optionalTime,
+});
+const changed = z.object({
+  deliveries: z.array(z.string()),
+  held: z.array(z.string()).describe('Those of their destinations that the operator holds.'),
+});
+const destination = z.strictObject({
+  domain: destinationName.describe('Domain of the recipients, such as example.com, or a webhook (`whk_…`).'),
+});
+const destinationState = z.object({ destination: z.string(), held: z.boolean() });
+
+const action = z.enum(['retry', 'cancel', 'hold', 'release']);
+
+/** Which deliveries, beside their state. */
+const filter = {
+  domain: destinationName.optional().describe('Only deliveries to this domain, or this webhook (`whk_…`).'),
+  tenant: z.string().max(60).optional().describe('Only deliveries of this account.'),
+  sender: domainName.optional().describe('Only deliveries of mail from this domain.'),
+  older_than: duration.optional().describe('Only deliveries that were queued longer ago, such as 2h or 3d.'),
+};
+
+const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
+
+export const queue = {
+  list: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/queue',
+    summary: 'Lists deliveries of mail and to webhooks, newest first.',
+    query: z.strictObject({
+      ...listing('dlv'),
+      state: state.optional().describe('Only deliveries in this state.'),
+      ...filter,
+    }),
+    answer: page({ deliveries: z.array(delivery) }),
+  }),
+  act: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/queue/actions',
+    summary: 'Retries, cancels, holds or releases all waiting deliveries that match.',
+    description:
+      '`retry` makes them due now, `cancel` ends them, `hold` keeps them without expiring until `release`. It applies to what waits now, not to later mail. Deliveries with an attempt in progress are left alone and counted in `in_progress`.',
+    body: z.strictObject({
+      action,
+      filter: z
+        .strictObject({
+          ...filter,
+          state: z.enum(['queued', 'deferred']).optional().describe('Only deliveries in this state.'),
+        })
+        .refine((given) => Object.keys(given).length > 0, 'must name what is to match'),
+      dry_run: z.boolean().default(false).describe('Only count.'),
+    }),
+    answer: z.object({ action, count: z.int(), in_progress: z.int(), dry_run: z.boolean() }),
+  }),
+  hold: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/queue/hold',
+    summary: 'Holds everything for a domain or webhook until it is released.',
+    body: destination,
+    answer: destinationState,
+  }),
+  release: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/queue/release',
+    summary: 'Releases a domain or webhook, and ends its pause.',
+    body: destination,
+    answer: destinationState,
+  }),
+  show: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/queue/:id',
+    summary: 'Shows a message with its deliveries and every attempt.',
+    answer: z.object({ message, deliveries: z.array(delivery.extend({ tries: z.array(attempt) })) }),
+  }),
+  retry: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/queue/:id/retry',
+    summary: 'Makes a waiting delivery, or those of a message, due now.',
+    answer: changed,
+    errors: ['CONFLICT'],
+  }),
+  cancel: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/queue/:id/cancel',
+    summary: 'Cancels a waiting delivery, or those of a message.',
+    answer: changed,
+    errors: ['CONFLICT'],
+  }),
+};
+
+const inboundOutcome = z.enum(['accepted', 'rejected', 'deferred']);
+
+export const mailLog = {
+  inbound: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/inbound',
+    summary: 'Lists the recipients of incoming mail, accepted or refused, newest first.',
+    query: z.strictObject({
+      ...listing('inl'),
+      outcome: inboundOutcome.optional().describe('Only what was accepted, rejected or deferred.'),
+      domain: domainName.optional().describe('Only mail for this domain.'),
+      reason: z
+        .string()
+        .regex(/^[a-z_]{1,60}$/, 'must be a reason such as unknown_recipient')
+        .optional()
+        .describe('Only entries with this reason.'),
+      from: since.optional().describe('Only entries since this date or time.'),
+      to: until.optional().describe('Only entries until this date (that whole day) or time.'),
+    }),
+    answer: page({
+      inbound: z.array(
+        z.object({
+          id: z.string(),
+          at: time,
+          tenant: z.string().nullable().describe('The account of the address; null: nobody’s.'),
+          domain: z.string().nullable(),
+          ip: z.string(),
+          helo: z.string(),
+          sender: z.string().describe('The envelope sender; empty for the null sender.'),
+          recipient: z.string().describe('Empty if the session ended before a recipient was named.'),
+          outcome: inboundOutcome,
+          reply: z.string(),
+          reason: z.string().describe('A stable name, such as unknown_recipient.'),
+          inbound: z.string().nullable().describe('The message that was accepted.'),
+        }),
+      ),
+    }),
+  }),
+  trace: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/trace/:id',
+    summary: 'Shows everything that happened to a request, submission or message.',
+    description:
+      'Takes the id of a request (`req_…`, the `X-Request-Id` of an answer), submission, message, delivery, event or inbound message, or a Message-ID. Events and attempts are shown as long as they are kept.',
+    answer: z.object({
+      id: z.string(),
+      request: z.string().nullable(),
+      submission: z.string().nullable(),
+      messages: z.array(z.string()),
+      timeline: z
+        .array(
+          z.object({
+            at: time,
+            step: z
+              .string()
+              .describe(
+                '`request`, `inbound`, `judged`, `message`, `attempt`, `end`, `event`, `webhook`; `waits` is yet to come.',
+              ),
+            id: z.string().describe('The id of what it happened to.'),
+            text: z.string(),
+          }),
+        )
+        .describe('Oldest first.'),
+    }),
+  }),
+  explain: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/explain',
+    summary: 'Explains what would happen to mail for an address, or to a post to a form.',
+    description:
+      'Nothing is sent. An address of a domain of this server is explained as incoming mail, any other as outgoing mail; DNS is asked at once.',
+    query: z.strictObject({
+      what: z
+        .string()
+        .min(1)
+        .max(400)
+        .describe('An address, or a form: `example.com/contact`, `c/team/join`, `frm_…`.'),
+    }),
+    answer: z.object({
+      what: z.string(),
+      kind: z.enum(['inbound', 'outbound', 'form']),
+      steps: z.array(
+        z.object({
+          step: z.string().describe('A stable name: `domain`, `rule`, `recipients`, `route`, …'),
+          about: z.string().optional().describe('Which address it is about, if there are several.'),
+          verdict: z
+            .enum(['ok', 'warning', 'stop'])
+            .describe('`stop`: mail gets no further, or waits. `warning`: something may go wrong.'),
+          found: z.string(),
+          because: z.string(),
+        }),
+      ),
+    }),
+    errors: ['NOT_FOUND'],
+  }),
+};

@@ -1,0 +1,131 @@
+/**
+ * What a route of the API is: its address, who may call it, what it takes, what it answers and how it can fail. The
+ * server mounts its handlers by these values, the OpenAPI document and the reference are written from them, and clients
+ * read answers with them.
+ */
+import { z } from 'zod';
+import type { Permission } from '../lib/permission-names.ts';
+import type { ErrorCode } from './errors.ts';
+
+/** `any`: every valid key. `none`: no key; one that is sent is ignored. */
+export type Access = Permission | 'any' | 'none';
+
+export interface Route<
+  Path extends string = string,
+  Query extends z.ZodType = z.ZodType,
+  Body extends z.ZodType = z.ZodType,
+  Answer extends z.ZodType = z.ZodType,
+  Needs extends Access = Access,
+> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Without prefix: `/projects/:slug`. */
+  readonly path: Path;
+  readonly permission: Needs;
+  /**
+   * What a key's `domain_restrictions` do. `narrow`: the route shows and changes what belongs to those domains. `refuse`:
+   * the route belongs to no domain, so that such a key is refused. `free`: it is about the key itself.
+   */
+  readonly domains: 'narrow' | 'refuse' | 'free';
+  /** Shows live objects to a test key, too. Otherwise a test key sees only what test keys made (`AUTH_TEST_KEY`). */
+  readonly readsLive?: boolean;
+  /** Heading in the reference: `Projects`. */
+  readonly tag: string;
+  /** One line: `Lists the projects of the account.` */
+  readonly summary: string;
+  /** Details in Markdown, where the summary is not enough. */
+  readonly description?: string;
+  readonly query?: Query;
+  readonly body?: Body;
+  /** Largest body in bytes, or the server's `limits.body`; 1 MiB by default. */
+  readonly maxBody?: number | 'limits.body';
+  /** The answer of a success (status 200). */
+  readonly answer: Answer;
+  /** Another media type that the answer may have, such as `text/csv`. */
+  readonly alsoAnswers?: string;
+  /** Takes `Idempotency-Key`. */
+  readonly idempotent?: boolean;
+  /** Answers errors in Resend's shape as well. */
+  readonly resend?: boolean;
+  /** Errors beside those that every route of its kind can answer (`errorCodesOf`). */
+  readonly errors?: readonly ErrorCode[];
+}
+
+/** The names behind colons (or, for the rest of a path, behind an asterisk) in a path. */
+export type ParameterOf<Path extends string> = Path extends `${infer First}/${infer Rest}`
+  ? ParameterOf<First> | ParameterOf<Rest>
+  : Path extends `:${infer Name}` | `*${infer Name}`
+    ? Name
+    : never;
+
+/** What a client sends as the body, and what it gets. */
+export type BodyOf<R extends Route> = z.input<NonNullable<R['body']>>;
+export type AnswerOf<R extends Route> = z.output<R['answer']>;
+
+/** The route with the exact types of its path and schemas. */
+export function route<
+  const Path extends string,
+  Answer extends z.ZodType,
+  const Needs extends Access,
+  Query extends z.ZodType = z.ZodUndefined,
+  Body extends z.ZodType = z.ZodUndefined,
+>(spec: Route<Path, Query, Body, Answer, Needs>): Route<Path, Query, Body, Answer, Needs> {
+  return spec;
+}
+
+/** The path of a route with these values in the place of its parameters. */
+export function pathOf<Path extends string>(
+  { path }: { readonly path: Path },
+  parameters: Readonly<Record<ParameterOf<Path>, string>>,
+): string {
+  const values = new Map(Object.entries<string>(parameters));
+  return path.replaceAll(/[:*](\w+)/g, (_, name: string) => encodeURIComponent(values.get(name) ?? ''));
+}
+
+/** The parameters of a path, in their order. */
+export function parametersOf(path: string): string[] {
+  return [...path.matchAll(/[:*](\w+)/g)].map(([, name = '']) => name);
+}
+
+/** Whether it is a list with `limit` and `cursor`. */
+export function isPaginated({ query }: Route): boolean {
+  return query instanceof z.ZodObject && 'cursor' in query.shape;
+}
+
+const ANY_KEY: readonly ErrorCode[] = [
+  'AUTH_AMBIGUOUS',
+  'AUTH_MISSING_KEY',
+  'AUTH_INVALID_KEY',
+  'AUTH_EXPIRED_KEY',
+  'AUTH_REVOKED_KEY',
+  'AUTH_IP_NOT_ALLOWED',
+];
+const ANY_BODY: readonly ErrorCode[] = [
+  'VALIDATION_FAILED',
+  'BODY_MALFORMED',
+  'BODY_TOO_LARGE',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'REQUEST_TIMEOUT',
+];
+
+/** Every code that the route can answer. */
+export function errorCodesOf(route: Route): ErrorCode[] {
+  const { method, path, permission, domains, query, body, idempotent = false, errors = [] } = route;
+  const withKey = permission !== 'none';
+  const isNamed = withKey && permission !== 'any';
+  return [
+    ...new Set<ErrorCode>([
+      ...(withKey ? ANY_KEY : []),
+      ...(isNamed ? (['AUTH_FORBIDDEN', 'AUTH_TEST_KEY'] as const) : []),
+      ...(isNamed && domains !== 'free' ? (['AUTH_DOMAIN_NOT_ALLOWED'] as const) : []),
+      ...(query === undefined ? [] : (['VALIDATION_FAILED', 'BODY_MALFORMED'] as const)),
+      ...(body === undefined ? [] : ANY_BODY),
+      ...(/[:*]/.test(path) ? (['NOT_FOUND'] as const) : []),
+      ...(idempotent ? (['IDEMPOTENCY_CONFLICT'] as const) : []),
+      ...errors,
+      'RATE_LIMITED',
+      'INTERNAL',
+      ...(method === 'GET' ? [] : (['OUTCOME_UNKNOWN'] as const)),
+      'UNAVAILABLE',
+    ]),
+  ];
+}

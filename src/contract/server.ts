@@ -1,0 +1,109 @@
+/** The server itself: its checks and its backups. */
+import { z } from 'zod';
+import { parseDomain } from '../lib/addresses.ts';
+import { route } from './route.ts';
+
+const MAX_BLOCK_LISTS = 20;
+
+const zone = z
+  .string()
+  .transform((text) => parseDomain(text) ?? '')
+  .refine((name) => name !== '', 'must be a zone such as zen.spamhaus.org');
+
+const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
+/** Why no key can have a backup. */
+export const SOCKET_ONLY = 'Only over the Unix socket, because a backup contains every secret of the server.';
+const BACKUP = { ...ADMIN, description: SOCKET_ONLY, errors: ['CONFLICT'] } as const;
+
+const backup = z.object({
+  state: z.enum(['none', 'copying', 'verifying', 'verified', 'fetching', 'failed']),
+  done: z.int().optional().describe('Bytes copied.'),
+  total: z.int().optional().describe('Bytes to copy.'),
+  size: z.int().optional().describe('Bytes of the verified copy.'),
+  sha256: z.string().optional().describe('Of the verified copy, in hex.'),
+  rows: z.int().optional().describe('In all its tables.'),
+  reason: z.string().optional().describe('Why it failed.'),
+});
+
+export const backups = {
+  begin: route({
+    ...BACKUP,
+    method: 'POST',
+    path: '/admin/backup',
+    summary: 'Starts a backup of the database: a consistent, verified copy, while the server runs.',
+    description: `${SOCKET_ONLY} One backup runs at a time; it is given up if nobody asks for its state for a minute.`,
+    answer: backup,
+  }),
+  show: route({
+    ...BACKUP,
+    method: 'GET',
+    path: '/admin/backup',
+    summary: 'Shows the progress of the backup.',
+    answer: backup,
+  }),
+  download: route({
+    ...BACKUP,
+    method: 'GET',
+    path: '/admin/backup/file',
+    summary: 'Downloads the verified copy once; it is removed from the server then, also if the download breaks off.',
+    answer: z.string(),
+    alsoAnswers: 'application/octet-stream',
+    errors: ['CONFLICT', 'NOT_FOUND'],
+  }),
+  cancel: route({
+    ...BACKUP,
+    method: 'DELETE',
+    path: '/admin/backup',
+    summary: 'Cancels the backup and removes its copy.',
+    answer: backup,
+  }),
+};
+
+export const configCheck = {
+  check: route({
+    ...ADMIN,
+    method: 'POST',
+    path: '/admin/config/check',
+    summary: 'Checks server.yml and the project files as the daemon reads them, and changes nothing.',
+    answer: z.object({
+      file: z.string().describe('The server.yml of the daemon.'),
+      projects: z.int(),
+      errors: z.array(z.string()),
+      warnings: z.array(z.string()),
+    }),
+  }),
+};
+
+export const doctor = {
+  check: route({
+    ...ADMIN,
+    method: 'GET',
+    path: '/admin/doctor',
+    summary: 'Checks the server’s DNS, outbound connections, machine and configuration; takes up to half a minute.',
+    query: z.strictObject({
+      dnsbl: z
+        .union([z.string(), z.array(z.string())])
+        .transform((zones) => [zones].flat())
+        .pipe(z.array(zone).max(MAX_BLOCK_LISTS, `must be ${MAX_BLOCK_LISTS} zones at most`))
+        .default([])
+        .describe('A DNS block list to look the server’s addresses up in, such as zen.spamhaus.org; may be repeated.'),
+      port25: z
+        .string()
+        .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]{1,253})(:\d{1,5})?$/, 'must be a host or host:port')
+        .refine((text) => Number(/\]?:(\d+)$/.exec(text)?.[1] ?? 25) <= 65_535, 'must name a port up to 65535')
+        .optional()
+        .describe('A mail server to try. Default: the smarthost, or the servers of well-known domains.'),
+    }),
+    answer: z.object({
+      checks: z.array(
+        z.object({
+          name: z.string().describe('A stable name, such as reverse_dns; several checks may have one name.'),
+          status: z.enum(['ok', 'warning', 'failed', 'unknown']).describe('`unknown`: it could not be checked.'),
+          found: z.string(),
+          advice: z.string().optional().describe('What to do.'),
+        }),
+      ),
+      ok: z.boolean().describe('Whether no check failed.'),
+    }),
+  }),
+};

@@ -1,0 +1,146 @@
+/** Submissions of forms: listed, exported, released, resent, deleted; and the answer that a form's address gives. */
+import { z } from 'zod';
+import { recipientStatus } from './forms.ts';
+import { route } from './route.ts';
+import { environment, listing, page, since, time, until } from './values.ts';
+
+/** Submissions that a search looks at for one page. */
+export const MAX_SEARCHED = 2000;
+
+export const submission = z.object({
+  id: z.string(),
+  form: z.string(),
+  environment,
+  domain: z.string().describe('The form’s domain; for other forms the name that their mail is sent from.'),
+  fields: z
+    .record(z.string(), z.union([z.string(), z.array(z.string())]))
+    .describe('As they were sent; a repeated field is a list.'),
+  files: z.array(
+    z.object({
+      id: z.string(),
+      field: z.string(),
+      filename: z.string(),
+      content_type: z.string().describe('As the sender named it.'),
+      size: z.int().describe('Bytes.'),
+    }),
+  ),
+  ip: z.string(),
+  user_agent: z.string(),
+  referer: z.string(),
+  status: z.enum(['accepted', 'spam']),
+  spam: z.object({
+    score: z.int(),
+    reasons: z.array(z.object({ name: z.string(), score: z.int(), detail: z.string() })),
+  }),
+  created_at: time,
+  messages: z.array(z.string()).describe('Ids of its notifications.'),
+  deliveries: z
+    .array(
+      z.object({ message: z.string(), recipient: z.string(), state: z.string(), recipient_status: recipientStatus }),
+    )
+    .describe('Its notifications by recipient; while a `recipient_status` is pending, its mail waits.'),
+});
+
+const conditions = {
+  status: z.enum(['accepted', 'spam']).optional().describe('Only those with this status.'),
+  q: z.string().min(1).max(200).optional().describe('Only those with this text in a name or value of their fields.'),
+  from: since.optional().describe('Only those since this date or time.'),
+  to: until.optional().describe('Only those until this date (that whole day) or time.'),
+};
+
+const READ = { permission: 'forms.read', domains: 'narrow', tag: 'Submissions' } as const;
+const WRITE = { ...READ, permission: 'forms.write' } as const;
+const SEARCH = `With \`q\` a page looks at the next ${MAX_SEARCHED} submissions: it may hold few or none although there is a \`next_cursor\`, and \`count\` is that of the newest ${MAX_SEARCHED}.`;
+
+export const submissions = {
+  export: route({
+    ...READ,
+    method: 'GET',
+    path: '/forms/*form/submissions/export',
+    summary: 'Downloads all submissions of a form, newest first.',
+    description: 'In CSV each field is a column, after those of the submission itself; files are listed by name.',
+    query: z.strictObject({ format: z.enum(['csv', 'json']).default('csv').describe('Of the file.'), ...conditions }),
+    answer: z.object({ submissions: z.array(submission) }),
+    alsoAnswers: 'text/csv',
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  list: route({
+    ...READ,
+    method: 'GET',
+    path: '/forms/*form/submissions',
+    summary: 'Lists the submissions of a form, newest first; also those of a deleted form.',
+    description: `Slashes in the form’s id may be written as they are or as \`%2F\`. ${SEARCH}`,
+    query: z.strictObject({ ...listing('sub'), ...conditions }),
+    answer: page({ submissions: z.array(submission) }),
+    errors: ['FORM_NOT_FOUND'],
+  }),
+  listInstant: route({
+    ...READ,
+    domains: 'refuse',
+    method: 'GET',
+    path: '/instant/submissions',
+    summary: 'Lists the submissions of all instant forms, newest first.',
+    description: SEARCH,
+    query: z.strictObject({ ...listing('sub'), ...conditions }),
+    answer: page({ submissions: z.array(submission) }),
+  }),
+  show: route({
+    ...READ,
+    method: 'GET',
+    path: '/submissions/:id',
+    summary: 'Shows a submission.',
+    answer: submission,
+  }),
+  file: route({
+    ...READ,
+    method: 'GET',
+    path: '/submissions/:id/files/:file',
+    summary: 'Downloads a file of a submission as plain bytes, because a stranger sent it.',
+    answer: z.string(),
+    alsoAnswers: 'application/octet-stream',
+  }),
+  spam: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/submissions/:id/spam',
+    summary: 'Marks a submission as spam: it no longer counts, and its queued mail is cancelled.',
+    answer: submission,
+    errors: ['CONFLICT'],
+  }),
+  ham: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/submissions/:id/ham',
+    summary: 'Releases a submission that was marked as spam: it counts, and its notification is sent.',
+    description: 'Repeating it changes nothing. The visitor gets no late acknowledgment.',
+    answer: submission,
+    errors: ['CONFLICT', 'RECIPIENT_NOT_CONFIRMED'],
+  }),
+  resend: route({
+    ...WRITE,
+    method: 'POST',
+    path: '/submissions/:id/resend',
+    summary: 'Sends the notification of a submission again, as a new message to the present recipients of the form.',
+    description: '403 `RECIPIENT_NOT_CONFIRMED` while none of them has agreed to get it.',
+    answer: submission,
+    errors: ['CONFLICT', 'RECIPIENT_NOT_CONFIRMED'],
+  }),
+  remove: route({
+    ...WRITE,
+    method: 'DELETE',
+    path: '/submissions/:id',
+    summary: 'Deletes a submission with its files and the bodies of its mail, and shows it for the last time.',
+    description: 'Refused while mail about it is being delivered. The form’s count stays.',
+    answer: submission,
+    errors: ['CONFLICT'],
+  }),
+};
+
+/** What a script gets from a form's address. */
+export const acceptedSubmission = z.object({
+  success: z.literal(true),
+  ok: z.literal(true),
+  message: z.string(),
+  id: z.string().describe('Of the submission: `sub_…`.'),
+  next: z.string().describe('Where a browser would go next.'),
+});

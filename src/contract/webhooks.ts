@@ -1,0 +1,140 @@
+/** Webhooks: created by the API, or declared in a configuration, which the API shows and cannot change. */
+import { z } from 'zod';
+import { PUBLIC_EVENTS } from '../lib/event-types.ts';
+import { route } from './route.ts';
+import { environment, listing, optionalTime, page, time } from './values.ts';
+
+const url = z.string().min(1).max(2000).describe('A public http or https address.');
+const events = z
+  .array(z.enum(PUBLIC_EVENTS))
+  .transform((types) => PUBLIC_EVENTS.filter((type) => types.includes(type)))
+  .describe('The types of events to send; empty: all.');
+const description = z.string().max(500).describe('What it is for.');
+const secret = z.string().describe('`whsec_…`, shown only once.');
+const status = z.enum(['active', 'disabled']);
+
+export const webhook = z.object({
+  id: z.string(),
+  environment,
+  url: z.string(),
+  events: z.array(z.enum(PUBLIC_EVENTS)),
+  description: z.string(),
+  project: z.string().nullable().describe('The project whose configuration declares it; null: the API created it.'),
+  form: z.string().nullable().describe('The only form whose submissions it gets.'),
+  status,
+  reason: z.string().nullable().describe('Why it was disabled.'),
+  failing_since: optionalTime.describe('Since when every attempt has failed.'),
+  created_at: optionalTime,
+});
+
+const delivery = z.object({
+  id: z.string().describe('The `webhook-id`.'),
+  event: z.string().nullable().describe('null for a test.'),
+  type: z.string().nullable().describe('null if the event is no longer kept.'),
+  state: z.enum(['pending', 'delivered', 'failed']),
+  attempts: z.int(),
+  last_attempt_at: optionalTime,
+  next_attempt_at: optionalTime,
+  last_status: z.int().nullable(),
+  last_result: z.string().nullable().describe('The status and the beginning of the answer, or the error.'),
+  created_at: optionalTime,
+});
+
+const WEBHOOKS = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
+
+export const webhooks = {
+  list: route({
+    ...WEBHOOKS,
+    method: 'GET',
+    path: '/webhooks',
+    summary: 'Lists the webhooks of the account, newest first, including those of its configurations.',
+    query: z.strictObject(listing('whk')),
+    answer: page({ webhooks: z.array(webhook) }),
+  }),
+  create: route({
+    ...WEBHOOKS,
+    method: 'POST',
+    path: '/webhooks',
+    summary: 'Creates a webhook, which is sent events from now on, and shows its secret once.',
+    description:
+      'Requests are signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification; its libraries verify them with this secret.',
+    body: z.strictObject({ url, events: events.default([]), description: description.default('') }),
+    answer: z.object({ id: z.string(), url: z.string(), events: z.array(z.string()), secret }),
+    errors: ['PLAN_LIMIT'],
+  }),
+  show: route({
+    ...WEBHOOKS,
+    method: 'GET',
+    path: '/webhooks/:id',
+    summary: 'Shows a webhook, its status, and its newest deliveries.',
+    answer: webhook.extend({ deliveries: z.array(delivery) }),
+  }),
+  change: route({
+    ...WEBHOOKS,
+    method: 'PATCH',
+    path: '/webhooks/:id',
+    summary: 'Changes, disables or enables a webhook.',
+    description:
+      'An enabled webhook gets new events and its pending deliveries; `replay` sends the rest. For a webhook of a configuration only `status` can be changed here.',
+    body: z.strictObject({
+      url: url.optional(),
+      events: events.optional(),
+      description: description.optional(),
+      status: status.optional(),
+    }),
+    answer: webhook,
+    errors: ['CONFLICT'],
+  }),
+  remove: route({
+    ...WEBHOOKS,
+    method: 'DELETE',
+    path: '/webhooks/:id',
+    summary: 'Deletes a webhook and its pending deliveries.',
+    answer: z.object({ id: z.string(), deleted: z.literal(true) }),
+    errors: ['CONFLICT'],
+  }),
+  test: route({
+    ...WEBHOOKS,
+    method: 'POST',
+    path: '/webhooks/:id/test',
+    summary: 'Sends an event of the type `webhook.test` at once, and shows the result.',
+    body: z.strictObject({}),
+    answer: z.object({
+      id: z.string().describe('The `webhook-id` that was sent.'),
+      delivered: z.boolean(),
+      status: z.int().nullable(),
+      result: z.string(),
+    }),
+  }),
+  rotate: route({
+    ...WEBHOOKS,
+    method: 'POST',
+    path: '/webhooks/:id/rotate',
+    summary: 'Creates a new secret for a webhook and shows it once; for 24 hours the old one signs as well.',
+    body: z.strictObject({}),
+    answer: z.object({ secret, old_secret_until: time }),
+    errors: ['CONFLICT'],
+  }),
+  replay: route({
+    ...WEBHOOKS,
+    method: 'POST',
+    path: '/webhooks/:id/replay',
+    summary: 'Sends an event, or all events since a time, again under the same ids.',
+    body: z.strictObject({
+      event: z
+        .string()
+        .regex(/^evt_[0-9a-z]{26}$/, 'must be the id of an event')
+        .optional()
+        .describe('One event.'),
+      since: z.iso
+        .datetime({ offset: true })
+        .optional()
+        .describe('All events since this time that the webhook is subscribed to.'),
+    }),
+    answer: z.object({
+      replayed: z.int().describe('Number of events that are sent again.'),
+      more: z.boolean().describe('Whether there are more than one replay covers (10,000, oldest first).'),
+    }),
+    errors: ['CONFLICT'],
+  }),
+};
