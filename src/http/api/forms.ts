@@ -22,7 +22,7 @@ import { type Refusal, refuse } from '../errors.ts';
 
 import { formSettings, refuseForms, refuseRecipients, shownForm } from './form-answers.ts';
 import { type Call, implement, type Route } from './route.ts';
-import { mayTouchForm } from './submissions.ts';
+import { mayTouchForm } from './submission-answers.ts';
 
 export interface FormsParts {
   readonly consent: Consent;
@@ -226,7 +226,7 @@ export async function knownCollections({ principal, snapshot, store }: Asking): 
 }
 
 /** The forms of domains and collections that the principal may see, by id; a live one before a test one. */
-export async function placedForms(asking: Asking): Promise<Form[]> {
+async function placedForms(asking: Asking): Promise<Form[]> {
   const { principal, snapshot } = asking;
   const tenants = readableTenants(principal);
   const domains = [...snapshot.claims.values()].filter(

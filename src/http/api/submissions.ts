@@ -1,5 +1,5 @@
 /** What visitors sent: listed, exported, shown with its files, judged anew, mailed once more, removed. */
-import { accountIdOf, mayTouch, type Principal } from '../../accounts/principal.ts';
+import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
 import {
@@ -10,18 +10,9 @@ import {
   releaseSubmission,
   resendSubmission,
 } from '../../forms/release.ts';
-import { readFields, readReasons } from '../../forms/fields.ts';
-import { isoTime } from '../../lib/clock.ts';
-import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 import { chunksOfFile, filesOf } from '../../store/files.ts';
-import { type Store, UnmetError } from '../../store/store.ts';
-import {
-  countSubmissions,
-  listSubmissions,
-  partsOf,
-  type SubmissionFilter,
-  type SubmissionParts,
-} from '../../store/submission-list.ts';
+import { UnmetError } from '../../store/store.ts';
+import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
 import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { json, download } from '../answer.ts';
@@ -31,6 +22,7 @@ import { type Refusal, refuse } from '../errors.ts';
 import { knownForm } from './forms.ts';
 import { implement, type Route } from './route.ts';
 import { exportCsv, exportJson } from './submission-export.ts';
+import { mayTouchForm, shownSubmissions } from './submission-answers.ts';
 
 export interface SubmissionsParts extends ReleaseParts {}
 
@@ -149,45 +141,3 @@ const CONFLICTS = {
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
   spam: 'This submission is marked as spam. Release it first.',
 } as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;
-
-// What the API shows of a submission, and under which conditions it lists them.
-
-/** Whether the principal's key may touch the form with this id; `domain` is that of its submissions, where there are any. */
-export function mayTouchForm(principal: Principal, form: string, domain?: string): boolean {
-  const id = parseFormId(form);
-  if (id?.kind === 'own') return mayTouch(principal, domain);
-  return mayTouch(principal, id?.kind === 'domain' ? id.domain : undefined);
-}
-
-/** The submissions as the API shows them. */
-export async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
-  const parts = await partsOf(store, rows);
-  const statuses = new Map<string, RecipientStatuses>();
-  for (const [tenant, own] of Map.groupBy(rows, (row) => row.tenant)) {
-    const addresses = new Set(own.flatMap(({ id }) => parts(id).deliveries.map(({ recipient }) => recipient)));
-    statuses.set(tenant, await recipientStatuses(store, tenant, [...addresses]));
-  }
-  return rows.map((row) => shown(row, parts(row.id), statuses.get(row.tenant)));
-}
-
-function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionParts, statuses?: RecipientStatuses) {
-  const { id, form, domain, ip, user_agent, referer, status, spam_score, spam_reasons, created_at } = row;
-  return {
-    id,
-    form,
-    environment: row.environment,
-    domain,
-    fields: Object.fromEntries(readFields(row.fields)),
-    files: files.map(({ id, field, filename, content_type, size }) => ({ id, field, filename, content_type, size })),
-    ip,
-    user_agent,
-    referer,
-    status,
-    spam: { score: spam_score, reasons: readReasons(spam_reasons) },
-    created_at: isoTime(created_at),
-    messages,
-    deliveries: deliveries.map(({ message, recipient, state }) => {
-      return { message, recipient, state, recipient_status: statuses?.get(recipient) ?? 'pending' };
-    }),
-  };
-}
