@@ -5,10 +5,10 @@ import { join, resolve } from 'node:path';
 import { spawn } from 'node:child_process';
 import type { ProjectConfig } from '../config/schema.ts';
 import { projectSchema } from '../config/schema-project.ts';
-import type { Variables, TemplateType } from '../templates/template.ts';
+import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
 import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-import { TemplateRenderError } from '../templates/errors.ts';
+
 import { writeTable } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 import {

@@ -17,7 +17,7 @@ import { counted } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 
 import { formatMailbox } from '../lib/addresses.ts';
-import { TemplateRenderError } from '../templates/errors.ts';
+import { TemplateRenderError } from '../templates/template.ts';
 import { findForm, placeOf, previewOf } from './templates.ts';
 
 export interface TestConfigOptions {

@@ -36,7 +36,7 @@ import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { createAccept, sweepAcknowledged } from '../forms/accept.ts';
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
-import { createJudge } from '../forms/spam/filter.ts';
+import { createSpamFilter } from '../forms/spam/filter.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
 import { watchFreeSpace } from '../store/free-space.ts';
@@ -263,7 +263,7 @@ async function compose(
     used: usage.used,
     clock,
     log,
-    judge: createJudge((domain) => refusesMail(domain, resolver)),
+    spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
     accept: createAccept({ store, clock, limits, consent, config: () => snapshot().server, wake }),
     ...(await openTransactional({ store, clock, renderer })),
     version: version(),

@@ -1,8 +1,6 @@
 /** A check of the doctor and its result. */
 import type { Finding } from '../dns/finding.ts';
 
-// What a look at one thing found: how it stands, and what the operator can do.
-
 export const CHECK_STATUSES = ['ok', 'warning', 'failed', 'unknown'] as const;
 
 export interface Check {

@@ -87,8 +87,6 @@ async function within(name: string, look: () => Promise<Check[]>): Promise<Check
   }
 }
 
-// The certificate that senders see: the daemon can use it, it is of this host, and it does not end soon.
-
 const DAY = 86_400_000;
 
 /** Whoever renews by machine does it earlier. */
@@ -120,8 +118,6 @@ export async function checkCertificate({ server, tls }: ServerConfig, clock: Clo
   const advice = `It ends in ${Math.floor(left / DAY)} days: see whether its renewal works.`;
   return [check(name, { status: left < SOON ? 'warning' : 'ok', found, advice })];
 }
-
-// Whether the addresses that mail leaves from stand on DNS block lists (RFC 5782), those that the operator names.
 
 /** One check for each address and list. */
 async function checkBlocklists(host: Host, zones: readonly string[]): Promise<Check[]> {

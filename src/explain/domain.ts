@@ -10,16 +10,16 @@ export async function domainStep(name: string, tenant: string, { domains }: Expl
   const found = `${name} of the project ${report.project} is ${report.status}`;
   switch (report.status) {
     case 'verified':
-      return passes('domain', found, `its required records were right when DNS was last asked, ${timeOf(report)}`);
+      return passes('domain', found, `its required records were found at the last check, ${timeOf(report)}`);
     case 'degraded':
-      return warns('domain', found, `it works until dns.grace is over, but ${wrongRecords(report)}`);
+      return warns('domain', found, `it works until dns.grace ends, but ${wrongRecords(report)}`);
     case 'failed':
-      return stops('domain', found, `its mail waits, and mail for it is put off: ${wrongRecords(report)}`);
+      return stops('domain', found, `its mail waits, and incoming mail is deferred: ${wrongRecords(report)}`);
     case 'pending':
       return stops(
         'domain',
         found,
-        `its forms answer 403 and mail for it is put off until its records are published: ${wrongRecords(report)}`,
+        `its forms answer 403 and incoming mail is deferred until its records are found: ${wrongRecords(report)}`,
       );
   }
 }
@@ -29,16 +29,16 @@ export async function mxStep(name: string, tenant: string, { domains }: ExplainP
   const report = await domains.report(name, tenant);
   const mx = report?.records.find(({ purpose }) => purpose === 'inbound');
   if (mx === undefined)
-    return passes('mx', 'mail for it is not expected here', 'it has neither forwarding nor reply_relay');
+    return passes('mx', 'it receives no mail here', 'neither forwarding nor reply_relay is configured');
   const found = mx.found.length === 0 ? `${name} has no MX record` : `the MX of ${name}: ${mx.found.join(', ')}`;
   return mx.status === 'ok'
     ? passes('mx', found, 'mail for it comes here')
-    : warns('mx', found, mx.problem ?? 'DNS has not been asked yet');
+    : warns('mx', found, mx.problem ?? 'not checked yet');
 }
 
 function wrongRecords({ records }: DomainReport): string {
   const wrong = records.filter(({ required, status }) => required && status !== 'ok');
-  if (wrong.length === 0) return 'what its records must be is being found out';
+  if (wrong.length === 0) return 'its required records are being determined';
   return wrong
     .map(
       ({ type, name, status, problem }) =>
@@ -56,7 +56,7 @@ export async function dkimStep(domain: string, tenant: string, parts: ExplainPar
   const { keysOf, domains, snapshot } = parts;
   const keys = await keysOf(domain, tenant);
   if (keys.length === 0) {
-    return stops('dkim', `no key signs for ${domain}`, 'DNS has never said that the domain is its owner’s: mail waits');
+    return stops('dkim', `no key signs for ${domain}`, 'the domain has never been verified: mail waits');
   }
   const names = keys.map(({ selector, algorithm }) => `${selector}._domainkey.${domain} (${algorithm})`);
   const found = `signed by ${names.join(' and ')}`;

@@ -51,7 +51,7 @@ async function accessStep({ tenant, requireApiKey, audience, config }: Form, { s
   const without = config.spam_protection.level === 'strict' ? 'refused (level strict)' : 'allowed (level normal)';
   return passes(
     'access',
-    `pages of ${[...own, ...audience.origins].join(', ')}; a post that names no origin is ${without}`,
+    `pages of ${[...own, ...audience.origins].join(', ')}; a submission without an origin is ${without}`,
     'the form’s domain and its allowed_origins; a valid key may from anywhere',
   );
 }
@@ -61,18 +61,19 @@ function rateStep(form: Form, { snapshot }: ExplainParts): Step {
   const perMinute = snapshot().server.limits.requests_per_minute_per_address;
   return passes(
     'rate_limit',
-    `${count} accepted posts per hour and address, five times as many that are refused; ${perMinute} requests per minute and address`,
+    `${count} accepted submissions per hour and address, five times as many rejected ones; ${perMinute} requests per minute and address`,
     `${by ?? 'neither rateLimit, spam_protection.rate_limit nor settings.rate_limit is set'}; limits.requests_per_minute_per_address`,
   );
 }
 
 function spamStep({ config }: Form): Step {
   const { level, honeypot, content_filter, on_spam, blocklist } = config.spam_protection;
-  const judged = content_filter ? `what it says is scored at level ${level}` : 'what it says is not scored';
-  const told = on_spam === 'silent' ? 'the sender of spam is told that all is well' : 'the sender of spam is told so';
+  const scoring = content_filter ? `its text is scored at level ${level}` : 'its text is not scored';
+  const answer =
+    on_spam === 'silent' ? 'spam is kept and answered with success' : 'spam is kept and answered with an error';
   return passes(
     'spam',
-    `the field ${honeypot} is a trap, ${judged}, ${blocklist.length} entries are blocked; ${told}, and it is kept`,
+    `the field ${honeypot} is a honeypot, ${scoring}, ${blocklist.length} blocklist entries; ${answer}`,
     'spam_protection',
   );
 }
@@ -114,7 +115,7 @@ async function templateStep({ config, project }: Form, { revisionOf }: ExplainPa
       : warns(
           'template',
           'default',
-          `forms that the API made have no templates of their own, and ${template} is not built in`,
+          `forms created through the API have only the built-in templates, and ${template} is not one`,
         );
   }
   const revision = await revisionOf(project.revision);
@@ -126,7 +127,7 @@ async function templateStep({ config, project }: Form, { revisionOf }: ExplainPa
 
 function acknowledgmentStep({ config }: Form): Step {
   const { acknowledgment } = config;
-  if (acknowledgment?.enabled !== true) return passes('acknowledgment', 'none', 'the form asks for none');
+  if (acknowledgment?.enabled !== true) return passes('acknowledgment', 'none', 'the form does not enable it');
   return passes(
     'acknowledgment',
     `to the visitor, with the template ${acknowledgment.template}`,

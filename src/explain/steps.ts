@@ -10,8 +10,6 @@ import type { LoopbackSmtp } from '../smtp-client/route.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import type { Store } from '../store/store.ts';
 
-// An explanation: what would happen to mail, one step after the other, each with what decides it.
-
 export interface Step {
   /** A stable name. */
   readonly step:
@@ -66,8 +64,6 @@ export function warns(step: Step['step'], found: string, because: string): Step 
 export function stops(step: Step['step'], found: string, because: string): Step {
   return { step, verdict: 'stop', found, because };
 }
-
-// What explanations are made with: the very functions that decide when there is mail.
 
 export interface ExplainParts {
   readonly store: Store;

@@ -167,8 +167,6 @@ async function tell(store: Store, id: string, roots: Roots): Promise<Trace> {
   };
 }
 
-// What happened to one thing, in the order in which it happened, each in a line of words and with its facts.
-
 export interface Entry {
   /** ms; of `waits` a time to come. */
   readonly at: number;

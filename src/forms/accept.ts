@@ -1,13 +1,12 @@
 /**
  * Accepting: everything that must survive is one durable unit, the submission, its files, the mail that it causes, and the
  * answer under an idempotency key. Before `accept` resolves it is on the disk; where it rejects nothing happened, unless
- * the error says that this is not known. A submission that was judged spam is kept the same way and mails nobody. Mail for
+ * the error says that this is not known. A submission that is spam is kept the same way and causes no mail. Mail for
  * recipients that have not agreed to get it waits in the queue; until one of them has, the visitor gets none either.
  */
 import type { Consent } from '../accounts/consent.ts';
 import { type Limits, clientBucket } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
-
 import type { Form } from '../config/forms.ts';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -20,22 +19,31 @@ import { counterOf } from '../store/form-counters.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
 import { countSubmission, insertSubmission } from '../store/submissions.ts';
-import { type Control, type Field, emailOf, replyToOf } from './fields.ts';
-import { fileStatements, type Upload } from './files.ts';
-import type { Judgement } from './spam/filter.ts';
+import {
+  type Control,
+  type Field,
+  emailOf,
+  replyToOf,
+  writeControl,
+  writeFields,
+  type AcknowledgmentSource,
+  type NotificationSource,
+} from './fields.ts';
+import type { Upload } from './files.ts';
+import type { SpamVerdict } from './spam/filter.ts';
 import { countOverflow, overflow } from './overflow.ts';
-import { writeControl, writeFields, type AcknowledgmentSource, type NotificationSource } from './stored.ts';
 import { routeOf } from '../config/forwarding.ts';
 import { isRefused } from '../store/consents.ts';
 import { isSuppressed } from '../store/suppressions.ts';
 import { senderAddress } from './form-mail.ts';
+import { insertFile, insertFileChunk } from '../store/files.ts';
 
 export interface Admitted {
   readonly form: Form;
   readonly fields: readonly Field[];
   readonly control: Control;
   readonly files: readonly Upload[];
-  readonly judgement: Judgement;
+  readonly spamVerdict: SpamVerdict;
   readonly ip: string;
   readonly userAgent: string;
   readonly referer: string;
@@ -71,17 +79,17 @@ export interface AcceptOptions {
 export type Accept = (submission: Admitted) => Promise<Accepted>;
 
 const DAY = 86_400_000;
-const LONGEST_HEADER = 1000;
+const MAX_HEADER_LENGTH = 1000;
 
 /** The function that accepts submissions. */
 export function createAccept(options: AcceptOptions): Accept {
   const { store, clock, config, consent, wake, limits } = options;
   return async (given) => {
     const now = clock.now();
-    const isSpam = given.judgement.verdict === 'spam';
+    const isSpam = given.spamVerdict.verdict === 'spam';
     const isOverflow =
       !isSpam && !(await limits.takePost({ id: counterOf(given.form), maxPerHour: given.form.maxPerHour })).allowed;
-    const submission = isOverflow ? { ...given, judgement: overflow(given.judgement, given.form) } : given;
+    const submission = isOverflow ? { ...given, spamVerdict: overflow(given.spamVerdict, given.form) } : given;
     const spam = isSpam || isOverflow;
     const accepted: Accepted = { id: newId('sub', now), status: spam ? 'spam' : 'accepted', isOverflow };
     const { form } = submission;
@@ -143,7 +151,7 @@ function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowled
 }
 
 function submissionRow(submission: Admitted, { id, status }: Accepted, now: number): Statement {
-  const { form, fields, control, judgement, ip, userAgent, referer, environment = 'live' } = submission;
+  const { form, fields, control, spamVerdict, ip, userAgent, referer, environment = 'live' } = submission;
   return insertSubmission({
     id,
     tenant: form.tenant,
@@ -154,24 +162,24 @@ function submissionRow(submission: Admitted, { id, status }: Accepted, now: numb
     fields: writeFields(fields),
     control: writeControl(control),
     ip,
-    user_agent: cleanText(userAgent, LONGEST_HEADER),
-    referer: cleanText(referer, LONGEST_HEADER),
+    user_agent: cleanText(userAgent, MAX_HEADER_LENGTH),
+    referer: cleanText(referer, MAX_HEADER_LENGTH),
     status,
-    spam_score: judgement.score,
-    spam_reasons: JSON.stringify(judgement.reasons),
+    spam_score: spamVerdict.score,
+    spam_reasons: JSON.stringify(spamVerdict.reasons),
     environment,
     created_at: now,
   });
 }
 
 function eventOf(
-  { form, judgement, environment, request }: Admitted,
+  { form, spamVerdict, environment, request }: Admitted,
   { id, status }: Accepted,
   { now, visitor }: { readonly now: number; readonly visitor: Acknowledgee },
 ): Statement {
   // Why a visitor who expects an acknowledgment got none: shown by trace.
   const withheld = visitor.kind === 'withheld' ? { acknowledgment_withheld: visitor.reason } : undefined;
-  const reasons = judgement.reasons.map(({ name }) => name);
+  const reasons = spamVerdict.reasons.map(({ name }) => name);
   const test = environment === 'test' ? { environment } : undefined;
   return recordEvent({
     type: `submission.${status}`,
@@ -179,7 +187,7 @@ function eventOf(
     at: now,
     data:
       status === 'spam'
-        ? { form: form.id, score: judgement.score, reasons, ...test }
+        ? { form: form.id, score: spamVerdict.score, reasons, ...test }
         : { form: form.id, ...withheld, ...test },
     submission: id,
     form: form.id,
@@ -236,10 +244,6 @@ function acknowledgment({ form, id, visitor, ttl, environment, now }: Acknowledg
   return [acknowledge(name, 1), ...enqueue(message, now).unit];
 }
 
-// * Who may be sent an acknowledgment. It goes to an address that a stranger typed, so it must be no use for annoying
-// anybody: one per mailbox in 24 hours (held by the database in the unit that accepts), few per client and form, none to
-// addresses that people share or programs read (RFC 3834 §2), none to who refused mail of this server, none into a loop.
-
 const HOUR = 3_600_000;
 const PER_CLIENT = { count: 20, windowMs: HOUR };
 const PER_FORM = { count: 500, windowMs: HOUR };
@@ -273,7 +277,11 @@ export type Acknowledgee =
   | { readonly kind: 'withheld'; readonly reason: string }
   | { readonly kind: 'off' };
 
-/** Whom the form may acknowledge to. Counts against the caps of the client and the form. */
+/**
+ * Whom an acknowledgment may be sent to. Anybody may have entered the address, so it gets one in 24 hours (held by the
+ * database in the unit that accepts), few are sent per client and form, and none to addresses that people share or programs
+ * read (RFC 3834 §2), that refused mail of this server, or that would make a loop.
+ */
 async function acknowledgeeOf(
   form: Form,
   { fields, control, ip }: Visitor,
@@ -312,4 +320,13 @@ function isOurs(address: string, { to, domain, config, project }: Form): boolean
   return (
     parsed !== undefined && forwarding !== undefined && routeOf(forwarding, parsed.domain, parsed.local) !== undefined
   );
+}
+
+/** The statements that tie files to their submission, with the pieces that are not stored yet. */
+export function fileStatements(submission: string, uploads: readonly Upload[], now: number): Statement[] {
+  return uploads.flatMap(({ id, field, filename, contentType, size, pieces, tail }, position) => {
+    const file = insertFile({ id, submission, position, field, filename, content_type: contentType, size });
+    if (tail.length === 0) return [file];
+    return [file, insertFileChunk({ file: id, seq: pieces, bytes: tail, created_at: now })];
+  });
 }

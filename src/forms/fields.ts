@@ -1,14 +1,12 @@
 /**
- * What was submitted, as data: names are whatever a stranger chose (`__proto__`, `toString`), so they are never keys of an
- * object that inherits anything. Order is the order sent.
+ * What was submitted, as data, and as it is stored. Names are chosen by the client (`__proto__`, `toString`), so they are
+ * never keys of an object that inherits anything. Order is the order sent.
  */
 import { createHash } from 'node:crypto';
+import { z } from 'zod';
 import type { FormConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import type { Upload } from './files.ts';
-import { Recent } from '../lib/lru.ts';
-import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
-import { quotedLabel, type FieldError } from './fault.ts';
 
 /** A body as it was read: nothing is interpreted yet. */
 export interface SubmittedBody {
@@ -79,7 +77,7 @@ export function valuesOf(value: string | readonly string[]): readonly string[] {
 }
 
 /** Whether the field holds the visitor's address: it is called `email`, or the form says so. */
-function isEmailField(name: string, config: FormConfig): boolean {
+export function isEmailField(name: string, config: FormConfig): boolean {
   if (name.length === 5 && name.toLowerCase() === 'email') return true;
   return Object.hasOwn(config.fields, name) && config.fields[name]?.type === 'email';
 }
@@ -123,141 +121,48 @@ export function hashOfBody({ entries, files }: SubmittedBody): string {
     .digest('hex');
 }
 
-// Whether the values of one field are what the form says they must be; blank ones are `required`'s business.
+const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
+const control = z.object({ _subject: z.string().optional(), _replyto: z.string().optional() });
+const reason = z.object({ name: z.string(), score: z.int(), detail: z.string() });
+const notification = z.object({ form: z.string(), to: z.array(z.string()) });
+const acknowledgment = z.object({ form: z.string(), to: z.string(), replyTo: z.string().optional() });
 
-type FieldRule = FormConfig['fields'][string];
-/** A code, and what follows the field's label in the message. */
-type Fault = readonly [code: string, words: string];
+/** The control fields that mail uses. */
+export type StoredControl = Pick<Control, 'subject' | 'replyTo'>;
+/** `source` of a notification: the form's key in its domain, and who gets it. */
+export type NotificationSource = z.output<typeof notification>;
+/** `source` of an acknowledgment. */
+export type AcknowledgmentSource = z.output<typeof acknowledgment>;
 
-const EMAIL: Fault = ['TYPE_EMAIL', 'must be an email address such as name@example.com.'];
-const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
-const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
-
-/** Compiled patterns that are kept; each may come to hold 8 MB. */
-const KEPT_PATTERNS = 16;
-/** What the patterns of one form may take for one post, in steps of the engine: some 20 ms. */
-const MAX_STEPS = 100_000;
-
-/** Gives what matches the fields of one post against their patterns, within a bound for all of them together. */
-export type StartMatching = () => (pattern: string, value: string) => boolean;
-
-/** Patterns are compiled once while they are in use. A value that is too long to be matched within the bound does not match. */
-export function createMatching(): StartMatching {
-  const known = new Recent<FieldPattern>(KEPT_PATTERNS);
-  return () => {
-    let steps = MAX_STEPS;
-    return (source, value) => {
-      const pattern = known.get(source) ?? compile(source);
-      known.set(source, pattern);
-      steps -= pattern.cost * value.length;
-      return steps >= 0 && pattern.matches(value);
-    };
-  };
+/** `submissions.fields` */
+export function writeFields(value: readonly Field[]): string {
+  return JSON.stringify(value);
 }
 
-/** A pattern that an older version took and this one does not refuses nothing: no lead is lost to it. */
-function compile(source: string): FieldPattern {
-  return patternProblem(source) === undefined ? fieldPattern(source) : { matches: () => true, cost: 0 };
+export function readFields(json: string): readonly Field[] {
+  return fields.parse(JSON.parse(json));
 }
 
-/** What fields are checked against. */
-export interface FieldChecks {
-  readonly config: FormConfig;
-  readonly matches: ReturnType<StartMatching>;
+/** `submissions.control` */
+export function writeControl({ subject, replyTo }: StoredControl): string {
+  return JSON.stringify({ _subject: subject, _replyto: replyTo });
 }
 
-/** The faults of a field, at most one. A field called `email` must hold an address in every form. */
-export function checkField([name, value]: Field, { config, matches }: FieldChecks): FieldError[] {
-  const rule = Object.hasOwn(config.fields, name) ? config.fields[name] : undefined;
-  const email = isEmailField(name, config);
-  if (rule === undefined && !email) return [];
-  const values = valuesOf(value).filter((text) => !isBlank(text));
-  const notEmail = email ? firstFault(values, checkEmail) : undefined;
-  const fault = notEmail ?? (rule === undefined ? undefined : checkRule(values, rule, matches));
-  if (fault === undefined) return [];
-  const [code, words] = fault;
-  return [{ field: name, code, message: `${quotedLabel(name, config)} ${words}` }];
+export function readControl(json: string): StoredControl {
+  const { _subject: subject, _replyto: replyTo } = control.parse(JSON.parse(json));
+  return { subject, replyTo };
 }
 
-/** `_replyto` is where the answer goes: a slip in it would lose the visitor. */
-export function checkControl({ replyTo }: Control): FieldError[] {
-  if (replyTo === undefined || isBlank(replyTo) || checkEmail(replyTo) === undefined) return [];
-  return [{ field: '_replyto', code: EMAIL[0], message: `Your email address ${EMAIL[1]}` }];
+/** `submissions.spam_reasons` */
+export function readReasons(json: string): readonly z.output<typeof reason>[] {
+  return z.array(reason).parse(JSON.parse(json));
 }
 
-function checkRule(values: readonly string[], rule: FieldRule, matches: FieldChecks['matches']): Fault | undefined {
-  const { type, max, pattern, options } = rule;
-  if (type === 'list' && max !== undefined && values.length > max) {
-    return ['TYPE_TEXT', `takes at most ${max} ${max === 1 ? 'answer' : 'answers'}.`];
-  }
-  return firstFault(values, (value) => {
-    const fault = checkType(value, rule);
-    if (fault !== undefined) return fault;
-    if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'must be one of the given choices.'];
-    if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'does not have the expected form.'];
-    return undefined;
-  });
+/** `messages.source` */
+export function readNotificationSource(json: string): NotificationSource {
+  return notification.parse(JSON.parse(json));
 }
 
-function checkType(value: string, { type, max }: FieldRule): Fault | undefined {
-  switch (type) {
-    case 'number':
-      return checkNumber(value, max);
-    case 'url':
-      return isWebUrl(value)
-        ? checkLength(value, max)
-        : ['TYPE_TEXT', 'must be a web address such as https://example.com.'];
-    case 'tel':
-      return isPhone(value) ? checkLength(value, max) : ['TYPE_TEXT', 'must be a telephone number.'];
-    case 'date':
-      return isDate(value.trim()) ? undefined : ['TYPE_TEXT', 'must be a date such as 2026-01-31.'];
-    case 'file':
-      return ['TYPE_TEXT', 'must be a file.'];
-    case 'email':
-    case 'text':
-      return checkLength(value, max);
-    case 'list':
-      return undefined;
-  }
-}
-
-function firstFault(values: readonly string[], check: (value: string) => Fault | undefined): Fault | undefined {
-  for (const value of values) {
-    const fault = check(value);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
-}
-
-function checkEmail(value: string): Fault | undefined {
-  return parseAddress(value.trim()) === undefined ? EMAIL : undefined;
-}
-
-function checkNumber(text: string, max: number | undefined): Fault | undefined {
-  const value = text.trim();
-  if (value.length > 40 || !NUMBER.test(value)) return ['TYPE_NUMERIC', 'must be a number.'];
-  if (max !== undefined && Number(value) > max) return ['TYPE_NUMERIC', `must be ${max} or less.`];
-  return undefined;
-}
-
-/** Characters as a browser's `maxlength` counts them: a line end is one, though it is sent as two. */
-function checkLength(value: string, max: number | undefined): Fault | undefined {
-  if (max === undefined || value.length <= max || value.replaceAll('\r\n', '\n').length <= max) return undefined;
-  return ['TYPE_TEXT', `is too long: at most ${max} characters.`];
-}
-
-function isWebUrl(value: string): boolean {
-  return /^\s*https?:\/\//i.test(value) && URL.canParse(value.trim());
-}
-
-/** Digits and what people write between them. */
-function isPhone(value: string): boolean {
-  return value.length <= 60 && /^[\d\s+()./,;*#xX–-]+$/.test(value) && value.replaceAll(/\D/g, '').length >= 3;
-}
-
-function isDate(value: string): boolean {
-  const [, year, month, day] = DATE.exec(value) ?? [];
-  if (year === undefined) return false;
-  const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
-  return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);
+export function readAcknowledgmentSource(json: string): AcknowledgmentSource {
+  return acknowledgment.parse(JSON.parse(json));
 }

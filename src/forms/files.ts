@@ -7,8 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { cleanText } from '../mail/header-text.ts';
-import { deleteFileChunks, deleteOrphans, insertFile, insertFileChunk } from '../store/files.ts';
-import type { Statement } from '../store/statement.ts';
+import { deleteFileChunks, deleteOrphans, insertFileChunk } from '../store/files.ts';
 import type { Store } from '../store/store.ts';
 
 /** What the visitor says of a file: any text. */
@@ -53,7 +52,9 @@ export interface FileStore {
 }
 
 const PIECE = 256 * 1024;
+
 const SMALLEST = 4 * 1024;
+
 /** No request takes so long. */
 const ORPHAN_MS = 3_600_000;
 
@@ -135,13 +136,4 @@ function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter
       await drop(id, pieces);
     },
   };
-}
-
-/** The statements that tie files to their submission, with the pieces that are not stored yet. */
-export function fileStatements(submission: string, uploads: readonly Upload[], now: number): Statement[] {
-  return uploads.flatMap(({ id, field, filename, contentType, size, pieces, tail }, position) => {
-    const file = insertFile({ id, submission, position, field, filename, content_type: contentType, size });
-    if (tail.length === 0) return [file];
-    return [file, insertFileChunk({ file: id, seq: pieces, bytes: tail, created_at: now })];
-  });
 }

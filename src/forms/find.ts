@@ -115,10 +115,10 @@ export function formOfRow({ id, tenant, kind, name, domain: on, config }: FormRo
   return ownForm({ id, tenant, kind, name, on, config: form }, server);
 }
 
-// * Ids of forms as addresses of the API name them. Those of domains and collections hold slashes, which a client may write as
-// they are or as `%2F`: `/forms/*form` takes both, and `/forms/*form/submissions` must stand before it in the table. Only
-// the second spelling tells a form that is called `submissions` from the submissions of something else.
-
+/**
+ * The id of a form in the API. Those of domains and collections hold slashes, written as they are or as `%2F`; only the
+ * second spelling tells a form that is called `submissions` from `/forms/*form/submissions`.
+ */
 export type FormId =
   /** `<domain>/<key>` */
   | { readonly kind: 'domain'; readonly id: string; readonly domain: string; readonly key: string }
@@ -142,9 +142,7 @@ export function parseFormId(text: string): FormId | undefined {
   return domain === undefined ? undefined : { kind: 'domain', id: `${domain}/${second}`, domain, key: second };
 }
 
-// Forms of the configuration are counted from the moment that they are known.
-
-/** Begins to count for what is new in the configuration. */
+/** Begins to count the forms that are new in the configuration. */
 export async function adoptForms(
   { store, clock }: { readonly store: Store; readonly clock: Clock },
   { domains, collections }: Snapshot,

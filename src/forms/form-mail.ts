@@ -7,13 +7,11 @@ import type { FormConfig } from '../config/schema.ts';
 import type { Log } from '../lib/log.ts';
 import { cleanText } from '../mail/header-text.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
-import { isBuiltin } from '../templates/engine.ts';
-import { oneLine } from '../templates/compiled.ts';
-import type { Builtin, Rendered, TemplateType, Variables } from '../templates/template.ts';
-
+import { isBuiltin, oneLine } from '../templates/engine.ts';
+import type { Builtin } from '../templates/builtin.ts';
+import type { Rendered, TemplateType, Variables } from '../templates/template.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
-import { valuesOf, type Field } from './fields.ts';
-import type { StoredControl } from './stored.ts';
+import { valuesOf, type Field, type StoredControl } from './fields.ts';
 
 export interface FormMail {
   readonly message: MessageRow;

@@ -1,6 +1,6 @@
 /**
- * A form takes `max_per_hour` posts from all visitors. What is beyond that is kept like spam and mails nobody, its visitor
- * is told of success, and the owner of the form gets one mail an hour that says how many there were.
+ * A form accepts `max_per_hour` submissions from all visitors. Those beyond the limit are kept as spam and not mailed, their
+ * visitors see success, and the owner of the form is emailed at most once an hour with their number.
  */
 import { responsible, type Form } from '../config/forms.ts';
 import type { Snapshot } from '../config/snapshot.ts';
@@ -14,7 +14,7 @@ import { UnmetError, type Store } from '../store/store.ts';
 import type { FormOverflowRow } from '../store/tables-accounts.ts';
 import { findTenant } from '../store/tenants.ts';
 import { findFormOf } from './find.ts';
-import type { Judgement } from './spam/filter.ts';
+import type { SpamVerdict } from './spam/filter.ts';
 
 export interface OverflowParts {
   readonly store: Store;
@@ -30,8 +30,8 @@ const HOUR = 3_600_000;
 const MAX_FORMS = 100;
 
 /** The judgement of a post that is one too many in this hour. */
-export function overflow({ score, reasons }: Judgement, { maxPerHour }: Pick<Form, 'maxPerHour'>): Judgement {
-  const detail = `more than ${maxPerHour} posts in an hour`;
+export function overflow({ score, reasons }: SpamVerdict, { maxPerHour }: Pick<Form, 'maxPerHour'>): SpamVerdict {
+  const detail = `more than ${maxPerHour} submissions in an hour`;
   return { verdict: 'spam', score: score + 100, reasons: [...reasons, { name: 'max_per_hour', score: 100, detail }] };
 }
 
@@ -73,18 +73,18 @@ async function mailAbout(
     tenant === OPERATOR ? responsible(form?.project, server).address : (await findTenant(store, tenant))?.email;
   if (to === undefined) return [];
   const { hostname } = server.server;
-  const most = form === undefined ? '' : ` of ${form.maxPerHour}`;
-  const subject = `${count} ${count === 1 ? 'post' : 'posts'} to the form ${id} not mailed`;
+  const limit = form === undefined ? '' : ` of ${form.maxPerHour}`;
+  const subject = `${count} ${count === 1 ? 'submission' : 'submissions'} to the form ${id} not mailed`;
   const text = [
-    `The form "${name}" (${id}) got ${count} ${count === 1 ? 'post' : 'posts'} more than its limit${most} an hour (max_per_hour).`,
+    `The form "${name}" (${id}) exceeded its limit${limit} submissions per hour (max_per_hour) by ${count}.`,
     '',
-    'They are kept with the spam of the form, with the reason max_per_hour, and nothing of them was mailed. Look at them:',
+    'These submissions were kept as spam, with the reason max_per_hour, and not mailed. To list them:',
     '',
     `    postern submissions list ${id} --status spam`,
     '',
-    'Release what is wanted with POST /submissions/<id>/ham of the API. If so many are usual, raise max_per_hour of the form.',
+    'To release one, use POST /submissions/<id>/ham of the API. If this volume is normal, raise max_per_hour of the form.',
     '',
-    'There is one such mail an hour at most.',
+    'You receive at most one such email per hour.',
     '',
   ].join('\n');
   return systemMail({ tenant, to, subject, text }, hostname, clock.now());

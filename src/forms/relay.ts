@@ -6,9 +6,8 @@ import type { Conversation } from '../mail/relay.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import { submissionToMail } from '../store/submissions.ts';
-import { emailOf, replyToOf } from './fields.ts';
+import { emailOf, replyToOf, readControl, readFields, readNotificationSource } from './fields.ts';
 import { formOf } from './source.ts';
-import { readControl, readFields, readNotificationSource } from './stored.ts';
 
 export interface ConversationsOptions {
   readonly store: Store;

@@ -1,5 +1,5 @@
 /**
- * What the owner of a form says of a submission after the judge: that it is no spam, that it is, that its mail shall come
+ * What the owner of a form decides about a submission: that it is no spam, that it is, that its mail shall come
  * once more. Each is one unit, so that status, count, event and mail never contradict each other.
  */
 import type { Consent } from '../accounts/consent.ts';
@@ -57,13 +57,13 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
   if (form === undefined) return { kind: 'form-gone' };
   const { store, clock, wake, consent } = parts;
   const now = clock.now();
-  const told = (await deliveriesOfSubmission(store, row.id)).some(
+  const isNotified = (await deliveriesOfSubmission(store, row.id)).some(
     ({ kind, state }) => kind === 'notification' && state !== 'cancelled',
   );
   const unit = [
     markSubmission({ id: row.id, status: 'accepted' }, 1),
     eventOf(row, 'submission.accepted', { now, data: { form: row.form, released: true } }),
-    ...(told ? [] : notify(row, form, { ...decision, now })),
+    ...(isNotified ? [] : notify(row, form, { ...decision, now })),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
   const changed = await done(store.write(unit));
@@ -75,7 +75,7 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
 }
 
 /** Calls it spam: it counts no more, and what is still to be sent about it is cancelled. */
-export async function condemnSubmission(
+export async function markAsSpam(
   row: SubmissionRow,
   { store, clock, wake }: Pick<ReleaseParts, 'store' | 'clock' | 'wake'>,
 ): Promise<Decided> {

@@ -28,7 +28,7 @@ const UNREACHED = 7 * 86_400_000;
 const STEPS = 100;
 /** So many submissions, or so many bytes, go in one commit, so that what is accepted meanwhile waits for milliseconds. */
 const BATCH = 200;
-const MOST_BYTES = 16 * 1024 * 1024;
+const MAX_BATCH_BYTES = 16 * 1024 * 1024;
 /** After every id. */
 const END = '~';
 
@@ -48,7 +48,8 @@ export function forgetOldSubmissions({ store, clock, snapshot }: ForgetParts): (
       unreached: firstId('sub', Math.min(since, now - UNREACHED)),
       limit: BATCH,
     });
-    for (const part of portions(found, ({ bytes }) => bytes, MOST_BYTES)) await store.write(removeOldSubmissions(part));
+    for (const part of portions(found, ({ bytes }) => bytes, MAX_BATCH_BYTES))
+      await store.write(removeOldSubmissions(part));
     return { ...current, after: found.length === BATCH ? (found.at(-1)?.id ?? END) : END };
   }
 

@@ -25,9 +25,11 @@ import {
   readFields,
   readNotificationSource,
   type AcknowledgmentSource,
-} from './stored.ts';
+  emailOf,
+  replyToOf,
+  type Field,
+} from './fields.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { emailOf, replyToOf, type Field } from './fields.ts';
 
 export interface FormSourceOptions {
   readonly store: Store;
@@ -39,7 +41,7 @@ export interface FormSourceOptions {
 }
 
 /** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
-const KEPT_ZONES = 100;
+const MAX_ZONES = 100;
 
 interface Composed {
   readonly mail: Mail;
@@ -52,7 +54,7 @@ const ENCODED = 78 / 57;
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
   const { store, log, config, revisionOf, renderer, signing } = options;
-  const zones = new Recent<ReturnType<typeof builtinTemplates>>(KEPT_ZONES);
+  const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
 
   function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
     const known = zones.get(timezone) ?? builtinTemplates({ timezone });
@@ -180,9 +182,6 @@ export async function formOf(
   return revision?.config.collections[collection]?.forms[key];
 }
 
-// * The mail that thanks the visitor. It goes to an address that anybody may have typed, so nothing that was typed is in it
-// unless its template asks for it, and no program answers it (RFC 3834).
-
 /** The acknowledgment to `to`; answers go to `replyTo`. */
 async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { message, form } = mail;
@@ -207,8 +206,6 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
     ],
   };
 }
-
-// The mail that brings a submission to the owner of the form.
 
 /** The notification, to `to`, with these attachments; `smtpUtf8`: for servers that take addresses beyond ASCII in it. */
 export async function notification(
@@ -270,7 +267,7 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
 function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
   if (files.length === 0) return mail;
   const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${shown(size)})`);
-  const note = `The files of this submission are too big for one mail and are kept on the server (${submission}): ${names.join(', ')}.`;
+  const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
   const { text = '', html } = mail;
   return {
     ...mail,
@@ -285,7 +282,7 @@ function shortened(mail: Mail, bytes: number, submission: string): Mail {
   const start = Buffer.from(mail.text ?? '')
     .subarray(0, bytes)
     .toString();
-  const note = `This submission is too big for one mail. The whole of it is kept on the server (${submission}).`;
+  const note = `This submission is too large for one email. All of it is kept on the server (${submission}).`;
   return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
 }
 

@@ -1,4 +1,8 @@
-/** What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. */
+/**
+ * What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. JSON, pages, CSV, files
+ * to be saved; and which of them a client wants.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { shapeA, statusOf, type Refusal } from './errors.ts';
@@ -73,4 +77,124 @@ export function formatAnswer(answer: Answer): string {
 /** An answer that was stored. */
 export function parseAnswer(text: string): Answer {
   return storedAnswer.parse(JSON.parse(text));
+}
+
+/**
+ * Whether a client wants a page rather than JSON. Fetch Metadata decides first, because a bare `fetch()` accepts anything, as a
+ * navigation by an old browser does. `json`: whether the body was JSON.
+ */
+export function wantsPage(headers: IncomingHttpHeaders, json: boolean): boolean {
+  const mode = headers['sec-fetch-mode'];
+  if (mode !== undefined) return mode === 'navigate';
+  if (json || headers['x-requested-with'] !== undefined) return false;
+  return !prefersJson(headers.accept);
+}
+
+/** Whether the header names CSV and ranks it before JSON. */
+export function prefersCsv(accept: string | undefined): boolean {
+  return prefers(accept, /^text\/csv$/, JSON_TYPE);
+}
+
+function prefersJson(accept: string | undefined): boolean {
+  return prefers(accept, JSON_TYPE, /^(text\/html|application\/xhtml\+xml)$/);
+}
+
+const JSON_TYPE = /^application\/json$|\+json$/;
+
+/** Whether the header names a wanted type and no other one ranks as high (RFC 9110 §12.5.1). */
+function prefers(accept: string | undefined, wanted: RegExp, other: RegExp): boolean {
+  if (accept === undefined || accept === '*/*') return false;
+  let best = 0;
+  let rival = 0;
+  for (const range of accept.toLowerCase().split(',')) {
+    const [type, ...parameters] = range.split(';').map((part) => part.trim());
+    const quality = qualityOf(parameters);
+    if (type === undefined) continue;
+    if (wanted.test(type)) best = Math.max(best, quality);
+    if (other.test(type)) rival = Math.max(rival, quality);
+  }
+  return best > rival;
+}
+
+function qualityOf(parameters: readonly string[]): number {
+  const given = parameters.find((parameter) => parameter.startsWith('q='));
+  const quality = given === undefined ? 1 : Number(given.slice(2));
+  return quality >= 0 && quality <= 1 ? quality : 0;
+}
+
+export type Cell = string | number | null;
+
+/**
+ * What begins a formula in one spreadsheet or another; some skip white space before it. An apostrophe in front makes it
+ * text, so that submitted values cannot act in the owner's spreadsheet.
+ */
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
+const NEEDS_QUOTES = /[",\r\n]/;
+
+/** One line with its CRLF. Null is an empty cell; numbers are numbers, negative ones too. */
+export function csvLine(cells: readonly Cell[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`;
+}
+
+function csvCell(cell: Cell): string {
+  if (typeof cell === 'number') return String(cell);
+  const text = cell === null ? '' : FORMULA.test(cell) ? `'${cell}` : cell;
+  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A download: the names of the columns, then the rows. `filename` has no quotes in it. */
+export function csv(columns: readonly string[], rows: readonly (readonly Cell[])[], filename: string): Answer<never> {
+  return {
+    status: 200,
+    type: 'text/csv; charset=utf-8',
+    body: [columns, ...rows].map(csvLine).join(''),
+    headers: { 'Content-Disposition': `attachment; filename="${filename}"` },
+  };
+}
+
+export interface Download {
+  readonly type: Answer['type'];
+  /** Any text. */
+  readonly filename: string;
+  /** Bytes, where that is known. */
+  readonly size?: number;
+  readonly stream: AsyncIterable<string | Uint8Array>;
+}
+
+/** The file, piece by piece: an attachment of a declared type, and in a sandbox where a browser opens it all the same. */
+export function download({ type, filename, size, stream }: Download): Answer<never> {
+  return {
+    status: 200,
+    type,
+    body: '',
+    stream: size === undefined ? stream : whole(stream, size),
+    headers: {
+      'Content-Disposition': disposition(filename),
+      'Content-Security-Policy': "default-src 'none'; sandbox",
+      ...(size === undefined ? {} : { 'Content-Length': String(size) }),
+    },
+  };
+}
+
+/** Breaks off where less comes than was announced, so that nobody takes a part for the whole. */
+async function* whole(stream: Download['stream'], size: number): AsyncGenerator<string | Uint8Array> {
+  let left = size;
+  for await (const piece of stream) {
+    left -= Buffer.byteLength(piece);
+    yield piece;
+  }
+  if (left !== 0) throw new Error('the file was removed while it was downloaded');
+}
+
+/** RFC 6266: the name in ASCII for old clients, and as it is (RFC 8187). */
+function disposition(filename: string): string {
+  const name = filename.toWellFormed() === '' ? 'file' : filename.toWellFormed();
+  const plain = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_');
+  const exact = encodeURIComponent(name).replaceAll(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return plain === name
+    ? `attachment; filename="${plain}"`
+    : `attachment; filename="${plain}"; filename*=UTF-8''${exact}`;
 }

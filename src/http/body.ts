@@ -1,24 +1,30 @@
 /** The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet. */
 import type { ServerConfig } from '../config/schema.ts';
-
 import type { Form } from '../config/forms.ts';
 import type { SubmittedBody } from '../forms/fields.ts';
 import type { FileStore } from '../forms/files.ts';
-import { decoderOf, parameterOf, utf8Text } from './charset.ts';
-import { bodyTooLarge, collect, discardRest } from './collect.ts';
+import {
+  decoderOf,
+  parameterOf,
+  utf8Text,
+  bodyTooLarge,
+  collect,
+  discardRest,
+  malformed,
+  unknownCharset,
+  type Parsed,
+  parseUrlencoded,
+} from './entries.ts';
 import { refuse, type Refusal } from './errors.ts';
 import type { Exchange } from './context.ts';
 import { parseJsonObject } from './json-entries.ts';
-import type { MultipartLimits } from './multipart-parts.ts';
-import { readMultipart } from './multipart.ts';
-import { malformed, unknownCharset, type Parsed } from './parsed.ts';
-import type { Typed } from './pages/submitted.ts';
-import { parseUrlencoded } from './urlencoded.ts';
+import { type MultipartLimits, readMultipart } from './multipart.ts';
+import type { SubmittedValues } from './pages/submitted.ts';
 
 export interface ReadBody {
   readonly body: SubmittedBody;
   /** What can be given back to the visitor: the fields, and the names of files. */
-  readonly typed: Typed;
+  readonly submitted: SubmittedValues;
   /** Why it is not taken; `body` holds what was read until then. */
   readonly refusal?: Refusal | undefined;
 }
@@ -80,7 +86,7 @@ async function readByType({ request, response }: Requested, options: BodyOptions
     if (!/^multipart\/form-data\s*;/i.test(type)) return refused(unsupported());
     expectBody({ request, response });
     const { entries, files, chosen, refusal } = await readMultipart(request, options);
-    return { body: { entries, files }, typed: { entries, files: chosen }, refusal };
+    return { body: { entries, files }, submitted: { entries, files: chosen }, refusal };
   }
   const most = Math.min(limits.body, Math.max(TEXT_BODY, limits.field * FIELDS_IN_TEXT));
   if (length > most) return refused(bodyTooLarge(most));
@@ -90,7 +96,7 @@ async function readByType({ request, response }: Requested, options: BodyOptions
   const charset = type.includes(';') ? parameterOf(type, 'charset') : undefined;
   const { entries, refusal } = json ? parseJson(bytes, charset, options) : parseUrlencoded(bytes, charset, limits);
   const body = { entries, files: [] };
-  return { body, typed: body, refusal };
+  return { body, submitted: body, refusal };
 }
 
 /** Sends for a body that the client holds back until it is asked for (RFC 9110 §10.1.1). */
@@ -108,7 +114,7 @@ function parseJson(bytes: Buffer, charset: string | undefined, { limits }: BodyO
   return parseJsonObject(text, limits);
 }
 
-const NOTHING: ReadBody = { body: { entries: [], files: [] }, typed: { entries: [], files: [] } };
+const NOTHING: ReadBody = { body: { entries: [], files: [] }, submitted: { entries: [], files: [] } };
 
 function refused(refusal: Refusal): ReadBody {
   return { ...NOTHING, refusal };

@@ -7,12 +7,13 @@ import cors from '@koa/cors';
 import type Koa from 'koa';
 import type { Audience } from '../config/forms.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import type { Exchange, State } from './context.ts';
 
 const EXPOSED_HEADERS =
   'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
 const DAY = '86400';
 /** A scheme, a name of DNS and a port. */
-const LONGEST_ORIGIN = 300;
+const MAX_ORIGIN_LENGTH = 300;
 
 /** Answers preflights for the origin in the state's `readableFor`; whatever headers it asks for may come. */
 export function preflights(): Koa.Middleware {
@@ -23,17 +24,21 @@ export function preflights(): Koa.Middleware {
   });
 }
 
-/** Headers, names and values in turn, by which pages of this origin may read the answer; nobody's where it is empty. */
-export function readableHeaders(origin: string): string[] {
-  if (origin === '') return ['Vary', 'Origin'];
-  return ['Vary', 'Origin', 'Access-Control-Allow-Origin', origin, 'Access-Control-Expose-Headers', EXPOSED_HEADERS];
+/** Headers by which pages of this origin may read the answer; none may where it is empty. */
+export function readableHeaders(origin: string): Readonly<Record<string, string>> {
+  if (origin === '') return { Vary: 'Origin' };
+  return {
+    Vary: 'Origin',
+    'Access-Control-Allow-Origin': origin,
+    'Access-Control-Expose-Headers': EXPOSED_HEADERS,
+  };
 }
 
 /**
  * The `Origin` header where it is one (RFC 6454 §7), `null` among them, else nothing: no other text is sent back in a header.
  */
 export function validOrigin(header: string | undefined): string {
-  if (header === undefined || header.length > LONGEST_ORIGIN) return '';
+  if (header === undefined || header.length > MAX_ORIGIN_LENGTH) return '';
   if (header === 'null') return header;
   const [, port] = /^[a-z][a-z0-9+.-]*:\/\/(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$/i.exec(header) ?? [
     '',
@@ -91,4 +96,32 @@ export function pageSources({ domain, origins, anyone }: Audience): string[] {
       ? []
       : ['https:', 'http:'].flatMap((scheme) => [`${scheme}//${domain}:*`, `${scheme}//*.${domain}:*`]);
   return [...own, ...origins.map(originOf).filter((origin) => origin !== undefined)];
+}
+
+// Which pages may call the API from a browser: those of `server.http.cors_origins` alone. A key in a page is its owner's risk.
+
+const HEADERS =
+  'content-type, accept, authorization, x-api-key, service-api-key, idempotency-key, x-requested-with, user-agent';
+
+/** Answers preflights of those pages, and lets them read answers. */
+export function apiCors(): Koa.Middleware<State> {
+  const preflight = cors({
+    origin: ({ state }) => (state as State).readableFor ?? '',
+    allowMethods: 'GET, POST, PUT, PATCH, DELETE',
+    allowHeaders: HEADERS,
+    maxAge: '86400',
+  });
+  return async (ctx, next) => {
+    const { exchange } = ctx.state;
+    ctx.state.readableFor = readableFor(exchange);
+    await (exchange.method === 'OPTIONS' ? preflight(ctx, next) : next());
+  };
+}
+
+/** The `Origin` that the answer is readable for, or nothing. */
+function readableFor({ request, snapshot }: Exchange): string {
+  const { origin } = request.headers;
+  const asking = originOf(validOrigin(origin));
+  if (origin === undefined || asking === undefined) return '';
+  return snapshot.server.server.http.cors_origins.some((one) => originOf(one) === asking) ? origin : '';
 }

@@ -3,7 +3,7 @@
  * what went wrong inside the server: the request id finds the log line.
  */
 import { errorEntry, type ErrorCode } from '../contract/errors.ts';
-import type { FieldError } from '../forms/fault.ts';
+import type { FieldError } from '../forms/check.ts';
 import { BusyError } from '../lib/errors.ts';
 import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 

@@ -8,17 +8,17 @@
  */
 import { messageOf } from '../lib/errors.ts';
 import type { Refusal } from './errors.ts';
-import { Entries, malformed, type FieldLimits, type Parsed } from './parsed.ts';
+import { Entries, malformed, type FieldLimits, type Parsed } from './entries.ts';
 
-const DEEPEST = 20;
+const MAX_DEPTH = 20;
 
 /** Values in one API body; beyond it nothing that the API takes. */
-const MOST_VALUES = 30_000;
+const MAX_VALUES = 30_000;
 /** Quotes within texts, each of which is looked at by itself, and backslashes before one. */
-const MOST_QUOTES = 500_000;
+const MAX_QUOTES = 500_000;
 /** Characters of all names together. */
-const MOST_NAMES = 1 << 20;
-const LONGEST_NUMBER = 1000;
+const MAX_NAMES_LENGTH = 1 << 20;
+const MAX_NUMBER_LENGTH = 1000;
 /** Up to here a fault is told by line and column. */
 const COUNTED_LINES = 1 << 20;
 
@@ -74,7 +74,7 @@ class Reader {
 
   constructor(text: string, limits: FieldLimits) {
     this.#text = text;
-    this.#longest = Math.max(limits.field, MOST_NAMES) * LONGEST_ESCAPE;
+    this.#longest = Math.max(limits.field, MAX_NAMES_LENGTH) * MAX_ESCAPE_LENGTH;
     this.entries = new Entries(limits);
   }
 
@@ -127,7 +127,8 @@ class Reader {
       if (this.#text[this.#at] !== '"') throw this.#fault('expected a name in double quotes');
       const name = this.#string();
       this.#names += name.length;
-      if (this.#names > MOST_NAMES) throw this.#fault(`its names have more than ${MOST_NAMES} characters together`);
+      if (this.#names > MAX_NAMES_LENGTH)
+        throw this.#fault(`its names have more than ${MAX_NAMES_LENGTH} characters together`);
       if (names.has(name)) throw this.#fault(`"${name.slice(0, 60)}" is given twice`);
       names.add(name);
       this.#space();
@@ -183,7 +184,7 @@ class Reader {
 
   /** Past a value of any kind, which has to be well-formed. */
   #skip(depth: number): void {
-    if (++this.#values > MOST_VALUES) throw this.#fault(`it holds more than ${MOST_VALUES} values`);
+    if (++this.#values > MAX_VALUES) throw this.#fault(`it holds more than ${MAX_VALUES} values`);
     const sign = this.#text[this.#at];
     if (sign === '"') return this.#skipString();
     if (sign !== '{' && sign !== '[') return void this.#scalar();
@@ -197,7 +198,7 @@ class Reader {
   }
 
   #deeper(depth: number): void {
-    if (depth >= DEEPEST) throw this.#fault(`it is nested deeper than ${DEEPEST} levels`);
+    if (depth >= MAX_DEPTH) throw this.#fault(`it is nested deeper than ${MAX_DEPTH} levels`);
   }
 
   #add(name: string, value: string): void {
@@ -207,13 +208,13 @@ class Reader {
   #scalar(): string {
     if (this.#text[this.#at] === '"') return this.#string();
     const start = this.#at;
-    while (isWord(this.#text.charCodeAt(this.#at)) && this.#at - start <= LONGEST_NUMBER) this.#at++;
+    while (isWord(this.#text.charCodeAt(this.#at)) && this.#at - start <= MAX_NUMBER_LENGTH) this.#at++;
     const word = this.#text.slice(start, this.#at);
     if (word === 'null') return '';
     const isKnown = word === 'true' || word === 'false' || isNumber(word);
-    if (isKnown && word.length <= LONGEST_NUMBER) return word;
+    if (isKnown && word.length <= MAX_NUMBER_LENGTH) return word;
     this.#at = start;
-    if (isKnown) throw this.#fault(`a number is longer than ${LONGEST_NUMBER} characters`);
+    if (isKnown) throw this.#fault(`a number is longer than ${MAX_NUMBER_LENGTH} characters`);
     throw this.#fault(start === this.#text.length ? 'it ends too early' : 'expected a value');
   }
 
@@ -238,8 +239,8 @@ class Reader {
         this.#at = quote + 1;
         return;
       }
-      if (++this.#quotes > MOST_QUOTES || quote - first > MOST_QUOTES) {
-        throw this.#fault(`its texts hold more than ${MOST_QUOTES} escaped quotation marks or backslashes`);
+      if (++this.#quotes > MAX_QUOTES || quote - first > MAX_QUOTES) {
+        throw this.#fault(`its texts hold more than ${MAX_QUOTES} escaped quotation marks or backslashes`);
       }
     }
     throw this.#fault('a text is not closed');
@@ -260,7 +261,7 @@ class Reader {
 
 const BACKSLASH = 0x5c;
 /** `\u0000` is one character. */
-const LONGEST_ESCAPE = 6;
+const MAX_ESCAPE_LENGTH = 6;
 
 function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;

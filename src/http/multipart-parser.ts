@@ -18,13 +18,13 @@ export interface PartSink {
   /** More of the part that began last. */
   data(chunk: Buffer): void;
   /** Whether there is no use in reading on. */
-  readonly hopeless: boolean;
+  readonly isStopped: boolean;
 }
 
 export type Fault = 'malformed' | 'long headers' | 'transfer encoding';
 
-const LONGEST_HEADERS = 16 * 1024;
-const LONGEST_PADDING = 64;
+const MAX_HEADERS_BYTES = 16 * 1024;
+const MAX_PADDING = 64;
 /**
  * Lines that only begin like a boundary. RFC 2046 §5.1.1 forbids them in a part, so that an honest body has hardly one; each
  * costs as much as a thousand bytes.
@@ -51,7 +51,7 @@ export class MultipartParser {
   /** Takes more of the body; answers what is wrong with it. */
   write(chunk: Buffer): Fault | undefined {
     this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    while (this.#fault === undefined && !this.#sink.hopeless && this.#step());
+    while (this.#fault === undefined && !this.#sink.isStopped && this.#step());
     return this.#fault;
   }
 
@@ -97,7 +97,7 @@ export class MultipartParser {
       return true;
     }
     let at = 0;
-    while (at < LONGEST_PADDING && (rest[at] === SPACE || rest[at] === TAB)) at++;
+    while (at < MAX_PADDING && (rest[at] === SPACE || rest[at] === TAB)) at++;
     if (rest[at] === CR && rest[at + 1] === LF) {
       this.#rest = rest.subarray(at + 2);
       this.#state = 'headers';
@@ -115,7 +115,7 @@ export class MultipartParser {
   #headers(): boolean {
     const none = this.#rest[0] === CR && this.#rest[1] === LF;
     const at = none ? -2 : this.#rest.indexOf(END_OF_HEADERS);
-    if (at === -1 ? this.#rest.length > LONGEST_HEADERS : at > LONGEST_HEADERS) return this.#stop('long headers');
+    if (at === -1 ? this.#rest.length > MAX_HEADERS_BYTES : at > MAX_HEADERS_BYTES) return this.#stop('long headers');
     if (at === -1) return false;
     const lines = none ? [] : this.#rest.toString('latin1', 0, at).split('\r\n');
     this.#rest = this.#rest.subarray(at + END_OF_HEADERS.length);

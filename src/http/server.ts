@@ -14,7 +14,7 @@ import {
 } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { Server as NetServer, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { type Duplex, Readable } from 'node:stream';
 import Koa from 'koa';
 import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits } from '../accounts/rate-limits.ts';
@@ -25,19 +25,30 @@ import { errorFields, codeOf } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { listenOn, listenOnSocket, parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import { send, type Answer, refusedA } from './answer.ts';
-import { LOCAL, clientAddress } from './client-address.ts';
-import { ClientGone } from './collect.ts';
-import { preflights } from './cors.ts';
+import {
+  LOCAL,
+  clientAddress,
+  loggedPath,
+  splitTarget,
+  type Context,
+  type Exchange,
+  type State,
+  faultRefusal,
+  pageByTls,
+  rateHeaders,
+} from './context.ts';
+import { ClientGone } from './entries.ts';
+import { preflights, readableHeaders } from './cors.ts';
 import { refuse, type Refusal } from './errors.ts';
-import { loggedPath, splitTarget, type Context, type Exchange, type State } from './context.ts';
-import { faultRefusal } from './faults.ts';
-import { respond } from './respond.ts';
-import { createFormHandler } from './forms/form.ts';
-import { parseFormPath } from './forms/form-path.ts';
-import type { SubmitParts } from './forms/submit.ts';
+import { createFormHandler, type SubmitParts } from './forms/submit.ts';
+import {
+  parseFormPath,
+  readableFor,
+  findFormRequest,
+  type FormRequest,
+  type FormRequestParts,
+} from './forms/request.ts';
 import { mountRoutes, refused, type TableParts } from './routes.ts';
-import { pageByTls } from './secure.ts';
-import { readableFor, visitOf, type Visit, type VisitParts } from './forms/request.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -80,14 +91,14 @@ export interface HttpServer {
 }
 
 const DEADLINES: Deadlines = { headers: 15_000, request: 300_000, keepAlive: 65_000, idle: 120_000 };
-const MOST_CONNECTIONS = 8192;
+const MAX_CONNECTIONS = 8192;
 const MINUTE = 60_000;
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { clock, log, limits, metrics, snapshot, extra, certificate, bind = listenOn } = options;
   const deadlines = { ...DEADLINES, ...options.deadlines };
   const local = new WeakSet<IncomingMessage>();
-  const connections = new Connections(MOST_CONNECTIONS);
+  const connections = new Connections(MAX_CONNECTIONS);
   const servers: Server[] = [];
   let inProgress = 0;
   let closing = false;
@@ -120,6 +131,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       respond(ctx, isLast(ctx));
     } catch (error) {
       if (error instanceof ClientGone) return;
+      for (const name of ctx.res.getHeaderNames()) ctx.remove(name);
       send(ctx, refused(exchange, faultRefusal(error, exchange, log)));
       respond(ctx, isLast(ctx));
     }
@@ -252,7 +264,7 @@ function hostFault({ rawHeaders, httpVersion }: IncomingMessage): string | undef
 const SETTLE_MS = 25;
 
 /** Requests to forms' addresses, whose every answer says which page may read it. */
-function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Koa.Middleware<State> {
+function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: FormRequestParts): Koa.Middleware<State> {
   const preflight = preflights();
   return async (ctx, next) => {
     const { exchange } = ctx.state;
@@ -261,11 +273,11 @@ function forms(handle: (visit: Visit) => Promise<Answer>, parts: VisitParts): Ko
       await next();
       return;
     }
-    const found = visitOf(exchange, path, parts);
-    const visit = found instanceof Promise ? await found : found;
-    ctx.state.readableFor = readableFor(visit);
-    if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(visit)));
-    else send(ctx, await handle(visit));
+    const found = findFormRequest(exchange, path, parts);
+    const formRequest = found instanceof Promise ? await found : found;
+    ctx.state.readableFor = readableFor(formRequest);
+    if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(formRequest)));
+    else send(ctx, await handle(formRequest));
   };
 }
 
@@ -274,9 +286,10 @@ function holdsBack({ req }: Context): boolean {
   return req.headers.expect !== undefined && !req.complete;
 }
 
-// * Fair shares of connections: where there are too many, the client that holds most of them loses its oldest. A flood from
-// one network thereby costs others nothing, however slowly it speaks.
-
+/**
+ * Open connections. Where there are too many, the client with the most of them loses its oldest, so that a flood from one
+ * network costs others nothing.
+ */
 export class Connections {
   readonly #most: number;
   readonly #byClient = new Map<string, Set<Socket>>();
@@ -316,8 +329,6 @@ export class Connections {
   }
 }
 
-// Requests that are no HTTP, or never end: answered in the shape of all errors as far as anybody still listens.
-
 export interface BrokenParts {
   readonly clock: Clock;
   readonly log: Log;
@@ -325,7 +336,7 @@ export interface BrokenParts {
   readonly snapshot: () => Snapshot;
 }
 
-/** Answers what Node's parser gives up on. */
+/** Answers requests that Node's parser rejects, or that never end, in the shape of all errors. */
 function answerBrokenRequests(server: Server, { clock, log, limits, snapshot }: BrokenParts): void {
   const responses = new WeakMap<object, ServerResponse>();
   server.on('request', (_, response) => {
@@ -379,4 +390,33 @@ function rawAnswer(refusal: Refusal, { limit, remaining, reset }: Verdict, id: s
     '',
     body,
   ].join('\r\n');
+}
+
+const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
+const NO_CONTENT = 204;
+
+/** Hands Koa the answer and the headers that every response has; where Koa's own middleware has answered, only these. */
+function respond(ctx: Context, isLast: boolean): void {
+  const { answer, exchange, readableFor } = ctx.state;
+  const common = {
+    'X-Request-Id': exchange.id,
+    'X-Content-Type-Options': 'nosniff',
+    // Not `no-referrer`: then a form that is sent again from our own page would come from nowhere.
+    'Referrer-Policy': 'same-origin',
+    'Cache-Control': 'no-store',
+    ...rateHeaders(exchange.limit),
+    ...(readableFor === undefined ? {} : readableHeaders(readableFor)),
+    ...(isLast ? { Connection: 'close' } : {}),
+  };
+  if (answer === undefined) {
+    for (const [name, value] of Object.entries(common)) if (!ctx.res.hasHeader(name)) ctx.set(name, value);
+    return;
+  }
+  const { status, type, body, stream, headers } = answer;
+  ctx.status = status;
+  ctx.set(type.startsWith('text/html') ? common : { ...common, 'Content-Security-Policy': JSON_POLICY });
+  if (headers !== undefined) ctx.set(headers);
+  if (status === NO_CONTENT) return;
+  ctx.set('Content-Type', type);
+  ctx.body = stream === undefined ? body : Readable.from(stream);
 }

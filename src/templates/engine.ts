@@ -3,13 +3,30 @@
  * template that fails or passes a limit throws TemplateRenderError, and the built-in one, which can do neither, takes its
  * place. Subjects and lines never hold a line break.
  */
-import { acknowledgmentBuiltin } from './builtin/acknowledgment.ts';
-import { defaultBuiltin } from './builtin/default.ts';
-import { CompiledTemplates, type TemplateSources, scopeOf } from './compiled.ts';
-import { TENANT_LIMITS, type TimeLeft } from './liquid.ts';
-import type { Builtin, Rendered, TemplateType, Variables } from './template.ts';
-import { createZone, type Zone } from './zone.ts';
-import { bounded, type TemplateFault, TemplateError, TemplateRenderError } from './errors.ts';
+import type { Template } from 'liquidjs';
+import { bounded, createBuiltins, type Builtin } from './builtin.ts';
+import {
+  TENANT_LIMITS,
+  type TimeLeft,
+  createEngine,
+  type Engine,
+  type Limits,
+  nullPrototype,
+  type Zone,
+  createZone,
+} from './liquid.ts';
+import {
+  type Rendered,
+  type TemplateType,
+  type Variables,
+  type TemplateFault,
+  TemplateError,
+  TemplateRenderError,
+  explain,
+  type TemplatePart,
+  type TemplateSource,
+} from './template.ts';
+import { htmlToText } from './plain-text.ts';
 
 export interface TemplateSet {
   has(name: string): boolean;
@@ -36,7 +53,15 @@ export function isBuiltin(name: string): boolean {
 
 /** The built-in templates, whatever a project calls by their names. Of more than 256 Ki characters they show a part. */
 export function builtinTemplates({ timezone = 'UTC' }: TemplateOptions = {}): Readonly<Record<TemplateType, Builtin>> {
-  return createBuiltins(createZone(timezone));
+  return builtinsIn(createZone(timezone));
+}
+
+function builtinsIn(zone: Zone): Readonly<Record<TemplateType, Builtin>> {
+  const { form, acknowledgment } = createBuiltins();
+  return {
+    form: (variables) => form(bounded(scopeOf({}, variables, zone))),
+    acknowledgment: (variables) => acknowledgment(bounded(scopeOf({}, variables, zone))),
+  };
 }
 
 /** Throws TemplateError at the first fault, UserError for a time zone that there is not. */
@@ -54,7 +79,7 @@ export interface OpenedTemplates extends TemplateSet {
 /** The same with what is wrong: a template that has a fault cannot be rendered, all others can. */
 export function openTemplates(templates: TemplateSources, { timezone = 'UTC' }: TemplateOptions = {}): OpenedTemplates {
   const zone = createZone(timezone);
-  const builtins = createBuiltins(zone);
+  const builtins = builtinsIn(zone);
   const project = new CompiledTemplates(templates, { zone, limits: TENANT_LIMITS, builtins });
   return {
     faults: project.faults,
@@ -93,15 +118,6 @@ export function checkTemplates(templates: TemplateSources, timeLeft: TimeLeft = 
   return faults;
 }
 
-/** The built-in templates, by type. */
-function createBuiltins(zone: Zone): Readonly<Record<TemplateType, Builtin>> {
-  return { form: within(defaultBuiltin()), acknowledgment: within(acknowledgmentBuiltin()) };
-
-  function within(builtin: Builtin): Builtin {
-    return (variables) => builtin(bounded(scopeOf({}, variables, zone)));
-  }
-}
-
 const EXAMPLE: Variables = {
   form: { name: 'Ada Lovelace', email: 'ada@example.com', message: 'Hello\nworld', subject: 'Hello' },
   fields: [
@@ -117,3 +133,152 @@ const EXAMPLE: Variables = {
   referer: 'https://example.com/contact',
   submission_id: 'sub_01jgwz4v8k7m5n3p2q1r0s9t8v',
 };
+
+export type TemplateSources = Readonly<Record<string, TemplateSource>>;
+
+export interface CompileOptions {
+  readonly zone: Zone;
+  readonly limits: Limits;
+  readonly builtins: Readonly<Record<TemplateType, Builtin>>;
+}
+
+interface Entry {
+  readonly type: TemplateType;
+  readonly variables: Variables;
+  readonly parts: ReadonlyMap<TemplatePart, Template[]>;
+}
+
+interface Rendering {
+  readonly parsed: Template[];
+  readonly scope: Readonly<Record<string, unknown>>;
+  readonly timeLeft: TimeLeft;
+}
+
+const PARTS: readonly TemplatePart[] = ['subject', 'text', 'html'];
+
+const MAX_LINE_LENGTH = 500;
+
+const MAX_LINES = 500;
+
+class CompiledTemplates {
+  /** Of all templates, in their order. A template that has any cannot be rendered. */
+  readonly faults: readonly TemplateFault[];
+  readonly #entries = new Map<string, Entry>();
+  readonly #text: Engine;
+  readonly #html: Engine;
+  readonly #zone: Zone;
+  readonly #builtins: Readonly<Record<TemplateType, Builtin>>;
+  /** Forms have few of them; what comes over the API is bounded. */
+  readonly #lines = new Map<string, Template[]>();
+
+  constructor(sources: TemplateSources, { zone, limits, builtins }: CompileOptions) {
+    this.#zone = zone;
+    this.#builtins = builtins;
+    this.#text = createEngine({ html: false, zone, limits, partials: bodies(sources, 'text') });
+    this.#html = createEngine({ html: true, zone, limits, partials: bodies(sources, 'html') });
+    this.faults = Object.entries(sources).flatMap(([name, source]) => this.#add(name, source));
+  }
+
+  has(name: string): boolean {
+    return this.#entries.has(name);
+  }
+
+  /** Throws TemplateRenderError. */
+  render(name: string, variables: Variables, timeLeft: TimeLeft): Rendered {
+    const entry = this.#entries.get(name);
+    if (entry === undefined) {
+      const missing = { part: 'text', line: 1, column: 1, message: 'there is no such template' } as const;
+      throw new TemplateRenderError(
+        this.faults.find(({ template }) => template === name) ?? { template: name, ...missing },
+      );
+    }
+    const scope = scopeOf(entry.variables, variables, this.#zone);
+    const part = (key: TemplatePart): string | undefined => {
+      const parsed = entry.parts.get(key);
+      return parsed === undefined
+        ? undefined
+        : this.#render({ template: name, part: key }, { parsed, scope, timeLeft });
+    };
+    const subject = part('subject');
+    const html = part('html');
+    const text = part('text') ?? (html === undefined ? undefined : htmlToText(html));
+    const bodies =
+      text === undefined ? this.#builtins[entry.type](scope) : { text, ...(html === undefined ? {} : { html }) };
+    return { ...bodies, ...(subject === undefined ? {} : { subject: oneLine(subject) }) };
+  }
+
+  /** Throws TemplateRenderError. */
+  line(source: string, variables: Variables, timeLeft: TimeLeft): string {
+    if (!source.includes('{')) return oneLine(source);
+    const place = { template: '', part: 'subject' } as const;
+    const parsed = this.#lines.get(source) ?? attempt(place, () => this.#text.parse(source));
+    if (this.#lines.size === MAX_LINES) this.#lines.clear();
+    this.#lines.set(source, parsed);
+    return oneLine(this.#render(place, { parsed, scope: scopeOf({}, variables, this.#zone), timeLeft }));
+  }
+
+  #render(place: Pick<TemplateFault, 'template' | 'part'>, { parsed, scope, timeLeft }: Rendering): string {
+    return attempt(place, () => this.#engine(place.part).render(parsed, scope, timeLeft));
+  }
+
+  #engine(part: TemplatePart): Engine {
+    return part === 'html' ? this.#html : this.#text;
+  }
+
+  #add(template: string, source: TemplateSource): TemplateFault[] {
+    const faults: TemplateFault[] = [];
+    const parts = new Map<TemplatePart, Template[]>();
+    for (const part of PARTS) {
+      const text = source[part];
+      if (text === undefined) continue;
+      try {
+        const parsed = this.#engine(part).parse(text);
+        parts.set(part, parsed);
+        for (const missing of this.#engine(part).missingPartials(parsed)) {
+          const [line = 1, column = 1] = missing.template.token.getPosition();
+          const message = `there is no template ${JSON.stringify(missing.name)} with ${part === 'html' ? 'html' : 'text'}`;
+          faults.push({ template, part, line, column, message });
+        }
+      } catch (error) {
+        faults.push({ template, part, ...explain(error) });
+      }
+    }
+    if (faults.length === 0) this.#entries.set(template, { type: source.type, variables: source.variables, parts });
+    return faults;
+  }
+}
+
+function attempt<T>(place: Pick<TemplateFault, 'template' | 'part'>, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw new TemplateRenderError({ ...place, ...explain(cause) }, { cause });
+  }
+}
+
+function bodies(sources: TemplateSources, part: 'text' | 'html'): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(sources).flatMap(([name, { [part]: body }]) => (body === undefined ? [] : [[name, body]])),
+  );
+}
+
+/** As it may stand in a header. */
+export function oneLine(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
+  return line
+    .slice(0, MAX_LINE_LENGTH)
+    .replace(/[\uD800-\uDBFF]$/, '')
+    .toWellFormed();
+}
+
+/** What is given stands over the template's own variables; names such as `__proto__` are names. */
+function scopeOf(defaults: Variables, given: Variables, zone: Zone): Variables {
+  const scope = nullPrototype(defaults);
+  for (const [name, value] of Object.entries(given)) if (value !== undefined) scope[name] = value;
+  const timestamp = scope['timestamp'];
+  if (typeof timestamp === 'number' || typeof timestamp === 'string' || timestamp instanceof Date) {
+    const ms = new Date(timestamp).getTime();
+    if (!Number.isNaN(ms)) scope['timestamp'] = zone.format(ms);
+  }
+  return scope;
+}

@@ -1,9 +1,6 @@
 /** Renderings that belong together: those of a request, or of a mail. They share one budget of time. */
-import { openTemplates } from './engine.ts';
-import { type TemplateFault, TemplateRenderError } from './errors.ts';
-import type { Rendered, Variables } from './template.ts';
-import type { TemplateSources } from './compiled.ts';
-
+import { openTemplates, type TemplateSources } from './engine.ts';
+import { type TemplateFault, TemplateRenderError, type Rendered, type Variables } from './template.ts';
 import type { TimeLeft } from './liquid.ts';
 import { htmlToText } from './plain-text.ts';
 

@@ -1,4 +1,6 @@
-/** What goes into a template and what comes out. */
+/** What goes into a template, what comes out, and what can be wrong with one, at its place and in words for its author. */
+import { LiquidError } from 'liquidjs';
+import { UserError, messageOf } from '../lib/errors.ts';
 
 export type TemplateType = 'form' | 'acknowledgment';
 
@@ -26,8 +28,66 @@ export interface Rendered {
   readonly html?: string;
 }
 
-/**
- * A built-in template. It is a function and not Liquid, because most mail is made by it, in a tenth of the time, and it can
- * neither fail nor pass a limit.
- */
-export type Builtin = (variables: Variables) => Rendered;
+export type TemplatePart = 'subject' | 'text' | 'html';
+
+/** Where within a part, both from 1, and what. */
+export interface Fault {
+  readonly line: number;
+  readonly column: number;
+  /** The words alone. */
+  readonly message: string;
+}
+
+export interface TemplateFault extends Fault {
+  readonly template: string;
+  readonly part: TemplatePart;
+}
+
+/** A template that cannot be used: it does not parse, or names a partial that is not there. */
+export class TemplateError extends UserError {
+  override readonly name = 'TemplateError';
+  readonly template: string;
+  readonly part: TemplatePart;
+  readonly line: number;
+  readonly column: number;
+
+  constructor(fault: TemplateFault) {
+    super(sentenceOf(fault));
+    this.template = fault.template;
+    this.part = fault.part;
+    this.line = fault.line;
+    this.column = fault.column;
+  }
+}
+
+/** A template that failed on what it was given, or passed a limit. The built-in one takes its place. */
+export class TemplateRenderError extends Error {
+  override readonly name = 'TemplateRenderError';
+  readonly fault: TemplateFault;
+
+  constructor(fault: TemplateFault, options?: ErrorOptions) {
+    super(sentenceOf(fault), options);
+    this.fault = fault;
+  }
+}
+
+/** Where and what, from whatever an engine threw. */
+export function explain(error: unknown): Fault {
+  if (!LiquidError.is(error)) return { line: 1, column: 1, message: messageOf(error) };
+  const [line = 1, column = 1] = error.token.getPosition();
+  const words = error.message.replace(/(?:, file:[^,\n]*)?, line:\d+, col:\d+$/, '');
+  return { line, column, message: words + hint(words, error.token.input.slice(Math.max(0, error.token.begin - 1))) };
+}
+
+function hint(words: string, around: string): string {
+  if (words === 'expected filter name' && /^ ?\|/.test(around)) {
+    return ": the fallback stands before the filters, as in {{ name || 'friend' | upcase }}";
+  }
+  return words.startsWith('expected "|" before filter') && around.includes('&&') ? ': write "and" for &&' : '';
+}
+
+/** The place and the words, in one line. */
+export function sentenceOf({ template, part, line, column, message }: TemplateFault): string {
+  const where = template === '' ? 'expression' : `template ${JSON.stringify(template)}, ${part}`;
+  return `${where}, line ${line}, column ${column}: ${message}`;
+}

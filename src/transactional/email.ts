@@ -84,8 +84,6 @@ export function messageIdOf(id: string, domain: string): string {
   return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
 }
 
-// Why a mail is not sent, for whoever asked for it.
-
 export interface Fault {
   readonly kind: 'fault';
   readonly code:
@@ -110,8 +108,6 @@ export function faultAt(path: string, message: string): Fault {
 export function fault(code: Exclude<Fault['code'], 'VALIDATION_FAILED'>, message: string): Fault {
   return { kind: 'fault', code, message };
 }
-
-// What became of mail that was asked for: its recipients one by one, and all of it in a word.
 
 /** `scheduled`: not due yet. `complained`: a recipient called it spam. Else the state that is farthest from a good end. */
 export const STATUSES = [

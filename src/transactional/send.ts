@@ -262,15 +262,13 @@ function mediaTypeOf(filename: string): string {
   return TYPES.get(end) ?? 'application/octet-stream';
 }
 
-// Headers that a program may add: those by which mail is sorted, threaded and unsubscribed from. All others are ours.
-
-const MOST = 50;
-const LONGEST = 2000;
+const MAX_HEADERS = 50;
+const MAX_HEADER_LENGTH = 2000;
 
 /** The fault of the first header that cannot be set; undefined where all can. */
 function headersFault(headers: Readonly<Record<string, string>>): Fault | undefined {
   const names = Object.keys(headers);
-  if (names.length > MOST) return faultAt('headers', `must be ${MOST} at most`);
+  if (names.length > MAX_HEADERS) return faultAt('headers', `must be ${MAX_HEADERS} at most`);
   const seen = new Set<string>();
   for (const [name, value] of Object.entries(headers)) {
     const path = `headers.${name.slice(0, 100)}`;
@@ -284,7 +282,7 @@ function headersFault(headers: Readonly<Record<string, string>>): Fault | undefi
     seen.add(name.toLowerCase());
     // oxlint-disable-next-line no-control-regex -- they are what must not be in it
     if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value)) return faultAt(path, 'must be one line');
-    if (value.length > LONGEST) return faultAt(path, `must have ${LONGEST} characters at most`);
+    if (value.length > MAX_HEADER_LENGTH) return faultAt(path, `must have ${MAX_HEADER_LENGTH} characters at most`);
   }
   return undefined;
 }

@@ -15,7 +15,7 @@ export interface Sender {
 
 /** For so long a domain that may be sent from is taken to be one still: whoever sends much sends from the same. */
 const KNOWN_MS = 1000;
-const MOST_KNOWN = 1000;
+const MAX_SENDERS = 1000;
 
 export interface Asked {
   readonly from: Mailbox | undefined;
@@ -30,7 +30,7 @@ export interface Asked {
  */
 export function createSenders(store: Store): (asked: Asked) => Promise<Sender | Fault> {
   /** When each tenant's domain was looked up. */
-  const known = new Recent<number>(MOST_KNOWN);
+  const known = new Recent<number>(MAX_SENDERS);
 
   return async ({ from: asked, project, principal, now }) => {
     const from = asked ?? parseMailbox(project?.config.settings.from ?? '');

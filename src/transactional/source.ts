@@ -64,8 +64,6 @@ function mailOf({ id, domain, created_at: date }: MessageRow, email: KeptEmail, 
   };
 }
 
-// The finished bytes of a mail, as far as they are kept.
-
 const source = z.object({ raw: z.string().optional() });
 
 /** All of them; undefined where some are not kept. */

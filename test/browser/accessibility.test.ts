@@ -115,7 +115,7 @@ describe('pages', () => {
     await page.getByText('Is this your site?').click();
     await expectGoodPage(page);
     expect(await post('/pending.test/contact', good)).toBe(403);
-    await page.getByText('Is pending.test yours?').click();
+    await page.getByText('Do you own pending.test?').click();
     await expectGoodPage(page);
     for (const path of ['/example.test/contact', '/nothing', '/healthz/nothing']) {
       await page.goto(world.url + path);

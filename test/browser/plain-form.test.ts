@@ -147,7 +147,7 @@ describe('a plain form, without JavaScript', () => {
     expect(await page.getByLabel('Mon').isChecked()).toBe(false);
     expect(await page.getByLabel('Tue').isChecked()).toBe(true);
     expect(await page.getByLabel('Message').inputValue()).toBe(message);
-    expect(await page.getByText('Please choose again: plan.txt').isVisible()).toBe(true);
+    expect(await page.getByText('Please choose the file again: plan.txt').isVisible()).toBe(true);
 
     // One of two mended: the other is still said, and nothing is lost on the way.
     await page.getByLabel('Email').fill('juergen@inbox.test');
@@ -199,7 +199,7 @@ describe('a plain form, without JavaScript', () => {
       statuses.push(await send(page));
     }
     expect(statuses).toEqual([200, 429]);
-    expect(await heading(page)).toBe('Please wait a little');
+    expect(await heading(page)).toBe('Too many requests');
     expect(await page.getByRole('main').innerText()).toMatch(/try again in about \d+ (?:minutes|hours)|about a minute/);
     await page.goBack();
     expect(await page.getByLabel('Message').inputValue()).toBe('Buy now!');

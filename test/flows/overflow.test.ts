@@ -84,7 +84,7 @@ test('forms of every kind keep what is too much, tell the visitor of success and
   await later(world, 7);
   const mails = await overflowMails(world, 3);
   expect(mails.map(({ to, subject }) => [to, subject]).sort()).toEqual(
-    forms.map(([id, , , owner]) => [[owner], `3 posts to the form ${id} not mailed`]).sort(),
+    forms.map(([id, , , owner]) => [[owner], `3 submissions to the form ${id} not mailed`]).sort(),
   );
   expect(mails[0]?.text).toContain('--status spam');
 
@@ -92,5 +92,5 @@ test('forms of every kind keep what is too much, tell the visitor of success and
   await later(world, 20);
   await later(world, 67);
   const more = await overflowMails(world, 4);
-  expect(more.map(({ subject }) => subject)).toContain('1 post to the form example.test/contact not mailed');
+  expect(more.map(({ subject }) => subject)).toContain('1 submission to the form example.test/contact not mailed');
 });

@@ -1,14 +1,13 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createIdempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-
 import type { Form } from '../../src/config/forms.ts';
-import { type SubmittedBody, createMatching } from '../../src/forms/fields.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type SubmittedBody } from '../../src/forms/fields.ts';
 import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { judge } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from '../../src/forms/spam/filter.ts';
 
-import { checkSubmission } from '../../src/forms/receive.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { filesOf, readFile } from '../../src/store/files.ts';
 import { UnmetError, StoreError } from '../../src/store/store.ts';
@@ -36,8 +35,8 @@ async function openWorld() {
     const submission = checkSubmission(form, { entries: [], files: [], ...body }, createMatching());
     expect(submission.errors).toEqual([]);
     const ip = more.ip ?? '192.0.2.7';
-    const judgement = judge(form, { ...submission, ip });
-    return { form, ...submission, judgement, ip, userAgent: 'curl', referer: 'https://example.com/', ...more };
+    const spamVerdict = checkForSpam(form, { ...submission, ip });
+    return { form, ...submission, spamVerdict, ip, userAgent: 'curl', referer: 'https://example.com/', ...more };
   }
 
   async function rows() {

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
-import { createFileStore, fileStatements, type Upload } from '../../src/forms/files.ts';
+import { createFileStore, type Upload } from '../../src/forms/files.ts';
+import { fileStatements } from '../../src/forms/accept.ts';
 import { filesOf, readFile } from '../../src/store/files.ts';
 import { insertSubmission } from '../../src/store/submissions.ts';
 import type { Store } from '../../src/store/store.ts';

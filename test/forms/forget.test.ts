@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
-import { fileStatements } from '../../src/forms/files.ts';
+import { fileStatements } from '../../src/forms/accept.ts';
 import { forgetOldSubmissions } from '../../src/forms/retention.ts';
 import { resendSubmission } from '../../src/forms/release.ts';
 import { silentLog } from '../../src/lib/log.ts';

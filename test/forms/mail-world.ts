@@ -4,17 +4,15 @@ import { simpleParser, type ParsedMail } from 'mailparser';
 import { expect, onTestFinished, vi } from 'vitest';
 import { keepRecent, type Revision } from '../../src/accounts/projects.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-
 import type { Form, Project } from '../../src/config/forms.ts';
-
-import { type SubmittedBody, createMatching } from '../../src/forms/fields.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type SubmittedBody } from '../../src/forms/fields.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { judge } from '../../src/forms/spam/filter.ts';
+import { checkForSpam } from '../../src/forms/spam/filter.ts';
 import type { FormMail } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/domains/signing-keys.ts';
 
-import { checkSubmission } from '../../src/forms/receive.ts';
 import { createFormSource } from '../../src/forms/source.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
@@ -99,9 +97,9 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     }
     const submission = checkSubmission(form, { entries, files: uploads }, createMatching());
     const ip = '192.0.2.7';
-    const judgement = { ...judge(form, { ...submission, ip }), verdict: 'accept' as const };
+    const spamVerdict = { ...checkForSpam(form, { ...submission, ip }), verdict: 'accept' as const };
     const referer = 'https://example.com/contact';
-    return (await accept({ form, ...submission, judgement, ip, userAgent: '', referer })).id;
+    return (await accept({ form, ...submission, spamVerdict, ip, userAgent: '', referer })).id;
   }
 
   function messageOf(submission: string, kind: MessageKind): Promise<MessageRow> {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createMatching, hashOfBody, type SubmittedBody } from '../../src/forms/fields.ts';
-import { checkSubmission } from '../../src/forms/receive.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { hashOfBody, type SubmittedBody } from '../../src/forms/fields.ts';
 
 import { formOf, upload, type WorldConfig } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
@@ -248,7 +248,7 @@ test('messages speak to a person and name the field as its label does', () => {
   expect(errors.map(({ message }) => message)).toEqual([
     'Please fill in “Your name”.',
     '“Age” must be a number.',
-    '“Email” must be an email address such as name@example.com.',
+    '“Email” must be an email address, such as name@example.com.',
   ]);
 });
 

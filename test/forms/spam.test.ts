@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { type Field, createMatching } from '../../src/forms/fields.ts';
-import { createJudge, judge } from '../../src/forms/spam/filter.ts';
-import { checkSubmission } from '../../src/forms/receive.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type Field } from '../../src/forms/fields.ts';
+import { createSpamFilter, checkForSpam } from '../../src/forms/spam/filter.ts';
+
 import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/reasons.ts';
 import { HONEST } from './corpus-honest.ts';
 import { INJECTIONS, SPAM } from './corpus-spam.ts';
@@ -20,7 +21,7 @@ function submissionOf(values: Sent, form = named) {
 }
 
 function verdictOf(values: Sent, form = named) {
-  return judge(form, submissionOf(values, form));
+  return checkForSpam(form, submissionOf(values, form));
 }
 
 function namesOf({ reasons }: { reasons: readonly Reason[] }): ReasonName[] {
@@ -40,9 +41,9 @@ describe('the corpus at level normal', () => {
   });
 
   test.each(INJECTIONS)('injected headers are always caught: %s', (_, values) => {
-    const judgement = verdictOf(values);
-    expect(judgement.verdict).toBe('spam');
-    expect(namesOf(judgement)).toEqual(expect.arrayContaining([expect.stringMatching(/^header_/)]));
+    const spamVerdict = verdictOf(values);
+    expect(spamVerdict.verdict).toBe('spam');
+    expect(namesOf(spamVerdict)).toEqual(expect.arrayContaining([expect.stringMatching(/^header_/)]));
   });
 
   test('every reason scores within what its table says, and tells the owner why', () => {
@@ -117,16 +118,16 @@ describe('no_mx', () => {
 
   test('is asked where it decides, and then is one of the reasons', async () => {
     const refusesMail = vi.fn<(domain: string) => Promise<boolean>>(() => Promise.resolve(true));
-    const judgement = await createJudge(refusesMail)(named, submissionOf(doubtful));
+    const spamVerdict = await createSpamFilter(refusesMail)(named, submissionOf(doubtful));
     expect(refusesMail.mock.calls).toEqual([['gone.example']]);
-    expect(judgement).toMatchObject({ verdict: 'spam', score: 12 });
-    expect(judgement.reasons.at(-1)).toEqual({ name: 'no_mx', score: 4, detail: 'gone.example takes no mail' });
+    expect(spamVerdict).toMatchObject({ verdict: 'spam', score: 12 });
+    expect(spamVerdict.reasons.at(-1)).toEqual({ name: 'no_mx', score: 4, detail: 'gone.example takes no mail' });
   });
 
   test('whoever can be answered passes', async () => {
-    const judgement = await createJudge(() => Promise.resolve(false))(named, submissionOf(doubtful));
-    expect(judgement).toEqual(judge(named, submissionOf(doubtful)));
-    expect(judgement.verdict).toBe('accept');
+    const spamVerdict = await createSpamFilter(() => Promise.resolve(false))(named, submissionOf(doubtful));
+    expect(spamVerdict).toEqual(checkForSpam(named, submissionOf(doubtful)));
+    expect(spamVerdict.verdict).toBe('accept');
   });
 
   test.each([
@@ -138,7 +139,7 @@ describe('no_mx', () => {
   ])('DNS is not asked for %s', (_, values, spam_protection) => {
     const refusesMail = vi.fn<(domain: string) => Promise<boolean>>(() => Promise.resolve(true));
     const form = formOf({ form: { spam_protection } });
-    expect(createJudge(refusesMail)(form, submissionOf(values, form))).toHaveProperty('verdict');
+    expect(createSpamFilter(refusesMail)(form, submissionOf(values, form))).toHaveProperty('verdict');
     expect(refusesMail).not.toHaveBeenCalled();
   });
 });
@@ -172,7 +173,7 @@ test('256 KiB of anything are judged in under 50 ms', () => {
         ['name', text.slice(0, 1000)],
         ['message', text],
       ];
-      expect(fastest(() => judge(named, { fields, control: { trapped: [] }, ip: IP }))).toBeLessThan(50);
+      expect(fastest(() => checkForSpam(named, { fields, control: { trapped: [] }, ip: IP }))).toBeLessThan(50);
     }),
     { numRuns: 60 },
   );

@@ -26,7 +26,7 @@ import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { createJudge } from '../../src/forms/spam/filter.ts';
+import { createSpamFilter } from '../../src/forms/spam/filter.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
@@ -188,7 +188,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     counts: createEventCounts({ store, clock }),
     takeAccount: accounts.take,
     used: usage.used,
-    judge: createJudge(() => Promise.resolve(false)),
+    spamFilter: createSpamFilter(() => Promise.resolve(false)),
     accept: createAccept({ store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,

@@ -121,4 +121,3 @@ test('postern inbound list shows a line for each, or the daemon’s JSON', async
   expect(await inboundList(options, { outcome: 'lost' })).toBe(1);
   expect(terminal.err()).toMatch(/^outcome /);
 });
-

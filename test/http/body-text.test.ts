@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseJsonObject } from '../../src/http/json-entries.ts';
-import { parseUrlencoded } from '../../src/http/urlencoded.ts';
+import { parseUrlencoded } from '../../src/http/entries.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
 const LIMITS = { fields: 200, field: 64 * 1024 };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { csv, csvLine } from '../../src/http/csv.ts';
+import { csv, csvLine } from '../../src/http/answer.ts';
 
 test.each([
   { cells: ['a', 'b c', ''], line: 'a,b c,\r\n' },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { download } from '../../src/http/download.ts';
+import { download } from '../../src/http/answer.ts';
 
 async function* pieces(...texts: string[]) {
   for (const text of texts) yield await Promise.resolve(Buffer.from(text));

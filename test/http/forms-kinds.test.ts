@@ -100,7 +100,7 @@ describe('addresses', () => {
       errors: [{ code: 'FORM_NOT_FOUND' }],
     });
     const read = await http.request(path, { body: BODY, headers });
-    expect(read.text).toContain('There is no form at this address');
+    expect(read.text).toContain('Form not found');
   });
 
   test.each(['/v1/c/open/contact', '/api/c/open/contact', '/api/f/x', '/v1/submit/contact'])(

@@ -12,7 +12,7 @@ interface Parsed {
 function parse(boundary: string, body: string, sizes: readonly number[] = [body.length + 1]): Parsed {
   const parts: { head: PartHead; data: string }[] = [];
   const parser = new MultipartParser(boundary, {
-    hopeless: false,
+    isStopped: false,
     part: (head) => void parts.push({ head, data: '' }),
     data(chunk) {
       const part = parts.at(-1);

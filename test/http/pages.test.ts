@@ -54,7 +54,7 @@ describe('the page of a refused post', () => {
       'name="message">\n\r\nline 1\r\nline 2 &lt;/textarea&gt;&lt;script&gt;alert(1)&lt;/script&gt;</textarea>',
     );
     expect(text).toMatch(
-      /<input type="file" id="field-\d" name="cv" multiple>\s*<p class="hint">Please choose again: résumé.pdf/,
+      /<input type="file" id="field-\d" name="cv" multiple>\s*<p class="hint">Please choose the file again: résumé.pdf/,
     );
     expect(text).toContain('<input type="hidden" name="_next" value="https://example.com/thanks">');
     // The field that was missing is there to be filled in.
@@ -72,7 +72,7 @@ describe('the page of a refused post', () => {
     expect(text).toMatch(/^<!doctype html>\n<html lang="en">/);
     expect(text).toContain('<meta name="viewport" content="width=device-width, initial-scale=1">');
     expect(text).toContain('<meta name="color-scheme" content="light dark">');
-    expect(text).toContain('<title>Error: Almost there</title>');
+    expect(text).toContain('<title>Error: Please check the form</title>');
     expect(text.match(/<h1>/g)).toHaveLength(1);
   });
 
@@ -140,9 +140,9 @@ describe('the page of a refused post', () => {
       { limits: { file: '5B' } },
     );
     expect(status).toBe(413);
-    expect(text).toContain('The file “big.pdf” is too big: at most 5 bytes.');
+    expect(text).toContain('The file “big.pdf” is too large (at most 5 bytes).');
     expect(text).toContain('after the file</textarea>');
-    expect(text).toContain('Please choose again: big.pdf');
+    expect(text).toContain('Please choose the file again: big.pdf');
   });
 
   test('more than can be given back is left to the browser', async () => {
@@ -160,7 +160,7 @@ test('a pending domain’s page tells the visitor plainly and keeps the records 
   const { status, text } = await http.request('/pending.example/contact', { body: new URLSearchParams({ a: 'b' }) });
   expect(status).toBe(403);
   expect(text).toMatch(
-    /Nothing was sent\.[^]*<details>\s*<summary>Is pending.example yours\?<\/summary>[^]*postern-verification=0123456789abcdef/,
+    /Nothing was sent\.[^]*<details>\s*<summary>Do you own pending.example\?<\/summary>[^]*postern-verification=0123456789abcdef/,
   );
 });
 
@@ -186,7 +186,7 @@ test('where no form is, the page says so and escapes what stood in the address',
   const http = await startHttp();
   for (const [path, words] of [
     ['/example.com/%3Cscript%3E', 'has no form <code>&lt;script&gt;</code>'],
-    ['/%3Cb%3E.example/contact', 'no forms of the domain <code>&lt;b&gt;.example</code>'],
+    ['/%3Cb%3E.example/contact', 'no forms for the domain <code>&lt;b&gt;.example</code>'],
   ] as const) {
     const { status, text } = await http.request(path);
     expect(status).toBe(404);

@@ -316,7 +316,7 @@ test('where nobody knows whether the database has it, the answer says so, with t
   expect(answer.text).not.toMatch(/nothing was sent/i);
   const page = await post(http, form(GOOD), { Accept: 'text/html' });
   expect(page.status).toBe(503);
-  expect(page.text).toContain('may have arrived');
+  expect(page.text).toContain('may have been received');
   expect(page.text).not.toMatch(/nothing was sent/i);
 });
 

@@ -98,8 +98,8 @@ describe('the acknowledgment', () => {
 
   test('thanks and explains itself', () => {
     expect(subject).toBe('We have received your message');
-    expect(text).toMatch(/^Thank you\n\nYour message to example\.com has arrived\./);
-    expect(htmlToText(html)).toContain('Your message to example.com has arrived.');
+    expect(text).toMatch(/^Thank you\n\nYour message to example\.com has been received\./);
+    expect(htmlToText(html)).toContain('Your message to example.com has been received.');
   });
 
   test('holds nothing that a visitor can write', () => {

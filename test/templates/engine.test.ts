@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { builtinTemplates, checkTemplates, compileTemplates } from '../../src/templates/engine.ts';
-import { TemplateError, TemplateRenderError } from '../../src/templates/errors.ts';
-import type { TemplateSource } from '../../src/templates/template.ts';
+import { TemplateError, TemplateRenderError, type TemplateSource } from '../../src/templates/template.ts';
 
 const NOON = Date.UTC(2026, 0, 5, 11);
 

@@ -18,9 +18,9 @@ import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
 import type { TenantRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
-import { type Exchange, tighter } from '../context.ts';
+import { type Exchange, tighter, rateLimited } from '../context.ts';
 import { refuse } from '../errors.ts';
-import { rateLimited } from '../rate.ts';
+
 import { implement, type Route, timeOf } from './route.ts';
 
 export interface AccountsParts {

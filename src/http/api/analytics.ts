@@ -10,11 +10,11 @@ import { listKeys } from '../../store/api-keys.ts';
 import type { Store } from '../../store/store.ts';
 import type { EventRow } from '../../store/tables.ts';
 import { usageOf } from '../../store/usage.ts';
-import { json } from '../answer.ts';
+import { json, prefersCsv, csv } from '../answer.ts';
 import { header } from '../context.ts';
-import { csv } from '../csv.ts';
+
 import { type Refusal, refuse } from '../errors.ts';
-import { prefersCsv } from '../negotiate.ts';
+
 import { invalidAt } from './issues.ts';
 import { type Handlers, implement, pageOf, type Route } from './route.ts';
 import { isoDay, startOf } from './times.ts';

@@ -15,10 +15,10 @@ import { deleteCollection, insertCollection } from '../../store/collections.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
 import { type Store, UnmetError } from '../../store/store.ts';
 import { json } from '../answer.ts';
-import type { Exchange } from '../context.ts';
-import { endpointOf } from '../endpoint.ts';
+import { type Exchange, endpointOf, overLimit, rateLimited } from '../context.ts';
+
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit, rateLimited } from '../rate.ts';
+
 import { shownConsent, formSettings, refuseForms, refuseRecipients } from './form-answers.ts';
 import { knownCollections } from './forms.ts';
 import { type Call, implement, type Route } from './route.ts';

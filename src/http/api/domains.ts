@@ -16,7 +16,7 @@ import type { Store } from '../../store/store.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';
 import { json } from '../answer.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit, rateLimited } from '../rate.ts';
+import { overLimit, rateLimited } from '../context.ts';
 import { invalidAt } from './issues.ts';
 import { refusalOfPush, unknownProject } from './projects.ts';
 import { type BodyOf, implement, type Outcome, type Route, timeOf } from './route.ts';

@@ -28,7 +28,7 @@ import { unitOf, isTooFar, type Planned, type Transactional } from '../../transa
 import { finishedBytes } from '../../transactional/source.ts';
 import { type Answer, json } from '../answer.ts';
 import { lacksPermission, type Refusal, refuse, unavailable } from '../errors.ts';
-import { overPlan } from '../rate.ts';
+import { overPlan } from '../context.ts';
 import { invalidAt } from './issues.ts';
 import { type BodyOf, type Call, implement, type Outcome, pageOf, type Route } from './route.ts';
 

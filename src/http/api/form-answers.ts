@@ -9,8 +9,8 @@ import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { RecipientStatuses } from '../../store/consents.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
-import type { Exchange } from '../context.ts';
-import { endpointOf } from '../endpoint.ts';
+import { type Exchange, endpointOf } from '../context.ts';
+
 import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 

@@ -17,9 +17,9 @@ import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form
 import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
-import type { Exchange } from '../context.ts';
+import { type Exchange, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+
 import { formSettings, refuseForms, refuseRecipients, shownForm } from './form-answers.ts';
 import { type Call, implement, type Route } from './route.ts';
 import { mayTouchForm } from './submission-answers.ts';

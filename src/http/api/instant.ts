@@ -11,9 +11,9 @@ import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } f
 import type { Store } from '../../store/store.ts';
 import type { FormRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
-import type { Exchange } from '../context.ts';
+import { type Exchange, overCap, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overCap, overLimit } from '../rate.ts';
+
 import { shownInstantForm } from './form-answers.ts';
 import { type Call, implement, pageOf, type Route } from './route.ts';
 

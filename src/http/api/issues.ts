@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { isRaw, wantedBy } from '../../config/explain.ts';
 import { nearest } from '../../config/problem.ts';
 import { knownKeys } from '../../config/shape.ts';
-import type { FieldError } from '../../forms/fault.ts';
+import type { FieldError } from '../../forms/check.ts';
 import { type Refusal, refuse } from '../errors.ts';
 
 type Issue = z.core.$ZodIssue;

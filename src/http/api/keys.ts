@@ -13,9 +13,9 @@ import { findKey, listKeys } from '../../store/api-keys.ts';
 import { type Store, UnmetError } from '../../store/store.ts';
 import type { ApiKeyRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
-import { tighter } from '../context.ts';
+import { tighter, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+
 import { invalidAt } from './issues.ts';
 import {
   type BodyOf,

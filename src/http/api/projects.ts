@@ -32,7 +32,7 @@ import { type Store, UnmetError } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { type Detail, type Refusal, refuse } from '../errors.ts';
-import { overLimit, rateLimited } from '../rate.ts';
+import { overLimit, rateLimited } from '../context.ts';
 import { type BodyOf, type Handlers, implement, type Outcome, pageOf, type Route } from './route.ts';
 
 export interface ProjectsParts extends PushParts {

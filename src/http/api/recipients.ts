@@ -8,7 +8,7 @@ import type { Store } from '../../store/store.ts';
 import type { ConsentRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
-import { overCap } from '../rate.ts';
+import { overCap } from '../context.ts';
 import { implement, type Route } from './route.ts';
 
 export interface RecipientsParts {

@@ -15,13 +15,20 @@ import { UnmetError } from '../../store/store.ts';
 import { type Answer, formatAnswer, json, parseAnswer, refusedA } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson } from '../body.ts';
-import { decoderOf, parameterOf, utf8Text } from '../charset.ts';
-import { bodyTooLarge, collect, discardRest } from '../collect.ts';
-import { type Exchange, header, tighter } from '../context.ts';
+import {
+  bodyTooLarge,
+  collect,
+  decoderOf,
+  discardRest,
+  malformed,
+  parameterOf,
+  unknownCharset,
+  utf8Text,
+} from '../entries.ts';
+
+import { type Exchange, header, rateLimited, tighter } from '../context.ts';
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';
-import { malformed, unknownCharset } from '../parsed.ts';
-import { rateLimited } from '../rate.ts';
 import { invalid } from './issues.ts';
 import type { Call, Outcome, Route } from './route.ts';
 

@@ -5,8 +5,8 @@
 import type { ConfigSource } from '../../config/source.ts';
 import * as contract from '../../contract/server.ts';
 import type { Backups, BackupState, NoBackup } from '../../store/backup.ts';
-import { json } from '../answer.ts';
-import { download } from '../download.ts';
+import { json, download } from '../answer.ts';
+
 import { type Refusal, refuse, unavailable } from '../errors.ts';
 import { type BodyOf, type Call, implement, type Outcome, type Route } from './route.ts';
 

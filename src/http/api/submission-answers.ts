@@ -1,7 +1,7 @@
 /** What the API shows of a submission, and who may see the form. */
 import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import { parseFormId } from '../../forms/find.ts';
-import { readFields, readReasons } from '../../forms/stored.ts';
+import { readFields, readReasons } from '../../forms/fields.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 import { type Store } from '../../store/store.ts';

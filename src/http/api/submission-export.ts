@@ -2,13 +2,13 @@
  * All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
  * many there are.
  */
-import { type Field, valuesOf } from '../../forms/fields.ts';
-import { readFields, readReasons } from '../../forms/stored.ts';
+import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
+
 import { isoTime } from '../../lib/clock.ts';
 import type { Store } from '../../store/store.ts';
 import { listSubmissions, partsOf, type SubmissionFilter } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { csvLine } from '../csv.ts';
+import { csvLine } from '../answer.ts';
 import { shownSubmissions } from './submission-answers.ts';
 
 const PAGE = 500;

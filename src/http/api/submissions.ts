@@ -3,7 +3,7 @@ import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
 import {
-  condemnSubmission,
+  markAsSpam,
   type Decided,
   type Decision,
   type ReleaseParts,
@@ -15,9 +15,9 @@ import { UnmetError } from '../../store/store.ts';
 import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
 import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { json } from '../answer.ts';
+import { json, download } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-import { download } from '../download.ts';
+
 import { type Refusal, refuse } from '../errors.ts';
 import { knownForm } from './forms.ts';
 import { implement, type Route } from './route.ts';
@@ -107,7 +107,7 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
-    spam: (asked) => decide(asked, (row) => condemnSubmission(row, parts)),
+    spam: (asked) => decide(asked, (row) => markAsSpam(row, parts)),
     ham: (asked) => decide(asked, (row, decision) => releaseSubmission(row, decision, parts)),
     resend: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, parts)),
     async remove({ principal, params: { id } }) {

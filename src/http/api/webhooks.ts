@@ -22,7 +22,7 @@ import {
 } from '../../store/webhooks.ts';
 import { json } from '../answer.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit } from '../rate.ts';
+import { overLimit } from '../context.ts';
 import { invalidAt } from './issues.ts';
 import { type Call, type CallOf, implement, type Outcome, pageOf, type Route, timeOf } from './route.ts';
 

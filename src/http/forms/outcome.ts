@@ -1,32 +1,21 @@
 /** How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON. */
-
 import type { Form } from '../../config/forms.ts';
-import type { CheckedRecord } from '../../dns/check.ts';
-import { json, page, seeOther, type Answer } from '../answer.ts';
+import { json, page, seeOther, type Answer, wantsPage } from '../answer.ts';
 import { isJson } from '../body.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
-import { endpointOf } from '../endpoint.ts';
+import { endpointOf, header } from '../context.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { shapeB, statusOf, type Refusal } from '../errors.ts';
-import { header } from '../context.ts';
-import { wantsPage } from '../negotiate.ts';
+
 import { errorPage } from '../pages/error.ts';
 import { formNotFoundPage } from '../pages/not-found.ts';
 import { pendingPage } from '../pages/pending.ts';
 import { thankYouPage } from '../pages/thank-you.ts';
-import type { Typed } from '../pages/submitted.ts';
-import { formTargets, framers, mayUse, type Visit } from './request.ts';
-
-/** What is known of a post when it is refused: more, the later that happens. */
-export interface Seen {
-  form: Form | undefined;
-  typed?: Typed;
-  /** What a domain that is not verified has to publish. */
-  records?: readonly CheckedRecord[];
-}
+import type { SubmittedValues } from '../pages/submitted.ts';
+import { formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
-const MENDABLE = new Set<ErrorCode>([
+const CORRECTABLE = new Set<ErrorCode>([
   'VALIDATION_FAILED',
   'BODY_MALFORMED',
   'BLOCKED',
@@ -38,20 +27,24 @@ const MENDABLE = new Set<ErrorCode>([
 ]);
 
 /** The answer to a post that is refused. */
-export function refusedForm(visit: Visit, refusal: Refusal, { form, typed, records }: Seen): Answer {
-  const { exchange, domain, path } = visit;
+export function refusedForm(
+  formRequest: FormRequest,
+  refusal: Refusal,
+  { form, submitted, records }: RequestProgress,
+): Answer {
+  const { exchange, domain, path } = formRequest;
   const status = statusOf(refusal);
   const { headers } = exchange.request;
   if (!wantsPage(headers, isJson(headers['content-type']))) {
     return json(shapeB(refusal, exchange.id), status, refusal.headers);
   }
   const redirect = form?.config.error_redirect;
-  if (redirect !== undefined && MENDABLE.has(refusal.code)) return seeOther(redirect);
+  if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return seeOther(redirect);
   const requestId = exchange.id;
-  const ancestors = framers({ ...visit, form });
+  const ancestors = framers({ ...formRequest, form });
   if (records !== undefined && domain !== undefined) {
-    const posted = exchange.method === 'POST';
-    return page(pendingPage({ domain: domain.name, records, posted, requestId, ancestors }), status);
+    const isPost = exchange.method === 'POST';
+    return page(pendingPage({ domain: domain.name, records, posted: isPost, requestId, ancestors }), status);
   }
   if (refusal.code === 'FORM_NOT_FOUND' || refusal.code === 'DOMAIN_NOT_FOUND') {
     return page(formNotFoundPage({ path, domain: domain?.name, requestId, ancestors }), status);
@@ -59,32 +52,32 @@ export function refusedForm(visit: Visit, refusal: Refusal, { form, typed, recor
   const retry = refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined;
   const more =
     form === undefined
-      ? { typed }
+      ? { submitted }
       : {
-          typed: typed && sentFromHere(typed, visit, form),
+          submitted: submitted && sentFromHere(submitted, formRequest, form),
           formAction: formTargets(form),
-          action: actionOf(visit, form),
+          action: actionOf(formRequest, form),
         };
   return page(errorPage({ refusal, requestId, form, wait: retry, ancestors, ...more }), status, refusal.headers);
 }
 
-/** What was typed, to be sent again from our page: `_next` may be relative to the one where it began. */
-function sentFromHere(typed: Typed, visit: Visit, form: Form): Typed {
-  const entries = typed.entries.flatMap(([name, value]) => {
+/** What was submitted, to be sent again from our page: `_next` may be relative to the one where it began. */
+function sentFromHere(submitted: SubmittedValues, formRequest: FormRequest, form: Form): SubmittedValues {
+  const entries = submitted.entries.flatMap(([name, value]) => {
     if (name !== '_next') return [[name, value] as const];
-    const next = nextPage(value, visit, form);
+    const next = nextPage(value, formRequest, form);
     return next === undefined ? [] : [[name, next] as const];
   });
-  return { ...typed, entries };
+  return { ...submitted, entries };
 }
 
 /** Where our page sends the form again: to where it came from, but for an address that means another form when we ask. */
-function actionOf({ exchange, path }: Visit, form: Form): string | undefined {
+function actionOf({ exchange, path }: FormRequest, form: Form): string | undefined {
   return path.kind === 'named' ? endpointOf(exchange, form) : undefined;
 }
 
 export interface AcceptedPost {
-  readonly visit: Visit;
+  readonly formRequest: FormRequest;
   readonly form: Form;
   readonly id: string;
   /** The field `_next`. */
@@ -92,32 +85,32 @@ export interface AcceptedPost {
 }
 
 /** The answer to a post that was accepted. */
-export function acceptedForm({ visit, form, id, next }: AcceptedPost): Answer {
-  const { exchange } = visit;
+export function acceptedForm({ formRequest, form, id, next }: AcceptedPost): Answer {
+  const { exchange } = formRequest;
   const { headers } = exchange.request;
-  const target = nextPage(next, visit, form) ?? form.config.redirect;
+  const target = nextPage(next, formRequest, form) ?? form.config.redirect;
   if (wantsPage(headers, isJson(headers['content-type']))) {
-    return target === undefined ? thankYou(visit, form) : seeOther(target);
+    return target === undefined ? thankYou(formRequest, form) : seeOther(target);
   }
   const message = form.config.thank_you ?? 'Your message has been sent.';
   return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
 }
 
 /** The hosted page, for a form without a page of its own. */
-export function thankYou(visit: Visit, form: Form): Answer {
-  return page(thankYouPage({ form, back: cameFrom(visit, form), ancestors: framers({ ...visit, form }) }));
+export function thankYou(formRequest: FormRequest, form: Form): Answer {
+  return page(thankYouPage({ form, back: cameFrom(formRequest, form), ancestors: framers({ ...formRequest, form }) }));
 }
 
 /** The page that `_next` names, where it is one that may use the form: no open redirect. */
-function nextPage(next: string | undefined, visit: Visit, form: Form): string | undefined {
+function nextPage(next: string | undefined, formRequest: FormRequest, form: Form): string | undefined {
   if (next === undefined || next.trim() === '') return undefined;
-  const url = URL.parse(next.trim(), cameFrom(visit, form));
+  const url = URL.parse(next.trim(), cameFrom(formRequest, form));
   if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:') || url.username !== '') return undefined;
-  return mayGoOn(url.origin, visit, form) ? url.href : undefined;
+  return mayGoOn(url.origin, formRequest, form) ? url.href : undefined;
 }
 
 /** Where any page may use the form, a browser goes back to the site that it came from, or to where our own page says: that one was vetted. */
-function mayGoOn(origin: string, { exchange }: Visit, { audience }: Form): boolean {
+function mayGoOn(origin: string, { exchange }: FormRequest, { audience }: Form): boolean {
   if (!audience.anyone) return mayUse(origin, exchange, audience);
   const from = originOf(header(exchange.request, 'origin') ?? header(exchange.request, 'referer') ?? '');
   if (from === undefined) return false;
@@ -126,7 +119,7 @@ function mayGoOn(origin: string, { exchange }: Visit, { audience }: Form): boole
 }
 
 /** The page that the post came from, else the domain's first one; our own, which sent it again, leads nowhere. */
-function cameFrom({ exchange }: Visit, { audience }: Form): string | undefined {
+function cameFrom({ exchange }: FormRequest, { audience }: Form): string | undefined {
   const from = header(exchange.request, 'referer') ?? header(exchange.request, 'origin') ?? '';
   const url = mayUse(originOf(from), exchange, audience) ? URL.parse(from) : null;
   if (url !== null && !url.pathname.endsWith(exchange.path)) return from;

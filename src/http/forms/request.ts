@@ -1,19 +1,26 @@
-/** A request to a form's address: which form, and whether the page that it comes from may use it. */
+/**
+ * A request to a form's address: which form, whether the page that it comes from may use it, and whether it is served. The
+ * addresses are `/{domain}/{form}`, `/v1/{domain}/{form}`, `/v1/{domain}/send` (the body names the form),
+ * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment with a dot is a domain, so that they never
+ * collide with other routes.
+ */
 import type { Audience, Form } from '../../config/forms.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
-
-import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm } from '../../forms/find.ts';
+import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
 import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
 import { refuse, unavailable, type Refusal } from '../errors.ts';
-import type { Exchange } from '../context.ts';
-import { faultRefusal } from '../faults.ts';
-import type { FormPath } from './form-path.ts';
+import { type Exchange, faultRefusal } from '../context.ts';
+import type { Domains } from '../../domains/domains.ts';
+import { isServed } from '../../accounts/tenants.ts';
+import { OPERATOR } from '../../store/revisions.ts';
+import type { CheckedRecord } from '../../dns/check.ts';
+import type { SubmittedValues } from '../pages/submitted.ts';
 
-export interface Visit {
+export interface FormRequest {
   readonly exchange: Exchange;
   readonly path: FormPath;
   /** Where the form is one of a domain's. */
@@ -24,13 +31,25 @@ export interface Visit {
   readonly outage?: Refusal;
 }
 
-export interface VisitParts {
+/** What is known of a post when it is refused: more, the later that happens. */
+export interface RequestProgress {
+  form: Form | undefined;
+  submitted?: SubmittedValues;
+  /** What a domain that is not verified has to publish. */
+  records?: readonly CheckedRecord[];
+}
+
+export interface FormRequestParts {
   readonly store: Store;
   readonly log: Log;
 }
 
 /** What stands at the address; of a domain's form that is known at once. Never rejects. */
-export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): Visit | Promise<Visit> {
+export function findFormRequest(
+  exchange: Exchange,
+  path: FormPath,
+  parts: FormRequestParts,
+): FormRequest | Promise<FormRequest> {
   switch (path.kind) {
     case 'domain': {
       const domain = findDomain(exchange.snapshot, path.domain);
@@ -41,7 +60,7 @@ export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): 
           const own = await findOwnForm(parts.store, key, exchange.snapshot.server);
           return own?.audience.domain === domain.name ? own : undefined;
         });
-        return found.then((visit) => ({ ...visit, domain: visit.domain ?? domain }));
+        return found.then((formRequest) => ({ ...formRequest, domain: formRequest.domain ?? domain }));
       }
       const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
       return { exchange, path, domain, form };
@@ -62,10 +81,10 @@ export function visitOf(exchange: Exchange, path: FormPath, parts: VisitParts): 
 }
 
 async function lookUp(
-  { exchange, path }: Pick<Visit, 'exchange' | 'path'>,
-  { log }: VisitParts,
+  { exchange, path }: Pick<FormRequest, 'exchange' | 'path'>,
+  { log }: FormRequestParts,
   find: () => Promise<Form | undefined>,
-): Promise<Visit> {
+): Promise<FormRequest> {
   const nothing = { exchange, path, domain: undefined, form: undefined };
   // It is refused, whatever stands there.
   if (!exchange.limit.allowed && !exchange.local) return nothing;
@@ -78,18 +97,18 @@ async function lookUp(
 }
 
 /** A form that the API put on a domain is served as long as its account has the domain. */
-function placed(form: Form, visit: Visit): Visit {
+function placed(form: Form, formRequest: FormRequest): FormRequest {
   const { domain: name } = form.audience;
-  if (form.kind !== 'api' || name === undefined) return { ...visit, form };
-  const { claims, domains } = visit.exchange.snapshot;
+  if (form.kind !== 'api' || name === undefined) return { ...formRequest, form };
+  const { claims, domains } = formRequest.exchange.snapshot;
   const test = environmentOf(form.tenant) === 'test' ? claims.get(claimKey(form.tenant, name)) : undefined;
   const live = domains.get(name);
   const domain = test ?? (live?.project.tenant === accountOf(form.tenant) ? live : undefined);
-  return domain === undefined ? visit : { ...visit, domain, form };
+  return domain === undefined ? formRequest : { ...formRequest, domain, form };
 }
 
 /** The refusal where the project that has this address is out of service until its file is mended. */
-export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: Visit): Refusal | undefined {
+function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
   const place = placeOf(path);
@@ -112,12 +131,12 @@ function pageOf({ request }: Exchange): string | undefined {
  * The `Origin` that the answer is readable for: whichever asks. A refusal that a script cannot read is "Failed to fetch" to
  * its developer, and there is nothing in any answer that a request without a browser would not get.
  */
-export function readableFor({ exchange }: Visit): string {
+export function readableFor({ exchange }: FormRequest): string {
   return validOrigin(exchange.request.headers.origin);
 }
 
 /** Whose pages may use the form, or, where it is not known, may at least read so. */
-function audienceOf({ exchange, path, domain, form }: Visit): Audience {
+function audienceOf({ exchange, path, domain, form }: FormRequest): Audience {
   if (form !== undefined) return form.audience;
   if (domain !== undefined) {
     const origins = [...domain.forms.values()].flatMap(({ config }) => config.allowed_origins);
@@ -139,11 +158,11 @@ export function refuseOrigin(exchange: Exchange, { audience, config }: Form): Re
       : audience.anyone || mayUse(originOf(page), exchange, audience);
   if (allowed) return undefined;
   const { domain } = audience;
-  const own = domain === undefined ? '' : ` This form is for pages of ${domain} and its subdomains.`;
+  const own = domain === undefined ? '' : ` The form accepts submissions from pages of ${domain} and its subdomains.`;
   const message =
     page === undefined || page === ''
-      ? `The request does not say which page it comes from, and this form needs to know (level strict).${own} A page's origin is named in the form's allowed_origins; a program sends an API key.`
-      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To let them, add the origin to the form's allowed_origins.`;
+      ? `The request has neither an Origin nor a Referer header, and the form's spam protection is strict.${own} List the page's origin in the form's allowed_origins; programs must send an API key.`
+      : `Pages of ${(originOf(page) ?? page).slice(0, 300)} may not use this form.${own} To allow them, add the origin to the form's allowed_origins.`;
   return refuse('ORIGIN_NOT_ALLOWED', { message });
 }
 
@@ -154,8 +173,8 @@ export function mayUse(origin: string | undefined, { snapshot, request }: Exchan
 }
 
 /** CSP sources of the pages that may frame ours. */
-export function framers(visit: Visit): string[] {
-  const sources = pageSources(audienceOf(visit));
+export function framers(formRequest: FormRequest): string[] {
+  const sources = pageSources(audienceOf(formRequest));
   return sources.length === 0 ? [] : ["'self'", ...sources];
 }
 
@@ -165,4 +184,99 @@ export function formTargets({ audience, config }: Form): string[] {
     url === undefined ? [] : (originOf(url) ?? []),
   );
   return [...new Set(["'self'", ...pageSources(audience), ...redirects])];
+}
+
+/** What an address says, percent-decoded and otherwise as written. */
+export type FormPath =
+  /** `form` is undefined for `send`. */
+  | { readonly kind: 'domain'; readonly domain: string; readonly form: string | undefined }
+  | { readonly kind: 'collection'; readonly collection: string; readonly form: string }
+  /** `frm_…`, or what is no id at all. */
+  | { readonly kind: 'own'; readonly id: string }
+  /** The name of a form of the domain whose page asks. */
+  | { readonly kind: 'named'; readonly name: string };
+
+const VERSION = '/v1/';
+
+/** Has a dot and is no domain (RFC 8615). */
+const RESERVED = '.well-known';
+
+/** The form's address that a path is, or undefined for every other path. One slash at the end is forgiven. */
+export function parseFormPath(path: string): FormPath | undefined {
+  const versioned = path.startsWith(VERSION);
+  const start = versioned ? VERSION.length : 1;
+  const slash = path.indexOf('/', start);
+  if (slash === -1) return undefined;
+  const end = path.endsWith('/') ? path.length - 1 : path.length;
+  const first = decode(path.slice(start, slash));
+  const rest = decode(path.slice(slash + 1, end));
+  if (first === undefined || rest === undefined || rest === '') return undefined;
+  if (!first.includes('.')) return versioned ? undefined : withoutDomain(first, rest);
+  if (first === RESERVED || first.includes('/') || rest.includes('/')) return undefined;
+  return { kind: 'domain', domain: first, form: versioned && rest === 'send' ? undefined : rest };
+}
+
+function withoutDomain(first: string, rest: string): FormPath | undefined {
+  switch (first) {
+    case 'c': {
+      const [collection = '', form = '', ...more] = rest.split('/');
+      return collection === '' || form === '' || more.length > 0 ? undefined : { kind: 'collection', collection, form };
+    }
+    case 'f':
+      return byId(rest) ?? { kind: 'own', id: rest };
+    case 'submit':
+      return byId(rest) ?? { kind: 'named', name: rest };
+    default:
+      return undefined;
+  }
+}
+
+/** Whoever knows a form's id may use it, whatever kind of form it is: `/f/example.com/contact`. */
+function byId(text: string): FormPath | undefined {
+  const parsed = parseFormId(text);
+  switch (parsed?.kind) {
+    case undefined:
+      return undefined;
+    case 'own':
+      return { kind: 'own', id: parsed.id };
+    case 'domain':
+      return { kind: 'domain', domain: parsed.domain, form: parsed.key };
+    case 'collection':
+      return { kind: 'collection', collection: parsed.collection, form: parsed.key };
+  }
+}
+
+function decode(segment: string): string | undefined {
+  if (!segment.includes('%')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}
+
+export interface ServedParts {
+  readonly domains: Pick<Domains, 'status' | 'report'>;
+  readonly store: Store;
+}
+
+/** Why nothing is served at the address, or nothing; `progress` then knows what a domain that is not verified has to publish. */
+export async function refuseUnserved(
+  formRequest: FormRequest,
+  { domains, store }: ServedParts,
+  progress: RequestProgress,
+): Promise<Refusal | undefined> {
+  const { domain, form, path } = formRequest;
+  const outage = outageOf(formRequest);
+  if (outage !== undefined) return outage;
+  if (domain === undefined && path.kind === 'domain') return refuse('DOMAIN_NOT_FOUND');
+  const tenant = domain?.project.tenant ?? form?.tenant;
+  // The operator's own is always served; asking would cost each of its forms a turn.
+  if (tenant !== undefined && tenant !== OPERATOR && !(await isServed(store, tenant))) return refuse('INACTIVE');
+  // A domain that only a test key added needs no records: its mail does not leave.
+  if (domain === undefined || environmentOf(domain.project.tenant) === 'test') return undefined;
+  const status = domains.status(domain.name);
+  if (status !== undefined && status !== 'pending') return undefined;
+  progress.records = (await domains.report(domain.name))?.records ?? [];
+  return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: progress.records } });
 }

@@ -10,33 +10,36 @@ import type { Idempotency, Claim } from '../../accounts/idempotency.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import type { Verdict } from '../../accounts/sliding-window.ts';
 import type { Form } from '../../config/forms.ts';
-import { type SubmittedBody, hashOfBody, createMatching } from '../../forms/fields.ts';
+import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
 import type { Accept, Accepted } from '../../forms/accept.ts';
-
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
-import type { Judge } from '../../forms/spam/filter.ts';
+import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import { counterOf } from '../../store/form-counters.ts';
-import { type Answer, formatAnswer, parseAnswer } from '../answer.ts';
+import { type Answer, formatAnswer, parseAnswer, json, page, wantsPage } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
-import { plainAddress } from '../client-address.ts';
-import { lacksPermission, refuse, unavailable, type Refusal } from '../errors.ts';
-import { header, tighter, type Exchange } from '../context.ts';
+import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';
+import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf } from '../errors.ts';
 import type { FreeSpace } from '../../store/free-space.ts';
-import { rateLimited } from '../rate.ts';
-import { faultRefusal } from '../faults.ts';
-import type { FormPath } from './form-path.ts';
-import { acceptedForm, refusedForm, type Seen } from './outcome.ts';
-import { refuseUnserved, type ServedParts } from './served.ts';
-import { refuseOrigin, type Visit } from './request.ts';
-import { checkSubmission, type CheckedSubmission } from '../../forms/receive.ts';
+import {
+  type FormPath,
+  refuseUnserved,
+  type ServedParts,
+  refuseOrigin,
+  type RequestProgress,
+  type FormRequest,
+  readableFor,
+} from './request.ts';
+import { acceptedForm, refusedForm, thankYou } from './outcome.ts';
+import { checkSubmission, createMatching, type CheckedSubmission } from '../../forms/check.ts';
 import { errorFields } from '../../lib/errors.ts';
 import { UnmetError } from '../../store/store.ts';
+import { formAddressPage } from '../pages/form-address.ts';
 
 export interface SubmitParts extends ServedParts {
   readonly authenticator: Authenticator;
@@ -47,37 +50,37 @@ export interface SubmitParts extends ServedParts {
   readonly used: (principal: Principal, status: number) => void;
   readonly files: FileStore;
   readonly idempotency: Idempotency;
-  readonly judge: Judge;
+  readonly spamFilter: SpamFilter;
   readonly accept: Accept;
   readonly freeSpace: FreeSpace;
   readonly log: Log;
 }
 
 /** The handler of `POST` on a form's address. */
-export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answer> {
+function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
   const { limits, files, freeSpace, log } = parts;
-  const take = createTake(parts);
+  const processBody = createBodyProcessor(parts);
 
-  async function attempt(asked: Visit, seen: Asking): Promise<Answer | Refusal> {
-    const { exchange } = asked;
+  async function attempt(received: FormRequest, progress: SubmissionProgress): Promise<Answer | Refusal> {
+    const { exchange } = received;
     if (!exchange.limit.allowed && !exchange.local) return rateLimited(exchange.limit, exchange.at);
     // Looked at now, because a test key may mean a form that only test keys see; what is wrong with it is told in its turn.
     const principal = await principalOf(exchange, parts.authenticator);
-    const visit = inPartition(asked, principal);
-    const unserved = await refuseUnserved(visit, parts, seen);
+    const formRequest = inPartition(received, principal);
+    const unserved = await refuseUnserved(formRequest, parts, progress);
     if (unserved !== undefined) return unserved;
-    let { form } = visit;
+    let { form } = formRequest;
     let read: ReadBody | undefined;
-    if (visit.domain !== undefined && isSend(visit.path)) {
-      read = await receive(visit, undefined, seen);
+    if (formRequest.domain !== undefined && isSend(formRequest.path)) {
+      read = await receive(formRequest, undefined, progress);
       if (read.refusal !== undefined) return read.refusal;
-      ({ form, read } = formOfBody(visit.domain, read));
-      seen.typed = read.typed;
+      ({ form, read } = formOfBody(formRequest.domain, read));
+      progress.submitted = read.submitted;
     }
     if (form === undefined) return drop(refuse('FORM_NOT_FOUND'), read);
-    seen.form = form;
+    progress.form = form;
     if (principal !== undefined && 'kind' in principal) return drop(principal, read);
-    seen.principal = principal;
+    progress.principal = principal;
     const stranger =
       principal === undefined ? refuseStranger(exchange, form) : await refuseKey(principal, exchange, form);
     if (stranger !== undefined) return drop(stranger, read);
@@ -91,21 +94,31 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
     let counts = false;
     try {
       if (freeSpace.below(exchange.snapshot.server.limits.free_disk)) return await drop(unavailable(), read);
-      read ??= await receive(visit, form, seen);
+      read ??= await receive(formRequest, form, progress);
       if (read.refusal !== undefined) return read.refusal;
-      const taken = await take({ exchange, form, ip, body: read.body, words: wordsFor(visit, form, seen) });
-      ({ counts } = taken);
-      return taken.answer;
+      const outcome = await processBody({
+        exchange,
+        form,
+        ip,
+        body: read.body,
+        answers: answersFor(formRequest, form, progress),
+      });
+      ({ counts } = outcome);
+      return outcome.answer;
     } finally {
       if (!counts) await admission.refused();
     }
   }
 
-  async function receive(visit: Visit, form: Form | undefined, seen: Seen): Promise<ReadBody> {
-    const { request, snapshot } = visit.exchange;
+  async function receive(
+    formRequest: FormRequest,
+    form: Form | undefined,
+    progress: RequestProgress,
+  ): Promise<ReadBody> {
+    const { request, snapshot } = formRequest.exchange;
     const hash = request.headers['idempotency-key'] !== undefined;
-    const read = await readBody(visit.exchange, { limits: limitsFor(snapshot.server, form), files, hash });
-    seen.typed = read.typed;
+    const read = await readBody(formRequest.exchange, { limits: limitsFor(snapshot.server, form), files, hash });
+    progress.submitted = read.submitted;
     return read;
   }
 
@@ -113,7 +126,7 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
   async function refuseKey(principal: Principal, exchange: Exchange, form: Form): Promise<Refusal | undefined> {
     if (principal.key === undefined) return undefined;
     if (accountIdOf(principal) !== accountOf(form.tenant))
-      return refuse('AUTH_FORBIDDEN', { message: 'The form is of another account.' });
+      return refuse('AUTH_FORBIDDEN', { message: 'The form belongs to another account.' });
     const { domain: name } = form.audience;
     const domain = name === undefined ? 'none' : { name };
     const denial = decide(principal, { permission: 'forms.submit', domain, ip: exchange.ip });
@@ -130,36 +143,36 @@ export function createSubmit(parts: SubmitParts): (visit: Visit) => Promise<Answ
     return refusal;
   }
 
-  async function answerTo(visit: Visit, seen: Asking): Promise<Answer> {
+  async function answerTo(formRequest: FormRequest, progress: SubmissionProgress): Promise<Answer> {
     try {
-      const outcome = await attempt(visit, seen);
-      return 'kind' in outcome ? refusedForm(visit, outcome, seen) : outcome;
+      const outcome = await attempt(formRequest, progress);
+      return 'kind' in outcome ? refusedForm(formRequest, outcome, progress) : outcome;
     } catch (error) {
-      return refusedForm(visit, faultRefusal(error, visit.exchange, log), seen);
+      return refusedForm(formRequest, faultRefusal(error, formRequest.exchange, log), progress);
     }
   }
 
-  return async (visit) => {
-    const seen: Asking = { form: visit.form };
-    const answer = await answerTo(visit, seen);
-    if (seen.principal !== undefined) parts.used(seen.principal, answer.status);
+  return async (formRequest) => {
+    const progress: SubmissionProgress = { form: formRequest.form };
+    const answer = await answerTo(formRequest, progress);
+    if (progress.principal !== undefined) parts.used(progress.principal, answer.status);
     return answer;
   };
 }
 
 /** What is known of a post, and who sends it where that is known. */
-interface Asking extends Seen {
+interface SubmissionProgress extends RequestProgress {
   principal?: Principal | undefined;
 }
 
 /** What a test key means by the address: a form of its partition goes before the live one of the same name. */
-function inPartition(visit: Visit, principal: Principal | Refusal | undefined): Visit {
-  const { exchange, path } = visit;
-  if (principal === undefined || 'kind' in principal || principal.environment !== 'test') return visit;
-  if (path.kind !== 'domain') return visit;
+function inPartition(formRequest: FormRequest, principal: Principal | Refusal | undefined): FormRequest {
+  const { exchange, path } = formRequest;
+  if (principal === undefined || 'kind' in principal || principal.environment !== 'test') return formRequest;
+  if (path.kind !== 'domain') return formRequest;
   const name = parseDomain(path.domain) ?? '';
   const domain = exchange.snapshot.claims.get(claimKey(principal.tenant.id, name));
-  if (domain === undefined) return visit;
+  if (domain === undefined) return formRequest;
   return { exchange, path, domain, form: path.form === undefined ? undefined : domain.forms.get(path.form) };
 }
 
@@ -180,10 +193,10 @@ function refuseStranger(exchange: Exchange, form: Form): Refusal | undefined {
   return form.requireApiKey ? refuseMissingKey() : refuseOrigin(exchange, form);
 }
 
-function wordsFor(visit: Visit, form: Form, seen: Seen): Posted['words'] {
+function answersFor(formRequest: FormRequest, form: Form, progress: RequestProgress): FormPost['answers'] {
   return {
-    refused: (refusal) => refusedForm(visit, refusal, seen),
-    accepted: (id, next) => acceptedForm({ visit, form, id, next }),
+    refused: (refusal) => refusedForm(formRequest, refusal, progress),
+    accepted: (id, next) => acceptedForm({ formRequest, form, id, next }),
   };
 }
 
@@ -194,121 +207,120 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
   if (named === undefined || form?.key !== named) return { form, read };
   const entries = read.body.entries.filter(([name, value]) => name !== 'form' || value !== named);
   const body: SubmittedBody = { ...read.body, entries };
-  return { form, read: { ...read, body, typed: { ...read.typed, entries, formName: named } } };
+  return { form, read: { ...read, body, submitted: { ...read.submitted, entries, formName: named } } };
 }
 
-// A body that was read becomes a submission: checked against its form, judged, and committed together with its answer.
-
-export interface TakeParts {
-  readonly files: Pick<FileStore, 'discard'>;
-  readonly idempotency: Idempotency;
-  readonly judge: Judge;
-  readonly accept: Accept;
-  readonly log: Log;
-}
-
-export interface Posted {
+interface FormPost {
   readonly exchange: Exchange;
   readonly form: Form;
   /** The visitor's address. */
   readonly ip: string;
   readonly body: SubmittedBody;
-  /** How the visitor is told of each end. */
-  readonly words: {
+  readonly answers: {
     readonly refused: (refusal: Refusal) => Answer;
     readonly accepted: (id: string, next: string | undefined) => Answer;
   };
 }
 
-export interface Taken {
+interface Outcome {
   readonly answer: Answer;
   /** Whether it counts as an accepted post. */
   readonly counts: boolean;
 }
 
-const LONGEST_KEY = 256;
+const MAX_KEY_LENGTH = 256;
 
 /** The function that takes bodies. It rejects with StoreError where nothing could be written; nothing happened then. */
-function createTake({ files, idempotency, judge, accept, log }: TakeParts): (posted: Posted) => Promise<Taken> {
+function createBodyProcessor({
+  files,
+  idempotency,
+  spamFilter,
+  accept,
+  log,
+}: SubmitParts): (post: FormPost) => Promise<Outcome> {
   const startMatching = createMatching();
 
-  async function take(posted: Posted): Promise<Taken> {
-    const key = header(posted.exchange.request, 'idempotency-key');
-    if (key === undefined) return settle(posted, undefined);
-    if (key === '' || key.length > LONGEST_KEY) {
-      const message = `Idempotency-Key must have 1 to ${LONGEST_KEY} characters.`;
-      return refused(posted, refuse('VALIDATION_FAILED', { message }));
+  async function processBody(post: FormPost): Promise<Outcome> {
+    const key = header(post.exchange.request, 'idempotency-key');
+    if (key === undefined) return settle(post, undefined);
+    if (key === '' || key.length > MAX_KEY_LENGTH) {
+      const message = `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters.`;
+      return refused(post, refuse('VALIDATION_FAILED', { message }));
     }
-    const began = await idempotency.begin(`form:${counterOf(posted.form)}`, key, hashOfBody(posted.body));
+    const began = await idempotency.begin(`form:${counterOf(post.form)}`, key, hashOfBody(post.body));
     switch (began.kind) {
       case 'conflict':
-        return refused(posted, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS[began.reason] }));
+        return refused(post, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS[began.reason] }));
       case 'replay':
-        await files.discard(posted.body.files);
+        await files.discard(post.body.files);
         return { answer: replayed(began.response), counts: false };
       case 'new':
-        return settleOnce(posted, began.claim);
+        return settleOnce(post, began.claim);
     }
   }
 
   /** Under a claim: it ends with an answer that is stored, or is given back. */
-  async function settleOnce(posted: Posted, claim: Claim): Promise<Taken> {
+  async function settleOnce(post: FormPost, claim: Claim): Promise<Outcome> {
     try {
-      return await settle(posted, claim);
+      return await settle(post, claim);
     } catch (error) {
       if (error instanceof UnmetError) {
-        return refused(posted, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS['in progress'] }));
+        return refused(post, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS['in progress'] }));
       }
       await idempotency.release(claim).catch((cause: unknown) => {
-        log.warn('idempotency.not_released', { request: posted.exchange.id, ...errorFields(cause) });
+        log.warn('idempotency.not_released', { request: post.exchange.id, ...errorFields(cause) });
       });
       throw error;
     }
   }
 
-  async function settle(posted: Posted, claim: Claim | undefined): Promise<Taken> {
-    const { exchange, form, ip, body } = posted;
+  async function settle(post: FormPost, claim: Claim | undefined): Promise<Outcome> {
+    const { exchange, form, ip, body } = post;
     const submission = checkSubmission(form, body, startMatching);
     if (submission.errors.length > 0) {
-      const taken = await refused(posted, refuse('VALIDATION_FAILED', { errors: submission.errors }));
-      if (claim !== undefined) await idempotency.finish(claim, stored(taken.answer));
-      return taken;
+      const outcome = await refused(post, refuse('VALIDATION_FAILED', { errors: submission.errors }));
+      if (claim !== undefined) await idempotency.finish(claim, stored(outcome.answer));
+      return outcome;
     }
-    const judged = judge(form, { ...submission, ip });
-    const judgement = judged instanceof Promise ? await judged : judged;
+    const filtered = spamFilter(form, { ...submission, ip });
+    const spamVerdict = filtered instanceof Promise ? await filtered : filtered;
     const accepted = await accept({
       form,
       ...submission,
-      judgement,
+      spamVerdict,
       ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
       referer: exchange.request.headers.referer ?? '',
       request: exchange.id,
       environment: environmentOf(form.tenant),
-      also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(posted, submission, accepted)))]),
+      also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(post, submission, accepted)))]),
     });
-    tell(posted, submission, accepted);
+    tell(post, submission, accepted);
     return {
-      answer: answerFor(posted, submission, accepted),
+      answer: answerFor(post, submission, accepted),
       counts: accepted.status === 'accepted' || accepted.isOverflow,
     };
   }
 
   function answerFor(
-    { form, words }: Posted,
+    { form, answers }: FormPost,
     { control }: CheckedSubmission,
     { id, status, isOverflow }: Accepted,
   ): Answer {
     const blocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
-    return blocked ? words.refused(refuse('BLOCKED')) : words.accepted(id, control.next);
+    return blocked ? answers.refused(refuse('BLOCKED')) : answers.accepted(id, control.next);
   }
 
-  async function refused({ body, words }: Posted, refusal: Refusal): Promise<Taken> {
+  async function refused({ body, answers }: FormPost, refusal: Refusal): Promise<Outcome> {
     await files.discard(body.files);
-    return { answer: words.refused(refusal), counts: false };
+    return { answer: answers.refused(refusal), counts: false };
   }
 
-  function tell({ exchange, form, ip }: Posted, { fields, files }: CheckedSubmission, { id, status }: Accepted): void {
+  function tell(
+    { exchange, form, ip }: FormPost,
+    { fields, files }: CheckedSubmission,
+    { id, status }: Accepted,
+  ): void {
     const { id: request } = exchange;
     log.info(`submission.${status}`, {
       submission: id,
@@ -320,7 +332,7 @@ function createTake({ files, idempotency, judge, accept, log }: TakeParts): (pos
     });
   }
 
-  return take;
+  return processBody;
 }
 
 const CONFLICTS = {
@@ -335,4 +347,62 @@ function stored(answer: Answer): { status: number; response: string } {
 function replayed(response: string): Answer {
   const answer = parseAnswer(response);
   return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
+}
+
+const ALLOW = 'GET, HEAD, POST, OPTIONS';
+
+/** The handler of all requests to a form's address, but for preflights that are allowed. */
+export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
+  const submit = createSubmit(parts);
+  return async (formRequest) => {
+    switch (formRequest.exchange.method) {
+      case 'POST':
+        return submit(formRequest);
+      case 'GET':
+      case 'HEAD':
+        return look(formRequest);
+      case 'OPTIONS':
+        return options(formRequest);
+      default:
+        return notAllowed(formRequest);
+    }
+  };
+
+  async function look(formRequest: FormRequest): Promise<Answer> {
+    const { exchange, domain, path } = formRequest;
+    const isSend = path.kind === 'domain' && path.form === undefined;
+    // Without a body it is the form that a body without a field `form` would go to.
+    const form = isSend && domain !== undefined ? findSendForm(domain, undefined) : formRequest.form;
+    if (!exchange.limit.allowed && !exchange.local)
+      return refused(formRequest, rateLimited(exchange.limit, exchange.at));
+    const progress: RequestProgress = { form };
+    const unserved = await refuseUnserved(formRequest, parts, progress);
+    if (unserved !== undefined) return refusedForm(formRequest, unserved, progress);
+    if (form === undefined && !isSend) return refused(formRequest, refuse('FORM_NOT_FOUND'));
+    if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
+    return exchange.query === 'thanks'
+      ? thankYou(formRequest, form)
+      : page(formAddressPage({ form, endpoint: endpointOf(exchange, form) }));
+  }
+
+  /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
+  function options(formRequest: FormRequest): Answer {
+    const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
+    if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
+      const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
+      return json(shapeB(refusal, formRequest.exchange.id), statusOf(refusal));
+    }
+    return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
+  }
+
+  function notAllowed(formRequest: FormRequest): Answer {
+    return refused(
+      formRequest,
+      refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } }),
+    );
+  }
+
+  function refused(formRequest: FormRequest, refusal: Refusal): Answer {
+    return refusedForm(formRequest, refusal, { form: formRequest.form });
+  }
 }

@@ -1,9 +1,9 @@
-/** The pages of a mailed link: a button, because mail scanners follow links and press none; what was done; a link that is over. */
+/** The pages of a mailed link: a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
 import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/tokens.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
-/** The `answer` of who wants no mail of this server any more. */
+/** The `answer` of a recipient who wants no more mail from this server. */
 export const NEVER = 'never';
 
 export interface ConfirmOptions {
@@ -35,7 +35,7 @@ function refusalForm({ refusable = false }: ConfirmOptions): Content {
   if (!refusable) return '';
   return html`
 <form method="post" action="?answer=${NEVER}">
-<p>Or get no mail from this server any more, whoever asks for it: no links, no confirmations, nothing that you agreed to before.</p>
+<p>Or stop all mail from this server to your address, including mail that you agreed to before.</p>
 <button class="quiet">Never again</button>
 </form>`;
 }
@@ -46,9 +46,9 @@ export function linkOverPage(requestId: string): Page {
     requestId,
     content: html`${mark('bad')}
 <h1>This link does not work</h1>
-<p>Links to confirm work for ${LINK_LIFE}, and this one is older, or was not copied whole from the mail.</p>
-<p>Please open the link in the mail once more. If it still leads here, ask for a new one where you asked for this one:
-sign up again, or have the account ask you again.</p>`,
+<p>It has expired (confirmation links work for ${LINK_LIFE}), or it was not copied completely.</p>
+<p>Please open the link in the email again. If it still does not work, request a new one: sign up again, or ask the
+account to send you another email.</p>`,
   });
 }
 

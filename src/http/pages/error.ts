@@ -1,19 +1,18 @@
-/** What went wrong, in words, what to mend at which field, and the form again with all that was typed. */
-
+/** What went wrong, what to correct in which field, and the form again with all submitted values. */
 import type { Form } from '../../config/forms.ts';
-import type { FieldError } from '../../forms/fault.ts';
+import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { wordsOf, type Refusal } from '../errors.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
-import { typedForm, type Typed } from './submitted.ts';
+import { refilledForm, type SubmittedValues } from './submitted.ts';
 
 export interface ErrorPage {
   readonly refusal: Refusal;
   readonly requestId: string;
   readonly form?: Form | undefined;
   /** What was read of the body; undefined where nothing was. */
-  readonly typed?: Typed | undefined;
+  readonly submitted?: SubmittedValues | undefined;
   /** Until the limit has room again, seconds. */
   readonly wait?: number | undefined;
   readonly formAction?: readonly string[];
@@ -23,17 +22,28 @@ export interface ErrorPage {
 }
 
 const HEADINGS: Partial<Record<ErrorCode, string>> = {
-  VALIDATION_FAILED: 'Almost there',
-  RATE_LIMITED: 'Please wait a little',
-  NOT_FOUND: 'Nothing here',
-  METHOD_NOT_ALLOWED: 'Nothing here',
-  ORIGIN_NOT_ALLOWED: 'This page may not use the form',
+  VALIDATION_FAILED: 'Please check the form',
+  RATE_LIMITED: 'Too many requests',
+  NOT_FOUND: 'Page not found',
+  METHOD_NOT_ALLOWED: 'Page not found',
+  ORIGIN_NOT_ALLOWED: 'Form not available from this page',
 };
 
-export function errorPage({ refusal, requestId, form, typed, wait, formAction, action, ancestors }: ErrorPage): Page {
+export function errorPage({
+  refusal,
+  requestId,
+  form,
+  submitted,
+  wait,
+  formAction,
+  action,
+  ancestors,
+}: ErrorPage): Page {
   const faults = refusal.errors ?? [];
   const again =
-    form !== undefined && typed !== undefined ? typedForm({ form, typed, errors: faults, action }) : undefined;
+    form !== undefined && submitted !== undefined
+      ? refilledForm({ form, submitted, errors: faults, action })
+      : undefined;
   const heading = HEADINGS[refusal.code] ?? 'Your message was not sent';
   return layout({
     title: `Error: ${heading}`,
@@ -64,15 +74,15 @@ function faultLine({ field = '', message }: FieldError, ids: ReadonlyMap<string,
 function advice({ code, givenBack, wait }: { code: ErrorCode; givenBack: boolean; wait: number | undefined }): Content {
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
   if (code === 'OUTCOME_UNKNOWN') {
-    return html`<p>Your message may have arrived. Please wait a few minutes for an answer before you send it again.</p>`;
+    return html`<p>Your message may have been received. Please wait a few minutes for a reply before you send it again.</p>`;
   }
   const when = wait === undefined ? '' : ` Please try again in ${waitWords(wait)}.`;
   if (!givenBack) {
-    return html`<p>Nothing was sent.${when} Your browser’s Back button leads to the form; most browsers still know what you typed.</p>`;
+    return html`<p>Nothing was sent.${when} Use your browser’s Back button to return to the form; most browsers keep what you entered.</p>`;
   }
   return code === 'UNAVAILABLE' || code === 'INTERNAL'
-    ? html`<p>Nothing is lost: what you typed is below. Please wait a minute and send it again.</p>`
-    : html`<p>What you typed is below. Please mend it and send it again.</p>`;
+    ? html`<p>Your entries are below. Please wait a minute and send the form again.</p>`
+    : html`<p>Please check the marked fields.</p>`;
 }
 
 /** "about 12 minutes", for a wait in seconds. */

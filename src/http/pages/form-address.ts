@@ -1,4 +1,4 @@
-/** What a browser sees that opens a form's address: that it is one, and how a page uses it. */
+/** The page that a browser shows when somebody opens a form's endpoint: what it is, and how a page uses it. */
 
 import type { Form } from '../../config/forms.ts';
 import { html, type Content } from './html.ts';
@@ -12,10 +12,10 @@ export interface FormAddressPage {
 
 function aboutHtml({ audience: { domain } }: Form): Content {
   if (domain === undefined) {
-    return html`<p>This is the address that a form is sent to. There is nothing to read here: fill in the form on its own page.</p>`;
+    return html`<p>This address receives the submissions of a form. To send a message, use the form on its own page.</p>`;
   }
-  return html`<p>This is the address that a form of <a href="https://${domain}/">${domain}</a> is sent to. There is nothing to
-read here: fill in the form on that site.</p>`;
+  return html`<p>This address receives the submissions of a form on <a href="https://${domain}/">${domain}</a>. To send a message,
+use the form on that site.</p>`;
 }
 
 export function formAddressPage({ form, endpoint }: FormAddressPage): Page {
@@ -25,12 +25,12 @@ export function formAddressPage({ form, endpoint }: FormAddressPage): Page {
   <button>Send</button>
 </form>`;
   return layout({
-    title: `${form.name} – a form's address`,
+    title: `${form.name} – form endpoint`,
     content: html`<h1>${form.name}</h1>
 ${aboutHtml(form)}
-<h2>If you are building the site</h2>
-<p>Send a form here with <code>method="post"</code>:</p>
+<h2>Are you building the site?</h2>
+<p>Point your form to this address:</p>
 <pre><code>${example}</code></pre>
-<p>A script may <code>fetch()</code> it with JSON or <code>FormData</code> and gets JSON back.</p>`,
+<p>Scripts can send JSON or <code>FormData</code> with <code>fetch()</code>; the response is JSON.</p>`,
   });
 }

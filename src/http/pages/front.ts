@@ -7,12 +7,12 @@ export function frontPage({ hostname, operator }: Pick<ServerConfig['server'], '
   return layout({
     title: hostname,
     content: html`<h1>${hostname}</h1>
-<p>This server takes the posts of web forms, and sends and forwards mail. It runs Postern.</p>
+<p>This server receives web form submissions, and sends and forwards email. It runs Postern.</p>
 <ul>
 <li><a href="/docs">API reference</a></li>
-<li><a href="/openapi.json">The same for programs (OpenAPI)</a></li>
-<li><a href="/.well-known/security.txt">To report a security problem</a></li>
+<li><a href="/openapi.json">OpenAPI document</a></li>
+<li><a href="/.well-known/security.txt">Report a security problem</a></li>
 </ul>
-<p class="soft">Did mail or a form of this server bother you? Write to <a href="mailto:${encodeURI(operator)}">${operator}</a>.</p>`,
+<p class="soft">To report abuse, write to <a href="mailto:${encodeURI(operator)}">${operator}</a>.</p>`,
   });
 }

@@ -1,6 +1,6 @@
 /**
- * The page of a form whose domain is not verified. The visitor learns that nothing was sent, and keeps what was typed; the
- * site's owner, who alone can mend it, finds the records to publish behind one click.
+ * The page of a form whose domain is not verified. The visitor reads that nothing was sent; the site's owner finds the DNS
+ * records to add behind one click.
  */
 import type { CheckedRecord } from '../../dns/check.ts';
 import { html, type Content } from './html.ts';
@@ -23,13 +23,13 @@ export function pendingPage({ domain, records, posted, requestId, ancestors }: P
     ancestors,
     content: html`${mark('bad')}
 <h1>This form is not active yet</h1>
-${posted && html`<div class="alert" role="alert" tabindex="-1" autofocus>\n<p>Nothing was sent.</p>\n</div>\n`}<p>The owner of ${domain} has still to finish setting it up.${
-      posted && ' Please reach them in another way; your browser’s Back button leads to what you typed.'
+${posted && html`<div class="alert" role="alert" tabindex="-1" autofocus>\n<p>Nothing was sent.</p>\n</div>\n`}<p>The owner of ${domain} has not finished setting it up.${
+      posted && ' Please contact them in another way. Use your browser’s Back button to return to what you entered.'
     }</p>
 <details>
-<summary>Is ${domain} yours?</summary>
-<p>The form works as soon as ${domain} publishes these DNS records:</p>
-${required.map(recordHtml)}<p class="soft">They are looked up again by themselves; nothing else is to be done.</p>
+<summary>Do you own ${domain}?</summary>
+<p>Add these records at the DNS provider of ${domain}:</p>
+${required.map(recordHtml)}<p class="soft">They are checked regularly. The form works as soon as they are found.</p>
 </details>`,
   });
 }
@@ -45,7 +45,7 @@ function recordHtml(record: CheckedRecord): Content {
 }
 
 function foundWords({ status, found, problem }: CheckedRecord): Content {
-  if (status === 'ok') return html`<span class="good">right</span>`;
-  const words = html`<span class="${status !== 'unknown' && 'bad'}">${problem ?? 'not looked up yet'}</span>`;
+  if (status === 'ok') return html`<span class="good">OK</span>`;
+  const words = html`<span class="${status !== 'unknown' && 'bad'}">${problem ?? 'not checked yet'}</span>`;
   return found.length === 0 ? words : html`${words}${found.map((value) => html`<br><code>${value}</code>`)}`;
 }

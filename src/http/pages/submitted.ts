@@ -1,14 +1,13 @@
 /**
- * The form again with what the visitor typed, ready to be sent to the same address: nobody types a message twice. It has
- * no `action` unless told, so that it goes where the page came from, whatever path a proxy in front shows.
+ * The form again with the submitted values, so that nobody enters a message twice. Without `action` it is sent to the
+ * address of the page itself, whatever path a proxy in front shows.
  */
-
 import type { Form } from '../../config/forms.ts';
-import type { FieldError } from '../../forms/fault.ts';
+import type { FieldError } from '../../forms/check.ts';
 import { labelOf, ruleOf } from '../../config/label.ts';
 import { html, type Html } from './html.ts';
 
-export interface Typed {
+export interface SubmittedValues {
   /** Names and values in the order sent. */
   readonly entries: readonly (readonly [name: string, value: string])[];
   /** Those that were chosen; without a name where none was. */
@@ -18,12 +17,12 @@ export interface Typed {
 }
 
 /** What can be given back; above this the browser's own memory (its Back button) does better. */
-const MOST_CHARACTERS = 512 * 1024;
+const MAX_CHARACTERS = 512 * 1024;
 const CONTROL = new Set(['_subject', '_replyto', '_next', '_charset_']);
 
-export interface TypedForm {
+export interface RefilledForm {
   readonly form: Form;
-  readonly typed: Typed;
+  readonly submitted: SubmittedValues;
   readonly errors: readonly FieldError[];
   readonly action?: string | undefined;
 }
@@ -37,21 +36,21 @@ interface Field {
 }
 
 /** The form, or undefined where nothing was typed or too much of it. */
-export function typedForm({
+export function refilledForm({
   form,
-  typed,
+  submitted,
   errors,
   action,
-}: TypedForm): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
-  const size = typed.entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
-  if (typed.entries.length + typed.files.length === 0 || size > MOST_CHARACTERS) return undefined;
+}: RefilledForm): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
+  const size = submitted.entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  if (submitted.entries.length + submitted.files.length === 0 || size > MAX_CHARACTERS) return undefined;
   const traps = new Set(['_gotcha', form.config.spam_protection.honeypot]);
   const hidden = [
-    ...typed.entries.filter(([name]) => CONTROL.has(name)),
-    ...(typed.formName === undefined ? [] : [['form', typed.formName] as const]),
+    ...submitted.entries.filter(([name]) => CONTROL.has(name)),
+    ...(submitted.formName === undefined ? [] : [['form', submitted.formName] as const]),
   ];
-  const shown = typed.entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
-  const fields = fieldsOf(shown, typed.files, errors);
+  const shown = submitted.entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
+  const fields = fieldsOf(shown, submitted.files, errors);
   const uploads = fields.some((field) => isFile(form, field));
   return {
     html: html`<form method="post"${action !== undefined && html` action="${action}"`}${uploads && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
@@ -62,7 +61,11 @@ ${hidden.map(hiddenField)}${fields.map((field) => fieldHtml(form, field))}<p cla
 }
 
 /** The fields by name, in the order sent; those that are missing come after. */
-function fieldsOf(entries: Typed['entries'], files: Typed['files'], errors: readonly FieldError[]): Field[] {
+function fieldsOf(
+  entries: SubmittedValues['entries'],
+  files: SubmittedValues['files'],
+  errors: readonly FieldError[],
+): Field[] {
   const values = new Map<string, string[]>();
   const filenames = new Map<string, string[]>();
   for (const [name, value] of entries) append(values, name, value);
@@ -88,7 +91,7 @@ function isFile(form: Form, { name, values, files }: Field): boolean {
   return values.length === 0 && (files.length > 0 || ruleOf(form.config, name)?.type === 'file');
 }
 
-function hiddenField([name, value]: Typed['entries'][number]): Html {
+function hiddenField([name, value]: SubmittedValues['entries'][number]): Html {
   return html`<input type="hidden" name="${name}" value="${value}">\n`;
 }
 
@@ -122,7 +125,7 @@ function controls(form: Form, field: Field, more: { described: Html; options: re
   const { described, options } = more;
   if (isFile(form, field)) {
     const names = field.files.filter((filename) => filename !== '');
-    const again = names.length > 0 && html`\n<p class="hint">Please choose again: ${names.join(', ')}</p>`;
+    const again = names.length > 0 && html`\n<p class="hint">Please choose the file again: ${names.join(', ')}</p>`;
     return html`<input type="file" id="${id}" name="${name}" multiple${described}>${again}`;
   }
   if (options !== undefined && values.length < 2) {

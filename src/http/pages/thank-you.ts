@@ -1,4 +1,4 @@
-/** What a browser gets where the form names no page of its own to go on to. */
+/** The page after a submission, for forms without a `redirect`. */
 
 import type { Form } from '../../config/forms.ts';
 import { html } from './html.ts';

@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Field, createMatching } from '../../src/forms/fields.ts';
-import { judge } from '../../src/forms/spam/filter.ts';
-import { checkSubmission } from '../../src/forms/receive.ts';
+import { createMatching, checkSubmission } from '../../src/forms/check.ts';
+import { type Field } from '../../src/forms/fields.ts';
+import { checkForSpam } from '../../src/forms/spam/filter.ts';
+
 import { formOf } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
 function verdictOf(values: Readonly<Record<string, string>>, spam_protection: object = {}, ip = '192.0.2.7') {
   const form = formOf({ form: { spam_protection } });
   const { fields, control } = checkSubmission(form, { entries: Object.entries(values), files: [] }, createMatching());
-  return judge(form, { fields, control, ip });
+  return checkForSpam(form, { fields, control, ip });
 }
 
 const person = { name: 'Ana García', email: 'ana@example.org' };
@@ -315,7 +316,7 @@ test('the largest bodies of the worst texts are judged in no time', () => {
       ['name', text],
       ['message', Array.from({ length: 100 }, () => text)],
     ];
-    expect(cpuSeconds(() => judge(form, { fields, control: { trapped: [] }, ip: '' }))).toBeLessThan(0.5);
+    expect(cpuSeconds(() => checkForSpam(form, { fields, control: { trapped: [] }, ip: '' }))).toBeLessThan(0.5);
   }
 });
 
@@ -323,7 +324,7 @@ test('any text gets a verdict', () => {
   const form = formOf();
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, text) => {
-      const { score, reasons } = judge(form, { fields: [[name, text]], control: { trapped: [] }, ip: name });
+      const { score, reasons } = checkForSpam(form, { fields: [[name, text]], control: { trapped: [] }, ip: name });
       expect(score >= 0 && reasons.every(({ detail }) => detail.length < 1000)).toBe(true);
     }),
     { numRuns: 30 },

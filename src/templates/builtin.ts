@@ -1,0 +1,220 @@
+/**
+ * The built-in templates: the notification of a submission and its acknowledgment. They are functions and not Liquid,
+ * because they make most of the mail, in a tenth of the time, and can neither fail nor exceed a limit.
+ */
+import { escapeHtml, filesize, htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
+import type { Rendered, TemplateType, Variables } from './template.ts';
+
+export type Builtin = (variables: Variables) => Rendered;
+
+/** The built-in template of each type. */
+export function createBuiltins(): Readonly<Record<TemplateType, Builtin>> {
+  const page = createPage();
+  return {
+    form: (variables) => ({ text: textOf(variables), html: page(shown(variables, 'form_name'), rowsOf(variables)) }),
+    acknowledgment: (variables) => {
+      const domain = printable(variables['domain']);
+      const text = `Thank you\n\n${received(domain)}\n\n----\n${reason(domain)}\n`;
+      return { subject: SUBJECT, text, html: page(SUBJECT, acknowledgmentRows(escapeHtml(domain))) };
+    },
+  };
+}
+
+const FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
+/** Text, muted text and hairlines. Classes repeat the colours, so that a dark scheme can replace them. */
+const TEXT = 'color:#1c2127';
+const MUTED = 'color:#5f6b77';
+const LINE = 'border-top:1px solid #e4e7eb';
+
+const LABEL = `padding-bottom:3px;font-size:13px;line-height:18px;overflow-wrap:anywhere;${MUTED};${FONT}`;
+const VALUE = `font-size:16px;line-height:24px;word-break:break-word;overflow-wrap:anywhere;${TEXT};${FONT}`;
+const SMALL = `font-size:13px;line-height:20px;word-break:break-word;overflow-wrap:anywhere;${MUTED};${FONT}`;
+const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
+
+function textOf(variables: Variables): string {
+  const files = listOf(variables, 'files');
+  const fields = listOf(variables, 'fields').map(
+    (field) => `${squish(field['label'])}\n${indent(printable(valueOf(field)))}\n\n`,
+  );
+  const names = files.map((file) => `  ${squish(file['filename'])} (${filesize(file['size'])})\n`);
+  const { form_name: formName, domain, timestamp, ip, referer } = variables;
+  return (
+    `${squish(formName)}: new submission\n\n${fields.join('')}` +
+    (names.length === 0 ? '' : `Files\n${names.join('')}\n`) +
+    `----\n${printable(domain)}, ${printable(timestamp)}\n` +
+    (isEmpty(ip) ? '' : `IP address ${printable(ip)}\n`) +
+    (isEmpty(referer) ? '' : `Page ${squish(referer)}\n`)
+  );
+}
+
+function rowsOf(variables: Variables): string {
+  const name = shown(variables, 'form_name');
+  const files = listOf(variables, 'files').map(
+    (file) =>
+      `${shown(file, 'filename')} <span class="muted" style="font-size:13px;color:#5f6b77">(${filesize(file['size'])})</span>`,
+  );
+  const source = [
+    `${name} on ${shown(variables, 'domain')}, ${shown(variables, 'timestamp')}`,
+    ...(isEmpty(variables['ip']) ? [] : [`IP address ${shown(variables, 'ip')}`]),
+    ...(isEmpty(variables['referer']) ? [] : [`Page ${shown(variables, 'referer')}`]),
+  ];
+  const rows = [
+    `<tr>
+<td class="cell" style="padding:26px 28px 20px">
+<div class="muted" style="${LABEL}">New submission</div>
+<div class="text" style="${TITLE}">${name}</div>
+</td>
+</tr>`,
+    ...listOf(variables, 'fields').map((field) =>
+      row(shown(field, 'label'), htmlLines(escapeHtml(printable(valueOf(field))))),
+    ),
+    ...(files.length === 0 ? [] : [row('Files', files.join('<br>'))]),
+    `<tr>
+<td class="cell line" style="padding:16px 28px 22px;${LINE}">
+<div class="muted" style="${SMALL}">${source.join('<br>')}</div>
+</td>
+</tr>`,
+  ];
+  return rows.join('\n');
+}
+
+function row(label: string, value: string): string {
+  return `<tr>
+<td class="cell line" style="padding:14px 28px;${LINE}">
+<div class="muted" style="${LABEL}">${label}</div>
+<div class="text" dir="auto" style="${VALUE}">${value}</div>
+</td>
+</tr>`;
+}
+
+function listOf(variables: Variables, name: string): readonly Variables[] {
+  const list = variables[name];
+  return Array.isArray(list)
+    ? list.filter((item: unknown): item is Variables => typeof item === 'object' && item !== null)
+    : [];
+}
+
+function valueOf(field: Variables): unknown {
+  return isEmpty(field['value']) ? '—' : field['value'];
+}
+
+function shown(variables: Variables, name: string): string {
+  return escapeHtml(printable(variables[name]));
+}
+
+// The acknowledgment holds nothing that the visitor wrote: it cannot be used to send text to a stranger's address.
+
+const SUBJECT = 'We have received your message';
+const ACKNOWLEDGMENT_TITLE = `padding-bottom:10px;font-size:22px;line-height:30px;font-weight:600;${TEXT};${FONT}`;
+
+function received(domain: string): string {
+  return `Your message to ${domain} has been received. You do not need to do anything else.`;
+}
+
+function reason(domain: string): string {
+  return `This is an automatic confirmation. You received it because this address was entered in a form on ${domain}. If that was not you, you can ignore it.`;
+}
+
+function acknowledgmentRows(domain: string): string {
+  return `<tr>
+<td class="cell" style="padding:28px 28px 24px">
+<div class="text" style="${ACKNOWLEDGMENT_TITLE}">Thank you</div>
+<div class="text" style="font-size:16px;line-height:24px;${TEXT};${FONT}">${received(domain)}</div>
+</td>
+</tr>
+<tr>
+<td class="cell line" style="padding:16px 28px 22px;${LINE}">
+<div class="muted" style="font-size:13px;line-height:20px;${MUTED};${FONT}">${reason(domain)}</div>
+</td>
+</tr>`;
+}
+
+const DARK: readonly (readonly [name: string, rule: string])[] = [
+  ['page', 'background-color:#14171a!important'],
+  ['card', 'background-color:#1f2428!important;border-color:#363c43!important'],
+  ['text', 'color:#e7eaee!important'],
+  ['muted', 'color:#9fa9b4!important'],
+  ['line', 'border-color:#363c43!important'],
+];
+
+/**
+ * The frame of the HTML mails, which takes a title and table rows: tables and inline styles for Outlook, one column that
+ * shrinks on a phone, and dark colours where the reader's program asks for them (Apple Mail; Outlook by the attributes that
+ * it sets, in a style of their own because Gmail drops a whole style that it does not understand; Gmail darkens by itself).
+ */
+function createPage(): (title: string, rows: string) => string {
+  // Without what indents the lines here, an eighth of each mail.
+  const [start = '', middle = '', end = ''] = FRAME.replaceAll(/\n +/g, '\n').split(GAP);
+  return (title, rows) => start + title + middle + rows + end;
+}
+
+const GAP = '\0';
+const FRAME = `<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width,initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <meta name="supported-color-schemes" content="light dark">
+    <meta name="format-detection" content="telephone=no,date=no,address=no">
+    <title>${GAP}</title>
+    <style>
+      :root{color-scheme:light dark;supported-color-schemes:light dark}
+      @media (prefers-color-scheme:dark){
+        ${DARK.map(([name, rule]) => `.${name}{${rule}}`).join('\n        ')}
+      }
+      @media (max-width:480px){
+        .page{padding:0!important}
+        .card{border-width:0!important;border-radius:0!important}
+        .cell{padding-left:20px!important;padding-right:20px!important}
+      }
+    </style>
+    <style>
+      ${DARK.map(([name, rule]) => `[data-ogsc] .${name},[data-ogsb] .${name}{${rule}}`).join('\n      ')}
+    </style>
+  </head>
+  <body class="page" style="margin:0;padding:0;background-color:#f3f5f7">
+    <table class="page" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="background-color:#f3f5f7">
+      <tr>
+        <td class="page" align="center" style="padding:24px 12px">
+          <!--[if mso]><table role="presentation" width="600" cellpadding="0" cellspacing="0" border="0"><tr><td><![endif]-->
+          <table class="card" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
+${GAP}
+          </table>
+          <!--[if mso]></td></tr></table><![endif]-->
+        </td>
+      </tr>
+    </table>
+  </body>
+</html>
+`;
+
+/** Characters of all labels and values that a built-in template shows, so that every mail server takes its mail. */
+const MAX_CHARACTERS = 1 << 18;
+const MAX_LABEL_CHARACTERS = 200;
+
+/** The variables themselves, or ones in which each label and value of `fields` is cut to an equal share. */
+export function bounded(variables: Variables): Variables {
+  const fields = variables['fields'];
+  if (!Array.isArray(fields)) return variables;
+  const all = fields.map((field: unknown) => ({ label: partOf(field, 'label'), value: partOf(field, 'value') }));
+  if (all.reduce((sum, { label, value }) => sum + label.length + value.length, 0) <= MAX_CHARACTERS) return variables;
+  const share = Math.floor(MAX_CHARACTERS / all.length);
+  return {
+    ...variables,
+    fields: all.map(({ label, value }) => ({
+      label: cut(label, Math.min(share, MAX_LABEL_CHARACTERS)),
+      value: cut(value, share),
+    })),
+  };
+}
+
+function partOf(field: unknown, name: 'label' | 'value'): string {
+  return typeof field === 'object' && field !== null && name in field ? printable(Reflect.get(field, name)) : '';
+}
+
+function cut(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const start = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '');
+  return `${start}… [${text.length - start.length} more characters]`;
+}
