@@ -69,7 +69,7 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
       ['created', shortTime(since)],
       ['source', SOURCES.get(source) ?? source],
       ...(managed
-        ? [['file', `${managed.file} on ${managed.machine}${missing === true ? ' (missing)' : ''}`] as const]
+        ? [['file', `${managed.file} on ${managed.machine}${missing ? ' (missing)' : ''}`] as const]
         : []),
       ['revision', revision === null ? '-' : `${revision}, one of ${revisions.length}`],
       ['domains', domains.join(', ') || '-'],

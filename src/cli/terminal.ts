@@ -50,7 +50,7 @@ export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-export function ask(question: string): Promise<string> {
+function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve, reject) => {
     lines.once('SIGINT', () => lines.close());

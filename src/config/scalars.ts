@@ -221,7 +221,7 @@ function portOf(value: string): number {
   return Number(/(?:^[^:]*|\]):(\d+)$/.exec(value)?.[1] ?? 0);
 }
 
-export const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/;
+const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 const MAX_LENGTH = 40;
 

@@ -141,7 +141,7 @@ const emailSummary = z.object({
   send_at: optionalTime.describe('When it was scheduled for; null: at once.'),
 });
 
-export const email = emailSummary.extend({
+const email = emailSummary.extend({
   text: z.string().nullable().describe('null once it is no longer kept (`retention.message_bodies` of the server).'),
   html: z.string().nullable(),
   headers: z.record(z.string(), z.string()).describe('Headers beside those of every message.'),

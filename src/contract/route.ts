@@ -58,7 +58,7 @@ export type ParameterOf<Path extends string> = Path extends `${infer First}/${in
     : never;
 
 /** What a client sends as the body, and what it gets. */
-export type BodyOf<R extends Route> = z.input<NonNullable<R['body']>>;
+type BodyOf<R extends Route> = z.input<NonNullable<R['body']>>;
 export type AnswerOf<R extends Route> = z.output<R['answer']>;
 
 /** The route with the exact types of its path and schemas. */
@@ -87,7 +87,7 @@ export function parametersOf(path: string): string[] {
 }
 
 /** Whether it is a list with `limit` and `cursor`. */
-export function isPaginated({ query }: Route): boolean {
+function isPaginated({ query }: Route): boolean {
   return query instanceof z.ZodObject && 'cursor' in query.shape;
 }
 

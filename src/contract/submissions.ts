@@ -5,9 +5,9 @@ import { route } from './route.ts';
 import { environment, listing, page, since, time, until } from './values.ts';
 
 /** Submissions that a search looks at for one page. */
-export const MAX_SEARCHED = 2000;
+const MAX_SEARCHED = 2000;
 
-export const submission = z.object({
+const submission = z.object({
   id: z.string(),
   form: z.string(),
   environment,

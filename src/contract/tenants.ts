@@ -21,7 +21,7 @@ const limits = {
   messages_per_day: z.int().nullable().describe('The same, in 24 hours.'),
 };
 
-export const tenant = z.object({
+const tenant = z.object({
   id: z.string(),
   name: z.string(),
   email: z.string(),

@@ -13,7 +13,7 @@ const description = z.string().max(500).describe('What it is for.');
 const secret = z.string().describe('`whsec_…`, shown only once.');
 const status = z.enum(['active', 'disabled']);
 
-export const webhook = z.object({
+const webhook = z.object({
   id: z.string(),
   environment,
   url: z.string(),

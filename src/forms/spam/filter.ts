@@ -128,10 +128,7 @@ function textOf({ fields, control: { subject, replyTo } }: SpamInput): Value[] {
 type Network = ReturnType<typeof ipaddr.parseCIDR>;
 
 /** The first entry that the text or the visitor's address matches, as the form has it. */
-function blockedBy(
-  blocklist: readonly string[],
-  { text, ip }: { text: string; ip: string },
-): string | undefined {
+function blockedBy(blocklist: readonly string[], { text, ip }: { text: string; ip: string }): string | undefined {
   if (blocklist.length === 0) return undefined;
   const lower = text.toLowerCase();
   const address = ipaddr.isValid(ip) ? ipaddr.process(ip) : undefined;
