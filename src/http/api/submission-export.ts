@@ -9,7 +9,7 @@ import type { Store } from '../../store/store.ts';
 import { listSubmissions, partsOf, type SubmissionFilter } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { csvLine } from '../answer.ts';
-import { shownSubmissions } from './submissions.ts';
+import { shownSubmissions } from './submission-answers.ts';
 
 const PAGE = 500;
 /** What the fields are called is up to whoever fills in the form: the rest shares a column. */
