@@ -1,6 +1,6 @@
 /** The DNS records of a domain: as the API answers them, as text to copy into a DNS console, and as a zone file. */
-import { z } from 'zod';
 import { domains as routes } from '../contract/domains.ts';
+import type { AnswerOf } from '../contract/route.ts';
 import { readAnswer, shortTime, queryOf } from './run.ts';
 
 import { printable, type Terminal } from './terminal.ts';
@@ -89,12 +89,7 @@ function relativeName(name: string, domain: string): string {
   return name === domain ? '@' : name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : name;
 }
 
-/** The answer of the routes of a domain. */
-export const domainAnswer = {
-  answer: routes.show.answer.extend({ reason: z.string().nullish().describe('Why it stays pending.') }),
-};
-
-export type Domain = z.output<typeof domainAnswer.answer>;
+export type Domain = AnswerOf<typeof routes.show>;
 export type DnsRecord = Domain['records'][number];
 
 /** All domains of the account, by name. */

@@ -1,6 +1,5 @@
 /** `postern domains …`: the domains of the account, their DNS records and the rotation of DKIM keys. */
-import { z } from 'zod';
-import { domains as routes } from '../contract/domains.ts';
+import { adminDomains, domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
   readAnswer,
@@ -17,7 +16,6 @@ import { RequestRefused, type Client } from './client.ts';
 import { type Terminal, printable } from './terminal.ts';
 
 import {
-  domainAnswer,
   domainPath,
   everyDomain,
   type Domain,
@@ -38,7 +36,7 @@ export function domainsSetup(options: CommandOptions, name: string, { zone }: { 
   return run(options, async ({ client, terminal, json }) => {
     const data = await currentRecords(client, name);
     if (json) return writeJson(terminal, data);
-    const domain = readAnswer(domainAnswer, data);
+    const domain = readAnswer(routes.show, data);
     if (zone) return terminal.write(zoneText(domain));
     writeDomain(terminal, domain);
     if (domain.records.every(isCorrect)) return;
@@ -83,13 +81,13 @@ export function domainsVerify(
   return run(options, async ({ client, terminal, json }) => {
     const data = await poll({
       ask: () => withNextStep(name, () => client.post(`${domainPath(name)}/verify`)),
-      isDone: (answer) => !wait || isVerified(readAnswer(domainAnswer, answer)),
-      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(domainAnswer, answer))} (${left} s left)`),
+      isDone: (answer) => !wait || isVerified(readAnswer(routes.show, answer)),
+      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(routes.show, answer))} (${left} s left)`),
       timeoutMs: wait ? timeout * 1000 : 0,
       maxIntervalMs: MAX_POLL_INTERVAL_MS,
     });
     terminal.progress('');
-    const domain = readAnswer(domainAnswer, data);
+    const domain = readAnswer(routes.show, data);
     if (json) writeJson(terminal, data);
     else writeResult(terminal, domain);
     return isVerified(domain) ? EXIT.done : EXIT.failed;
@@ -139,7 +137,7 @@ export function domainStatus(options: CommandOptions, name: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await withNextStep(name, () => client.get(domainPath(name)));
     if (json) return writeJson(terminal, data);
-    writeDomain(terminal, readAnswer(domainAnswer, data));
+    writeDomain(terminal, readAnswer(routes.show, data));
   });
 }
 
@@ -148,14 +146,12 @@ function writeDomain({ write, style }: Terminal, domain: Domain): void {
   for (const record of domain.records) write(`\n${recordText(record, domain.domain, style)}`);
 }
 
-const moved = z.object({ project: z.string(), status: z.string() });
-
 /** Makes an account the owner of a domain. */
 export function domainsMove(options: CommandOptions, name: string, tenant: string): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post(`/admin/domains/${encodeURIComponent(name)}/move`, { tenant });
     if (json) return writeJson(terminal, data);
-    const { project, status } = moved.parse(data);
+    const { project, status } = readAnswer(adminDomains.move, data);
     const next =
       status === 'verified'
         ? 'Its DNS records are correct.'
@@ -169,7 +165,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.post('/domains', { domain: name, project });
     if (json) return writeJson(terminal, data);
-    const { domain, status } = readAnswer(domainAnswer, data);
+    const { domain, status } = readAnswer(routes.show, data);
     terminal.write(
       `Added ${domain} to ${project} (${status}). To see the DNS records to add, run: postern domains setup ${domain}\n`,
     );
@@ -179,7 +175,7 @@ export function domainsAdd(options: CommandOptions, name: string, project: strin
 /** Removes a domain after confirmation. */
 export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
   return run(options, async ({ client, terminal, json }) => {
-    const { status } = readAnswer(domainAnswer, await client.get(domainPath(name)));
+    const { status } = readAnswer(routes.show, await client.get(domainPath(name)));
     // Nothing that is pending has ever sent, or it is another account's now.
     const sends = status !== 'pending';
     const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;

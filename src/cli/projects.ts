@@ -1,5 +1,4 @@
 /** `postern push`, `rollback` and `projects …`: shows what a deployment changes, asks, and deploys it. */
-import { z } from 'zod';
 import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
@@ -31,13 +30,6 @@ import { everyDomain } from './dns-records.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { type PlanLine, planLines } from './plan-text.ts';
 
-const projectAnswer = {
-  answer: routes.show.answer.extend({
-    managed_by: z.object({ machine: z.string(), file: z.string() }).nullish(),
-    file_missing: z.boolean().nullish(),
-  }),
-};
-
 const SOURCES: ReadonlyMap<string, string> = new Map([
   ['file', 'file'],
   ['push', 'pushed'],
@@ -67,7 +59,7 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
   return run(options, async ({ client, terminal, json }) => {
     const data = await client.get(`/projects/${encodeURIComponent(slug)}`);
     if (json) return writeJson(terminal, data);
-    const project = readAnswer(projectAnswer, data);
+    const project = readAnswer(routes.show, data);
     const { name, source, managed_by: managed, file_missing: missing, revision, created_at: since } = project;
     const { config, revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
     const { domains, collections } = glanceAtProject(config ?? '{}');

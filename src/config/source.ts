@@ -300,15 +300,19 @@ async function loadOf(
     (record) =>
       record.machine === machine && record.file !== null && dirname(dirname(record.file)) === dirname(serverFile),
   );
-  const isThere = ({ file, slug }: ProjectRecord): boolean =>
-    file !== null && slugs.has(file) && (slugs.get(file) ?? slug) === slug;
-  const slugsOf = (some: readonly ProjectRecord[]): string[] =>
-    some.flatMap(({ slug }) => (deploy.some((content) => content.slug === slug) ? [] : [slug]));
   return {
     deploy,
     missing: slugsOf(managed.filter((record) => record.file_missing === 0 && !isThere(record))),
     found: slugsOf(managed.filter((record) => record.file_missing === 1 && isThere(record))),
   };
+
+  function isThere({ file, slug }: ProjectRecord): boolean {
+    return file !== null && slugs.has(file) && (slugs.get(file) ?? slug) === slug;
+  }
+
+  function slugsOf(some: readonly ProjectRecord[]): string[] {
+    return some.flatMap(({ slug }) => (deploy.some((content) => content.slug === slug) ? [] : [slug]));
+  }
 }
 
 function contentOf({ shown, text, files, config }: DeployableFile): Omit<FileContent, 'was'> {

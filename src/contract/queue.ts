@@ -19,7 +19,7 @@ const state = z.enum([
 /** A domain, or a webhook by its id. */
 const destinationName = z
   .string()
-  .transform((text) => (/^whk_/.test(text) ? text : (parseDomain(text) ?? '')))
+  .transform((text) => (text.startsWith('whk_') ? text : (parseDomain(text) ?? '')))
   .refine((name) => name !== '', 'must be a domain name such as example.com, or the id of a webhook (whk_…)');
 
 const delivery = z.object({

@@ -84,21 +84,25 @@ export const pageSize = z.coerce
 const CURSOR = 'The `next_cursor` of the page before.';
 
 /** `limit` and `cursor` of a list whose pages begin behind an object of this kind: spread into `z.strictObject`. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function listing(kind: IdKind) {
   return { limit: pageSize, cursor: cursor(new RegExp(`^${kind}_[0-9a-z]{26}$`)) };
 }
 
 /** The same for a list that is in the order of names. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function listingByName() {
   return { limit: pageSize, cursor: z.string().max(320).describe(CURSOR).optional() };
 }
 
 /** A cursor of this form. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function cursor(pattern: RegExp) {
   return z.string().regex(pattern, 'must be a next_cursor that was answered').describe(CURSOR).optional();
 }
 
 /** The answer of a list: `{ <plural>: [...], count, next_cursor }`. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the schema that it builds is its type
 export function page<Items extends z.ZodRawShape>(items: Items) {
   return z.object({
     ...items,

@@ -29,7 +29,7 @@ import { openDelivery } from './delivery-remote.ts';
 import { openInbound, openDirectory } from './inbound.ts';
 import { openSubmission } from './submission.ts';
 import { createPolicyFetch } from '../dns/guarded-fetch.ts';
-import { refusesMail } from '../dns/refuses-mail.ts';
+import { refusesMail } from '../dns/mx.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
@@ -55,7 +55,7 @@ import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpTallies, type SmtpTallies } from '../smtp/counters.ts';
+import { createSmtpCounters, type SmtpCounters } from '../smtp/record.ts';
 import { saveOperator } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
@@ -228,8 +228,8 @@ async function compose(
   const backups = await openBackups({ path, clock, log, reserve: () => snapshot().server.limits.free_disk });
   ending.push(() => backups.drop());
   const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
-  const tallies = createSmtpTallies();
-  const metrics = openMetrics({ store, clock, log, certificate, tallies, authFailures });
+  const counters = createSmtpCounters();
+  const metrics = openMetrics({ store, clock, log, certificate, counters, authFailures });
   ending.push(() => metrics.close());
   await metrics.listen(server.server.metrics.listen);
   const { extra } = parts;
@@ -286,7 +286,7 @@ async function compose(
     resolver,
     certificate,
     bind: sockets.bind,
-    tallies,
+    counters,
     freeSpace,
     wake,
   };
@@ -384,11 +384,11 @@ async function compose(
 
 export interface OpenMetrics extends Pick<MetricsParts, 'store' | 'clock' | 'log'> {
   readonly certificate: CertificateKeeper | undefined;
-  readonly tallies: SmtpTallies;
+  readonly counters: SmtpCounters;
   readonly authFailures: Pick<AuthFailures, 'tally'>;
 }
 
-function openMetrics({ certificate, tallies, authFailures, ...parts }: OpenMetrics): Metrics {
+function openMetrics({ certificate, counters, authFailures, ...parts }: OpenMetrics): Metrics {
   return createMetrics({
     ...parts,
     version: version(),
@@ -397,12 +397,12 @@ function openMetrics({ certificate, tallies, authFailures, ...parts }: OpenMetri
       {
         name: 'postern_smtp_connections_total',
         help: 'Connections to the ports of mail, and those that were one too many.',
-        tally: tallies.connections,
+        tally: counters.connections,
       },
       {
         name: 'postern_smtp_recipients_total',
         help: 'Recipients of mail that came in, by what was said of them.',
-        tally: tallies.recipients,
+        tally: counters.recipients,
       },
       {
         name: 'postern_auth_failures_total',

@@ -14,7 +14,7 @@ import { createWebhookTransport } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
-import type { Desk } from '../mail/finish.ts';
+import type { SigningContext } from '../mail/sign.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
 import type { Consequence, Failure, Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
@@ -23,7 +23,7 @@ import { createSystemSource } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource } from '../smtp/forward-source.ts';
-import { policyLetterFor, type PolicyParts } from '../smtp/policy-alert.ts';
+import { policyAlertFor, type PolicyParts } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmittedSource } from '../smtp/edited-source.ts';
@@ -123,7 +123,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
 /** Who is told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend. */
 async function followFailure(failure: Failure, parts: PolicyParts): Promise<Consequence> {
   const { unit, data } = await reportFailure(failure, parts);
-  return { unit: [...unit, ...(await policyLetterFor(failure, parts))], data };
+  return { unit: [...unit, ...(await policyAlertFor(failure, parts))], data };
 }
 
 /** The SMTP port of this daemon, for the domains that it may know and its own name. */
@@ -154,20 +154,20 @@ async function createSource(
   { store, clock, log, config }: DeliveryParts,
   { renderer, revisionOf }: Pick<ProcessPool, 'renderer'> & { readonly revisionOf: RevisionOf },
 ): Promise<Source> {
-  const desk: Desk = {
+  const signing: SigningContext = {
     keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),
     secret: createSecretKey(await obtainSecret(store, 'return-path', clock.now())),
     hostname: () => config().server.hostname,
     now: () => clock.now(),
   };
-  const forms = createFormSource({ store, log, config, revisionOf, renderer, desk });
-  const submitted = createSubmittedSource({ store, desk });
-  const transactional = createTransactionalSource({ store, desk, submitted });
-  const system = createSystemSource(desk);
+  const forms = createFormSource({ store, log, config, revisionOf, renderer, signing });
+  const submitted = createSubmittedSource({ store, signing });
+  const transactional = createTransactionalSource({ store, signing, submitted });
+  const system = createSystemSource(signing);
   const srs = await openSrsKeys({ store, clock });
-  const forwards = createForwardSource({ store, desk, srs, config });
-  const reports = createDsnSource(desk);
-  const replies = createReplySource({ store, desk });
+  const forwards = createForwardSource({ store, signing, srs, config });
+  const reports = createDsnSource(signing);
+  const replies = createReplySource({ store, signing });
   return {
     prepare(message, kept) {
       switch (message.kind) {

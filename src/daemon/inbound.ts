@@ -1,4 +1,4 @@
-/** The SMTP door, composed: what the daemon starts beside HTTP where its roles say so. */
+/** Inbound SMTP, composed: what the daemon starts where its roles say so. */
 import { createSecretKey, randomBytes } from 'node:crypto';
 import type { Consent } from '../accounts/consent.ts';
 import type { Domains } from '../domains/domains.ts';
@@ -14,25 +14,25 @@ import type { Clock } from '../lib/clock.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { authenticate } from '../mail/authenticate.ts';
-import { openReturnPath } from '../mail/bounce.ts';
+import { openReturnPath } from '../mail/return-path.ts';
 import { createMemory } from '../mail/checks.ts';
 import { receivedLine } from '../mail/received.ts';
 import { openReplyAddress } from '../mail/relay.ts';
 import { openSrs } from '../mail/srs.ts';
-import { authorRefusal, dmarcRefusal, writeVerdicts } from '../mail/verdicts.ts';
+import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createBounceReading } from '../smtp/bounce-reading.ts';
 import { createBounces } from '../smtp/bounces.ts';
-import { createSmtpDoor } from '../smtp/policy.ts';
-import type { Judge } from '../smtp/interfaces.ts';
-import type { SmtpDoor } from '../smtp/session-parts.ts';
+import { createSmtpPolicy } from '../smtp/policy.ts';
+import type { MailAuthenticator } from '../smtp/interfaces.ts';
+import type { SmtpPolicy } from '../smtp/session.ts';
 import { createListener } from '../smtp/listener.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import { createReportReader } from '../smtp/report-reader.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
 import { sweepInbound } from '../smtp/retention.ts';
-import type { SmtpTallies } from '../smtp/counters.ts';
+import type { SmtpCounters } from '../smtp/record.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
@@ -53,7 +53,7 @@ export interface InboundParts {
   /** STARTTLS is not offered without one. */
   readonly certificate: CertificateKeeper | undefined;
   readonly bind: Bind;
-  readonly tallies: SmtpTallies;
+  readonly counters: SmtpCounters;
   /** There is mail to send. */
   readonly wake: () => void;
 }
@@ -71,7 +71,7 @@ export interface Inbound {
 const CLOSED: Inbound = { addresses: [], door: undefined, jobs: {}, close: () => Promise.resolve() };
 
 /** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
-const JUDGING_MS = 10_000;
+const AUTHENTICATION_MS = 10_000;
 
 /** Listens, where this daemon has the role. Throws UserError where it cannot. */
 export async function openInbound(parts: InboundParts): Promise<Inbound> {
@@ -79,13 +79,13 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
   const sweep = sweepInbound({ store, clock, keep: () => snapshot().server.retention.events });
   if (!server.server.roles.includes('smtp')) return CLOSED;
   const srs = await openSrsKeys({ store, clock });
-  const mark = randomBytes(24).toString('base64url');
+  const loopbackSecret = randomBytes(24).toString('base64url');
   const listener = createListener({
     clock,
     log,
     certificate,
     bind,
-    tallies: parts.tallies,
+    counters: parts.counters,
     settings() {
       const { server, limits, inbound } = snapshot().server;
       return {
@@ -95,8 +95,8 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
         proxies: inbound.proxy_protocol,
       };
     },
-    door: createDoor(parts, await openDirectory(parts, srs)),
-    mark,
+    policy: createPolicy(parts, await openDirectory(parts, srs)),
+    loopbackSecret,
   });
   const addresses = await listener.listen(server.server.smtp.listen.map(parseListenAddress));
   const [first] = addresses;
@@ -104,7 +104,7 @@ export async function openInbound(parts: InboundParts): Promise<Inbound> {
   const bounces = createBounceReading({ ...parts, config: () => snapshot().server, reader });
   return {
     addresses,
-    door: first && { ...first, mark },
+    door: first && { ...first, mark: loopbackSecret },
     jobs: { inbound: sweep, bounces, srs: srs.renew },
     async close(graceMs) {
       await listener.close(graceMs);
@@ -131,7 +131,7 @@ export async function openDirectory(
   };
 }
 
-function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
+function createPolicy(parts: InboundParts, directory: () => Directory): SmtpPolicy {
   const { snapshot, clock, resolver } = parts;
 
   function hostname(): string {
@@ -146,26 +146,26 @@ function createDoor(parts: InboundParts, directory: () => Directory): SmtpDoor {
     return snapshot().server.delivery.expire.default;
   }
 
-  return createSmtpDoor({
+  return createSmtpPolicy({
     ...parts,
     ...createBounces({ ...parts, directory, ttl }),
     directory,
     takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
-    judge: judgeWith({ config: () => snapshot().server, clock, resolver }),
+    authenticate: createAuthenticator({ config: () => snapshot().server, clock, resolver }),
     received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
     ttl,
     ask: parts.consent.ask,
   });
 }
 
-interface JudgeParts {
+interface AuthenticatorParts {
   readonly config: () => ServerConfig;
   readonly clock: Clock;
   readonly resolver: Resolver;
 }
 
 /** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
-function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
+function createAuthenticator({ config, clock, resolver }: AuthenticatorParts): MailAuthenticator {
   const ask = mailauthResolver(resolver);
   const memory = createMemory();
   return async (mail) => {
@@ -180,13 +180,13 @@ function judgeWith({ config, clock, resolver }: JudgeParts): Judge {
       trusted: inbound.arc.trusted,
       ask,
       clock,
-      timeoutMs: JUDGING_MS,
+      timeoutMs: AUTHENTICATION_MS,
       memory,
     });
     const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
     const refusal = isOwn
       ? undefined
       : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
-    return { headers, verdicts: writeVerdicts(verdicts), refusal };
+    return { headers, verdicts: writeAuthResults(verdicts), refusal };
   };
 }

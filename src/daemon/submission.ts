@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { createListener, type SmtpListener } from '../smtp/listener.ts';
-import type { SmtpTallies } from '../smtp/counters.ts';
+import type { SmtpCounters } from '../smtp/record.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
 import type { FreeSpace } from '../store/free-space.ts';
 import type { Store } from '../store/store.ts';
@@ -24,7 +24,7 @@ export interface OpenSubmission extends Pick<SubmissionParts, 'takeAccount' | 'm
   readonly authenticator: Authenticator;
   readonly certificate: CertificateKeeper | undefined;
   readonly bind: Bind;
-  readonly tallies: SmtpTallies;
+  readonly counters: SmtpCounters;
 }
 
 export interface OpenedSubmission {
@@ -67,7 +67,7 @@ export async function openSubmission(parts: OpenSubmission): Promise<OpenedSubmi
         log,
         certificate,
         bind,
-        tallies: parts.tallies,
+        counters: parts.counters,
         secure,
         settings,
       });

@@ -1,6 +1,6 @@
 /**
  * The DMARC policy of a domain (RFC 9989). Any policy is the owner's decision, as long as receivers can read it, and what is
- * advised is never weaker. A subdomain has that of a domain above, where alone it is mended: a record of its own would
+ * advised is never weaker. A subdomain has that of a domain above, where alone it is corrected: a record of its own would
  * stand against it.
  */
 import type { Resolver, Answer } from './resolver.ts';
@@ -24,7 +24,7 @@ export async function checkDmarc(
     const problem = faultIn(only);
     return problem === undefined
       ? { status: 'ok', found }
-      : { status: 'wrong', found, problem, value: mended(only) ?? '' };
+      : { status: 'wrong', found, problem, value: corrected(only) ?? '' };
   }
   const near = texts.find((text) => /dmarc/i.test(text));
   const above = await policyAbove(name.slice('_dmarc.'.length), resolver);
@@ -37,7 +37,7 @@ async function none(name: string, near: string | undefined, resolver: Pick<Resol
   if (near !== undefined) {
     const problem = `A policy begins with "v=DMARC1;", which this does not: ${near}`;
     const isMeantAsPolicy = /quarantine|reject|\bp\s*[=:]/i.test(near);
-    return isMeantAsPolicy ? { ...missing(problem, [near]), value: mended(near) ?? '' } : missing(problem);
+    return isMeantAsPolicy ? { ...missing(problem, [near]), value: corrected(near) ?? '' } : missing(problem);
   }
   const alias = await resolver.lookup(name, 'CNAME');
   const [target] = alias.kind === 'found' ? alias.records : [];
@@ -112,7 +112,7 @@ function faultIn(text: string): string | undefined {
 }
 
 /** The policy without its faults, never a weaker one; undefined where only its owner can say what was meant. */
-function mended(text: string): string | undefined {
+function corrected(text: string): string | undefined {
   const tags = roughTags(text);
   const isCertain = ['p', 'sp', 'np'].every((name) => {
     const meant = new Set(tags.flatMap((tag) => (tag.name === name ? [tag.value.toLowerCase()] : [])));
@@ -176,14 +176,14 @@ export interface StandingPolicy {
 }
 
 /** Of a longer name no more than these are asked. */
-const MOST_LABELS = 7;
+const MAX_LABELS = 7;
 
 /** The policy that counts, or several at one name where none does. */
 async function policyAbove(
   domain: string,
   resolver: Pick<Resolver, 'txt'>,
 ): Promise<StandingPolicy | Extract<Answer<never>, { kind: 'failed' }> | undefined> {
-  const above = domain.split('.').slice(1).slice(-MOST_LABELS);
+  const above = domain.split('.').slice(1).slice(-MAX_LABELS);
   const found: StandingPolicy[] = [];
   for (const [i] of above.entries()) {
     const name = above.slice(i).join('.');

@@ -24,7 +24,7 @@ interface Exchange extends MxRecord {
 type Target = 'us' | 'alias' | 'elsewhere' | 'nowhere' | 'literal' | Failed;
 
 /** Of a domain with more, those that senders try first are looked at: its owner decides how many there are. */
-const MOST_RECORDS = 20;
+const MAX_RECORDS = 20;
 
 /** Of a domain; at our own host name nobody reads mail. */
 const MOVES = ' To change it moves all mail of the domain here, and only the addresses in its forwarding exist here.';
@@ -34,7 +34,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const answer = await server.resolver.mx(domain);
   if (answer.kind === 'failed') return unanswered(answer);
   if (answer.kind !== 'found') return missing('There is no MX record: nobody’s mail comes here.');
-  const records = answer.records.toSorted((a, b) => a.preference - b.preference).slice(0, MOST_RECORDS);
+  const records = answer.records.toSorted((a, b) => a.preference - b.preference).slice(0, MAX_RECORDS);
   const found = records.map(({ preference, exchange }) => `${preference} ${exchange}.`);
   // RFC 7505 §3
   const nulls = records.filter(({ exchange }) => exchange === '');
@@ -48,13 +48,13 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const exchanges = await Promise.all(
     records.map(async (record) => ({ ...record, target: await targetOf(record.exchange, server) })),
   );
-  return { found, ...(faultOfNames(exchanges) ?? judge(exchanges, domain === server.hostname ? '' : MOVES)) };
+  return { found, ...(faultOfNames(exchanges) ?? checkOrder(exchanges, domain === server.hostname ? '' : MOVES)) };
 }
 
-type Verdict = Omit<Finding, 'found'>;
+type MxCheck = Omit<Finding, 'found'>;
 
 /** An MX names a host (RFC 1035 §3.3.9), by its own name. */
-function faultOfNames(exchanges: readonly Exchange[]): Verdict | undefined {
+function faultOfNames(exchanges: readonly Exchange[]): MxCheck | undefined {
   const literals = exchanges.filter(({ target }) => target === 'literal');
   if (literals.length > 0) {
     return { status: 'wrong', problem: `An MX must name a host, not an IP address: ${names(literals)}.` };
@@ -65,7 +65,7 @@ function faultOfNames(exchanges: readonly Exchange[]): Verdict | undefined {
 }
 
 /** `exchanges` in the order in which senders try them; `moves` is what to say of mail that goes elsewhere today. */
-function judge(exchanges: readonly Exchange[], moves: string): Verdict {
+function checkOrder(exchanges: readonly Exchange[], moves: string): MxCheck {
   const ours = exchanges.find(({ target }) => target === 'us');
   const others = exchanges.filter(({ target }) => target === 'elsewhere');
   const silent = exchanges.flatMap(({ target, preference }) =>

@@ -99,11 +99,11 @@ async function findText(record: DomainRecord, place: Place): Promise<Finding> {
 }
 
 /** Of all look-ups of one record, ms: whoever owns the names may let them take long. */
-const MOST_MS = 20_000;
+const MAX_MS = 20_000;
 
 async function inTime(finding: Promise<Finding>): Promise<Finding> {
   try {
-    return await withDeadline(MOST_MS, 'the look-ups of the record', finding);
+    return await withDeadline(MAX_MS, 'the look-ups of the record', finding);
   } catch (error) {
     if (error instanceof DeadlineError) return unanswered({ kind: 'failed', reason: error.message });
     throw error;

@@ -1,5 +1,5 @@
 /**
- * The one door for HTTP out, to addresses that somebody else chose. Each request asks DNS, judges every address that comes
+ * All HTTP out to addresses that somebody else chose. Each request asks DNS, judges every address that comes
  * back, and dials exactly those: there is no second look-up that could say something else, and no connection is kept for
  * another request. Unless private networks are allowed, only global unicast is dialled, however it is written (WHATWG URLs
  * know `2130706433` and `0x7f.1` for what they are), and of the ports below 1024 only HTTP's own, for what listens on the
@@ -19,7 +19,7 @@ export interface HttpDoorOptions {
   /** Whether this server itself listens there: what it posted would come back to it. */
   readonly isOwn?: (address: string, port: number) => boolean;
   readonly userAgent: string;
-  /** For a connection and for a whole request; 5,000 and 15,000 ms unless told. */
+  /** For a connection and for a whole request; default: 5,000 and 15,000 ms. */
   readonly connectMs?: number;
   readonly wholeMs?: number;
 }
@@ -54,7 +54,7 @@ export interface HttpDoor {
 type Way = { readonly kind: 'open'; readonly url: URL; readonly addresses: readonly string[] } | Closed;
 type Closed = Exclude<HttpReply, { kind: 'answered' }>;
 
-const MOST_TEXT = 64 * 1024;
+const MAX_TEXT = 64 * 1024;
 const PRIVATE = 'leads to a private network';
 
 export function createHttpDoor(options: HttpDoorOptions): HttpDoor {
@@ -168,12 +168,12 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
     for await (const chunk of body) {
       chunks.push(chunk);
       size += chunk.length;
-      if (size >= MOST_TEXT) break;
+      if (size >= MAX_TEXT) break;
     }
   } catch {
     // Its status is what counts.
   }
-  return Buffer.concat(chunks).subarray(0, MOST_TEXT).toString();
+  return Buffer.concat(chunks).subarray(0, MAX_TEXT).toString();
 }
 
 function reasonOf(error: unknown): string {
@@ -182,7 +182,7 @@ function reasonOf(error: unknown): string {
   return messageOf(error);
 }
 
-// Reads an MTA-STS policy as senders do (RFC 8461 §3.3), through the guarded door: its name is the domain owner's choice.
+// Reads an MTA-STS policy as senders do (RFC 8461 §3.3), guarded: its name is the domain owner's choice.
 
 const WHOLE_MS = 5000;
 
@@ -191,9 +191,9 @@ export function createPolicyFetch(options: {
   readonly resolver: Pick<Resolver, 'addresses'>;
   readonly userAgent: string;
 }): (url: string) => Promise<FetchedPolicy> {
-  const door = createHttpDoor({ ...options, allowPrivate: () => false, connectMs: WHOLE_MS, wholeMs: WHOLE_MS });
+  const http = createHttpDoor({ ...options, allowPrivate: () => false, connectMs: WHOLE_MS, wholeMs: WHOLE_MS });
   return async (url) => {
-    const reply = await door.request({ method: 'GET', url });
+    const reply = await http.request({ method: 'GET', url });
     return reply.kind === 'refused' ? { kind: 'failed', reason: `it ${reply.reason}` } : reply;
   };
 }

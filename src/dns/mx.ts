@@ -6,6 +6,7 @@
 import { isIP } from 'node:net';
 import type { MxRecord, Resolver } from './resolver.ts';
 import { isHostAddress, isPublicAddress } from './networks.ts';
+import { withDeadline } from '../lib/abort.ts';
 
 export interface MailHost {
   readonly name: string;
@@ -34,15 +35,15 @@ export interface MailHostOptions {
   /** Whether connecting there would reach ourselves. */
   readonly ownAddresses: (ip: string) => boolean;
   readonly allowPrivate: boolean;
-  /** 0 ≤ number < 1, for the order among equals; Math.random unless told. */
+  /** 0 ≤ number < 1, for the order among equals; default: Math.random. */
   readonly random?: () => number;
 }
 
-const MOST_HOSTS = 10;
-const MOST_ADDRESSES = 5;
+const MAX_HOSTS = 10;
+const MAX_ADDRESSES = 5;
 /** With more than one host, so that a large but dead first host leaves room for the second. */
-const MOST_ADDRESSES_OF_ONE = 3;
-const MOST_CNAMES = 8;
+const MAX_ADDRESSES_OF_ONE = 3;
+const MAX_CNAMES = 8;
 
 /** The hosts to try for mail to `domain` (A-labels): at most 5 addresses in all. */
 export async function findMailHosts(domain: string, options: MailHostOptions): Promise<MailHosts> {
@@ -61,7 +62,7 @@ export async function findMailHosts(domain: string, options: MailHostOptions): P
     case 'nxdomain':
       return permanent('5.1.2', `${domain} does not exist`);
     case 'failed':
-      // Resolvers answer SERVFAIL to a loop of CNAMEs; that one fault is the domain's own, and waiting mends nothing.
+      // Resolvers answer SERVFAIL to a loop of CNAMEs; that error is the domain's own, and waiting does not help.
       if (await isCnameLoop(domain, resolver)) return permanent('5.4.4', `the CNAME records of ${domain} form a loop`);
       return { kind: 'temporary', reason: answer.reason };
   }
@@ -77,7 +78,7 @@ async function choose(domain: string, { records, implicit, options }: Candidates
   const random = options.random ?? Math.random;
   const ordered = shuffled(records, random).sort((a, b) => a.preference - b.preference);
   const ownByName = ordered.find(({ exchange }) => exchange === options.hostname.toLowerCase());
-  const candidates = before(ownByName, ordered).slice(0, MOST_HOSTS);
+  const candidates = before(ownByName, ordered).slice(0, MAX_HOSTS);
   const targets = await Promise.all(candidates.map((record) => resolveTarget(record, options)));
 
   const ownByAddress = targets.find(({ kind }) => kind === 'own');
@@ -134,9 +135,9 @@ function before<T extends { preference: number }>(own: MxRecord | undefined, lis
 }
 
 function withinLimits(hosts: readonly Extract<Target, { kind: 'host' }>[], random: () => number): MailHost[] {
-  let room = MOST_ADDRESSES;
+  let room = MAX_ADDRESSES;
   return hosts.flatMap(({ exchange, preference, addresses }) => {
-    const most = Math.min(room, hosts.length > 1 ? MOST_ADDRESSES_OF_ONE : MOST_ADDRESSES);
+    const most = Math.min(room, hosts.length > 1 ? MAX_ADDRESSES_OF_ONE : MAX_ADDRESSES);
     const chosen = interleaved(shuffled(addresses, random)).slice(0, most);
     room -= chosen.length;
     return chosen.length === 0 ? [] : [{ name: exchange, preference, addresses: chosen }];
@@ -153,7 +154,7 @@ function interleaved(addresses: readonly string[]): string[] {
 
 async function isCnameLoop(domain: string, resolver: Pick<Resolver, 'lookup'>): Promise<boolean> {
   let name = domain;
-  for (let step = 0; step < MOST_CNAMES; step++) {
+  for (let step = 0; step < MAX_CNAMES; step++) {
     const answer = await resolver.lookup(name, 'CNAME');
     const next = answer.kind === 'found' ? answer.records[0] : undefined;
     if (next === undefined) return false;
@@ -173,4 +174,34 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
   const result: T[] = [];
   while (rest.length > 0) result.push(...rest.splice(Math.floor(random() * rest.length), 1));
   return result;
+}
+
+const DEADLINE_MS = 1500;
+
+/**
+ * True where the domain (A-labels) has a null MX (RFC 7505), does not exist, or has neither MX nor address (RFC 5321 §5.1).
+ * Never rejects; what DNS cannot say, or not in time, is false.
+ */
+export async function refusesMail(domain: string, resolver: Pick<Resolver, 'mx' | 'addresses'>): Promise<boolean> {
+  try {
+    return await withDeadline(DEADLINE_MS, `MX ${domain}`, ask(domain, resolver));
+  } catch {
+    return false;
+  }
+}
+
+async function ask(domain: string, resolver: Pick<Resolver, 'mx' | 'addresses'>): Promise<boolean> {
+  const answer = await resolver.mx(domain);
+  switch (answer.kind) {
+    case 'found':
+      return answer.records.every(({ exchange }) => exchange === '');
+    case 'nxdomain':
+      return true;
+    case 'nodata': {
+      const { kind } = await resolver.addresses(domain);
+      return kind === 'nodata' || kind === 'nxdomain';
+    }
+    case 'failed':
+      return false;
+  }
 }

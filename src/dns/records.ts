@@ -24,7 +24,7 @@ export interface DkimKey {
   readonly algorithm: 'rsa' | 'ed25519';
   /** Base64, as in `p=`. */
   readonly publicKey: string;
-  /** True unless told: it signs. */
+  /** Default: true, it signs. */
   readonly required?: boolean;
   readonly note?: string;
 }

@@ -1,5 +1,5 @@
 /**
- * The one door to DNS, and the only file that imports node:dns. Every look-up ends within an absolute time-out, equal
+ * All DNS look-ups; the only file that imports node:dns. Every look-up ends within an absolute time-out, equal
  * questions are asked once at a time, and answers are remembered for a short while (cache.ts). Whatever DNS says is a
  * value: nothing here rejects.
  */
@@ -12,7 +12,7 @@ import { type Log, silentLog } from '../lib/log.ts';
 export interface ResolverOptions {
   /** `address` or `address:port` (IPv6 with a port in brackets); empty: the system's. */
   readonly servers: readonly string[];
-  /** For one question with all its tries; 5,000 ms unless told. */
+  /** For one question with all its tries; default: 5,000 ms. */
   readonly timeoutMs?: number;
   readonly clock?: Clock;
   readonly log?: Log;
@@ -192,13 +192,13 @@ export interface Timed<T> {
   readonly ttl?: number;
 }
 
-/** Answers a name from memory unless told to ask `past` it; either way the answer is remembered. */
+/** Answers a name from memory, unless `past` asks DNS anew; either way the answer is remembered. */
 export type Ask<T> = (name: string, past: boolean) => Promise<Answer<T>>;
 
 const POSITIVE_MS = 5 * 60e3;
 const NEGATIVE_MS = 60e3;
-const MOST_ENTRIES = 1000;
-const MOST_RECORDS = 50;
+const MAX_ENTRIES = 1000;
+const MAX_RECORDS = 50;
 
 function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): Ask<T> {
   const kept = new Map<string, { answer: Answer<T>; until: number }>();
@@ -208,7 +208,7 @@ function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): As
     kept.delete(name);
     const ms = lifetime(answer, ttl);
     if (ms <= 0) return;
-    const oldest = kept.size < MOST_ENTRIES ? undefined : kept.keys().next().value;
+    const oldest = kept.size < MAX_ENTRIES ? undefined : kept.keys().next().value;
     if (oldest !== undefined) kept.delete(oldest);
     kept.set(name, { answer, until: clock.monotonic() + ms });
   }
@@ -236,7 +236,7 @@ function lifetime(answer: Answer<unknown>, ttl: number | undefined): number {
   switch (answer.kind) {
     case 'found':
       // Nobody's mail needs more records than this: what is that large is not worth the memory.
-      return answer.records.length > MOST_RECORDS ? 0 : Math.min(POSITIVE_MS, (ttl ?? Infinity) * 1000);
+      return answer.records.length > MAX_RECORDS ? 0 : Math.min(POSITIVE_MS, (ttl ?? Infinity) * 1000);
     case 'nxdomain':
     case 'nodata':
       return NEGATIVE_MS;

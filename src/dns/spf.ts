@@ -16,7 +16,7 @@ export interface SpfQuestion {
   readonly ip: string;
   readonly helo: string;
   readonly resolver: SpfResolver;
-  /** Look-ups, and look-ups that find nothing, after which it is an error; those of the RFC unless told. */
+  /** Look-ups, and look-ups that find nothing, after which it is an error; default: those of the RFC. */
   readonly most?: number;
 }
 
@@ -33,11 +33,11 @@ export interface SpfOutcome {
 }
 
 /** §4.6.4 */
-const MOST_LOOKUPS = 10;
-const MOST_VOIDS = 2;
+const MAX_LOOKUPS = 10;
+const MAX_VOIDS = 2;
 
 /** §4.6.4 asks for at least 20 s. */
-const MOST_MS = 20_000;
+const MAX_MS = 20_000;
 
 /** Never rejects: what DNS does not say is a `temperror`. */
 export async function evaluateSpf({ sender, ip, helo, resolver, most }: SpfQuestion): Promise<SpfOutcome> {
@@ -48,9 +48,9 @@ export async function evaluateSpf({ sender, ip, helo, resolver, most }: SpfQuest
     mta: helo,
     resolver: mailauthResolver(resolver),
     strict: true,
-    maxResolveCount: most ?? MOST_LOOKUPS,
-    maxVoidCount: most ?? MOST_VOIDS,
-    maxElapsedTime: MOST_MS,
+    maxResolveCount: most ?? MAX_LOOKUPS,
+    maxVoidCount: most ?? MAX_VOIDS,
+    maxElapsedTime: MAX_MS,
   });
   const { result, comment = '' } = found.status;
   const reason = comment.split(`processing during lookup of ${sender}: `)[1];
@@ -81,7 +81,7 @@ function spfRecords(texts: readonly string[]): string[] {
 // first and costs receivers least. A record by which we pass already, whichever of its includes says so, is left alone.
 
 /** Bytes: a longer record may not fit into an answer over UDP (RFC 7208 §3.4). */
-const LONGEST = 450;
+const MAX_LENGTH = 450;
 
 export interface SpfWorld {
   readonly resolver: SpfResolver;
@@ -120,7 +120,9 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   const value = (await excessOf(named, place)).length === 0 ? named : merged(byAddress, others);
   const length = Buffer.byteLength(value);
   const long =
-    length > LONGEST ? [`It would have ${length} bytes, and no more than ${LONGEST} surely fit into an answer.`] : [];
+    length > MAX_LENGTH
+      ? [`It would have ${length} bytes, and no more than ${MAX_LENGTH} surely fit into an answer.`]
+      : [];
   const isTooMuch = long.length > 0 || (await excessOf(value, place)).length > 0;
   const rest = isTooMuch ? ['Take out what no longer sends as this domain.'] : [];
   const problem = [...verdict.faults, ...kept.faults, ...long, ...rest].join(' ');
@@ -222,7 +224,7 @@ const STRANGER6 = '3fff::1';
 /** So far is counted, to say how many there are. */
 const COUNTED = 30;
 /** Of a record with more, no term is looked at by itself. */
-const MOST_TERMS = 50;
+const MAX_TERMS = 50;
 
 /** What receivers make of `text` at this place, for mail from our addresses and for any other. */
 async function judgeSpf(text: string, ips: readonly string[], place: SpfPlace): Promise<SpfVerdict> {
@@ -255,7 +257,7 @@ async function tenable(
   terms: readonly string[],
   place: SpfPlace,
 ): Promise<{ readonly terms: string[]; readonly faults: string[] }> {
-  if (terms.length > MOST_TERMS) return { terms: [...terms], faults: [`It has ${terms.length} terms.`] };
+  if (terms.length > MAX_TERMS) return { terms: [...terms], faults: [`It has ${terms.length} terms.`] };
   const judged = await Promise.all(
     terms.map(async (term) => {
       const { result, reason = 'error' } = await evaluate(`v=spf1 ${term}`, STRANGER, { ...place, most: COUNTED });
@@ -278,11 +280,11 @@ async function openness(text: string, place: SpfPlace): Promise<string | undefin
 
 function limitFaults({ lookups, voids, crowds }: Evaluated): string[] {
   return [
-    ...(lookups > MOST_LOOKUPS ? [`It takes ${lookups} look-ups, and receivers stop at ${MOST_LOOKUPS}.`] : []),
-    ...(voids > MOST_VOIDS ? [`${voids} of its look-ups find nothing, and receivers stop at ${MOST_VOIDS}.`] : []),
+    ...(lookups > MAX_LOOKUPS ? [`It takes ${lookups} look-ups, and receivers stop at ${MAX_LOOKUPS}.`] : []),
+    ...(voids > MAX_VOIDS ? [`${voids} of its look-ups find nothing, and receivers stop at ${MAX_VOIDS}.`] : []),
     ...Array.from(
       crowds,
-      ([name, count]) => `It takes ${count} MX records of ${name}, and receivers stop at ${MOST_LOOKUPS}.`,
+      ([name, count]) => `It takes ${count} MX records of ${name}, and receivers stop at ${MAX_LOOKUPS}.`,
     ),
   ];
 }
@@ -302,7 +304,7 @@ async function evaluate(
   const stands: SpfResolver = {
     async mx(name) {
       const answer = await resolver.mx(name);
-      if (answer.kind === 'found' && answer.records.length > MOST_LOOKUPS) crowds.set(name, answer.records.length);
+      if (answer.kind === 'found' && answer.records.length > MAX_LOOKUPS) crowds.set(name, answer.records.length);
       return answer;
     },
     lookup: resolver.lookup,

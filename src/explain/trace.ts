@@ -20,7 +20,7 @@ import {
 } from '../store/trace.ts';
 import { postsOfEvents, type Posted } from '../store/webhook-deliveries.ts';
 import { isoTime } from '../lib/clock.ts';
-import { readVerdicts } from '../mail/verdicts.ts';
+import { readAuthResults } from '../mail/auth-results.ts';
 
 export interface Trace {
   /** As it was asked. */
@@ -257,7 +257,7 @@ function inboundEntry({ id, created_at: at, sender, recipients, ip, helo, tls, s
 const NOT_JUDGED = '{}';
 
 function foundOf(verdicts: string): string {
-  const { spf, dkim, dmarc, arc } = readVerdicts(verdicts);
+  const { spf, dkim, dmarc, arc } = readAuthResults(verdicts);
   const signatures = dkim.map(({ result, domain }) => `${result} (${domain})`).join(' ') || 'none';
   return `SPF ${spf.result}, DKIM ${signatures}, DMARC ${dmarc.result}, ARC ${arc.result}`;
 }

@@ -8,7 +8,7 @@ import type { FormConfig, ServerConfig } from '../config/schema.ts';
 import { formSchema } from '../config/schema-project.ts';
 import type { Log } from '../lib/log.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
-import { finishMail, type Desk } from '../mail/finish.ts';
+import { signMail, type SigningContext } from '../mail/sign.ts';
 import { replyAddress } from '../mail/relay.ts';
 import type { Prepared, Source } from '../queue/transport.ts';
 import { filesOf, readFile } from '../store/files.ts';
@@ -37,7 +37,7 @@ export interface FormSourceOptions {
   readonly config: () => ServerConfig;
   readonly revisionOf: RevisionOf;
   readonly renderer: Renderer;
-  readonly desk: Desk;
+  readonly signing: SigningContext;
 }
 
 /** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
@@ -53,7 +53,7 @@ const ENCODED = 78 / 57;
 
 /** The source of messages of the kinds `notification` and `acknowledgment`. */
 export function createFormSource(options: FormSourceOptions): Source {
-  const { store, log, config, revisionOf, renderer, desk } = options;
+  const { store, log, config, revisionOf, renderer, signing } = options;
   const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
 
   function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
@@ -89,7 +89,7 @@ export function createFormSource(options: FormSourceOptions): Source {
       builtins,
       relay:
         form.reply_relay === true
-          ? replyAddress({ message: message.id, to: 'visitor' }, message.domain, desk.secret)
+          ? replyAddress({ message: message.id, to: 'visitor' }, message.domain, signing.secret)
           : undefined,
       log,
     };
@@ -150,7 +150,7 @@ export function createFormSource(options: FormSourceOptions): Source {
     }
     const about = { id, domain, tenant };
     const mails = await compose(message, submission);
-    const [first, plain] = await Promise.all(mails.map((composed) => finishMail({ ...about, ...composed }, desk)));
+    const [first, plain] = await Promise.all(mails.map((composed) => signMail({ ...about, ...composed }, signing)));
     if (first === undefined) throw new Error('nothing was composed');
     return { ...first, plain };
   }

@@ -3,11 +3,11 @@
  * where forwarding breaks SPF. The private-key operations run in the thread pool.
  */
 import { relaxHeader, type HeaderField, selectFields, signHeader, type Hashed, type SigningKey } from './dkim.ts';
-import type { Verdicts } from './verdicts.ts';
+import type { AuthResults } from './auth-results.ts';
 
 export interface Seal {
   /** What the chain was found to be when the message came. */
-  readonly chain: Verdicts['arc']['result'];
+  readonly chain: AuthResults['arc']['result'];
   /** The value of our Authentication-Results. */
   readonly results: string;
   /** RSA: validators know no other (RFC 8617 §4.1.3 with RFC 8301). */
@@ -17,7 +17,7 @@ export interface Seal {
 }
 
 /** RFC 8617 §4.2.1 */
-const MOST_SETS = 50;
+const MAX_SETS = 50;
 const SIGNED = [
   'From',
   'Sender',
@@ -49,7 +49,7 @@ export async function arcSeal(message: Hashed, { chain, results, key, now }: Sea
   const sets = setsOf(message.fields);
   const last = Math.max(0, ...sets.keys());
   const closed = sets.get(last)?.some((field) => field.name === 'arc-seal' && tagOf(field, 'cv') === 'fail') ?? false;
-  if (chain === 'temperror' || closed || last >= MOST_SETS || key.algorithm !== 'rsa') return '';
+  if (chain === 'temperror' || closed || last >= MAX_SETS || key.algorithm !== 'rsa') return '';
   const instance = last + 1;
   const [i, a, t] = [`i=${instance}`, 'a=rsa-sha256', `t=${Math.floor(now / 1000)}`];
   const by = [`d=${key.domain}`, `s=${key.selector}`];

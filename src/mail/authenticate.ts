@@ -11,7 +11,7 @@ import { isSameAddress, MAX_FROM_BYTES, NOT_ONE_AUTHOR, readAuthor, type AuthorR
 import { check, createMemory, type Checked, type Memory } from './checks.ts';
 import { fieldsOf, splitHeader, valueOf, type Field, type Pieces } from './header-block.ts';
 import { createLookups, type Ask, type Lookups } from './lookups.ts';
-import type { DkimVerdict, Verdicts } from './verdicts.ts';
+import type { DkimResult, AuthResults } from './auth-results.ts';
 
 export interface Circumstances {
   /** The client's. */
@@ -27,22 +27,22 @@ export interface Circumstances {
   readonly timeoutMs: number;
   /** Domains whose ARC seals are believed. */
   readonly trusted: readonly string[];
-  /** Whether we sent it ourselves: SPF says nothing of it, and its envelope sender is no forgery. Not so unless told. */
+  /** Whether we sent it ourselves: SPF says nothing of it, and its envelope sender is no forgery. Default: false. */
   readonly isOwn?: boolean;
-  /** Of messages before; none unless told. */
+  /** Shared between messages. Default: none. */
   readonly memory?: Memory;
 }
 
 export interface Authenticated {
-  readonly verdicts: Verdicts;
+  readonly verdicts: AuthResults;
   readonly author: AuthorReading;
   /** `Received-SPF` and `Authentication-Results`, each line with its CRLF. */
   readonly headers: string;
 }
 
 /** Further signatures are left alone, and those of a length that no signer comes near. */
-const MOST_SIGNATURES = 10;
-const LONGEST_SIGNATURE = 8192;
+const MAX_SIGNATURES = 10;
+const MAX_SIGNATURE_LENGTH = 8192;
 
 /** Rejects only where the pieces cannot be read. */
 export async function authenticate(message: Pieces, circumstances: Circumstances): Promise<Authenticated> {
@@ -73,9 +73,9 @@ function judged(fields: readonly Field[]): Field[] {
   let signatures = 0;
   return fields.filter(({ name, text }) => {
     if (name === 'from') return text.length <= MAX_FROM_BYTES;
-    if (name === 'arc-message-signature' || name === 'arc-seal') return text.length <= LONGEST_SIGNATURE;
+    if (name === 'arc-message-signature' || name === 'arc-seal') return text.length <= MAX_SIGNATURE_LENGTH;
     if (name !== 'dkim-signature') return true;
-    return text.length <= LONGEST_SIGNATURE && ++signatures <= MOST_SIGNATURES;
+    return text.length <= MAX_SIGNATURE_LENGTH && ++signatures <= MAX_SIGNATURES;
   });
 }
 
@@ -111,22 +111,22 @@ function verdictsOf(
   { spf, dkim: signatures, dmarc, arc }: Checked,
   lookups: Lookups,
   { sender, trusted, isOwn = false }: Circumstances,
-): Omit<Verdicts, 'from'> {
+): Omit<AuthResults, 'from'> {
   const domain = (dmarc === false ? undefined : parseDomain(dmarc.status.header?.from ?? '')) ?? '';
-  const spfVerdict = { result: spf?.status.result ?? 'none', domain: spf?.domain ?? '' };
+  const spfResult = { result: spf?.status.result ?? 'none', domain: spf?.domain ?? '' };
   return {
-    spf: spfVerdict,
+    spf: spfResult,
     dkim: [...signatures],
-    dmarc: { ...dmarcVerdict(dmarc, { spf: spfVerdict, signatures, lookups }), domain },
-    arc: arcVerdict(arc, { lookups, trusted, domain }),
-    vouched: isOwn || isVouched(sender, spfVerdict.result, signatures),
+    dmarc: { ...dmarcResult(dmarc, { spf: spfResult, signatures, lookups }), domain },
+    arc: arcResult(arc, { lookups, trusted, domain }),
+    vouched: isOwn || isVouched(sender, spfResult.result, signatures),
   };
 }
 
-function dmarcVerdict(
+function dmarcResult(
   dmarc: Checked['dmarc'],
-  found: { spf: Verdicts['spf']; signatures: readonly DkimVerdict[]; lookups: Lookups },
-): Pick<Verdicts['dmarc'], 'result' | 'policy'> {
+  found: { spf: AuthResults['spf']; signatures: readonly DkimResult[]; lookups: Lookups },
+): Pick<AuthResults['dmarc'], 'result' | 'policy'> {
   if (dmarc === false) return { result: 'none', policy: 'none' };
   const { result } = dmarc.status;
   const policy = POLICY.safeParse(dmarc.policy).data ?? 'none';
@@ -142,10 +142,10 @@ function dmarcVerdict(
 
 const POLICY = z.enum(['none', 'quarantine', 'reject']);
 
-function arcVerdict(
+function arcResult(
   arc: ARCResult,
   { lookups, trusted, domain }: { lookups: Lookups; trusted: readonly string[]; domain: string },
-): Verdicts['arc'] {
+): AuthResults['arc'] {
   switch (arc.status.result) {
     case 'none':
       return { result: 'none', trusted: false };
@@ -185,7 +185,7 @@ const RESULTS = z.object({
 });
 
 /** A signature vouches for the envelope sender only where it is of that domain, or of one above. */
-function isVouched(sender: string, spf: string, signatures: readonly DkimVerdict[]): boolean {
+function isVouched(sender: string, spf: string, signatures: readonly DkimResult[]): boolean {
   if (sender === '') return false;
   const domain = sender.slice(sender.lastIndexOf('@') + 1).toLowerCase();
   return spf === 'pass' || signatures.some((one) => one.result === 'pass' && isWithin(domain, one.domain));

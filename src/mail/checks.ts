@@ -11,7 +11,7 @@ import { evaluateDmarc } from 'mailauth/lib/dmarc/verify.js';
 import { spf as checkSpf } from 'mailauth/lib/spf/index.js';
 import { parseDomain } from '../lib/addresses.ts';
 import { type Ask, isUnanswered } from './lookups.ts';
-import type { DkimVerdict } from './verdicts.ts';
+import type { DkimResult } from './auth-results.ts';
 import { codeOf } from '../lib/errors.ts';
 
 export interface Message {
@@ -44,7 +44,7 @@ export interface Checked {
   /** Undefined for our own mail: there is no client. */
   readonly spf: SPFResult | undefined;
   /** One for each signature that could be read. */
-  readonly dkim: readonly DkimVerdict[];
+  readonly dkim: readonly DkimResult[];
   /** False where the author cannot be told. */
   readonly dmarc: DMARCResult | false;
   readonly arc: ARCResult;
@@ -112,7 +112,7 @@ function verdictOf(
   { signingDomain, selector = '', status }: DKIMResult,
   dmarc: DMARCResult | false,
   passing: ReadonlySet<string> | undefined,
-): DkimVerdict | undefined {
+): DkimResult | undefined {
   if (signingDomain === undefined) return undefined;
   const { result } = status;
   const name = parseDomain(signingDomain) ?? '';
@@ -148,9 +148,9 @@ interface Outcome<T> {
   readonly answers: readonly (Question & { readonly answer: string })[];
 }
 
-const MOST = 500;
+const MAX = 500;
 /** Of the answers to one check, with what it is of; longer ones are not worth the memory. */
-const MOST_CHARACTERS = 4096;
+const MAX_CHARACTERS = 4096;
 
 export class Outcomes<T> {
   readonly #kept = new Map<string, Outcome<T>>();
@@ -178,8 +178,8 @@ export class Outcomes<T> {
 
   #keep(key: string, outcome: Outcome<T>): void {
     const size = outcome.answers.reduce((sum, { name, answer }) => sum + name.length + answer.length, key.length);
-    if (size > MOST_CHARACTERS) return;
-    const oldest = this.#kept.size < MOST ? undefined : this.#kept.keys().next().value;
+    if (size > MAX_CHARACTERS) return;
+    const oldest = this.#kept.size < MAX ? undefined : this.#kept.keys().next().value;
     if (oldest !== undefined) this.#kept.delete(oldest);
     this.#kept.set(key, outcome);
   }

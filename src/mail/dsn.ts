@@ -36,7 +36,7 @@ export interface DeliveryReport {
   readonly messageId: string;
 }
 
-const LONGEST_REPLY = 900;
+const MAX_REPLY_LENGTH = 900;
 
 /** The whole message, to be sent with the null sender. Throws where `to` is no address. */
 export function deliveryReport(report: DeliveryReport): Buffer {
@@ -115,7 +115,7 @@ function typedAddress(address: string): string {
 
 /** One line of ASCII that a header shows as it is. */
 function plainWords(reply: string): string {
-  return cleanText(reply, LONGEST_REPLY)
+  return cleanText(reply, MAX_REPLY_LENGTH)
     .replaceAll(/[^ -~]/g, '?')
     .replaceAll(/ {2,}/g, ' ')
     .replaceAll('=?', '= ?');

@@ -13,8 +13,8 @@ export interface Field {
 
 export type Pieces = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
-/** More than any door lets in. */
-const MOST = 1 << 20;
+/** More than any header block that we accept. */
+const MAX = 1 << 20;
 
 /**
  * The header's lines, and what comes from the empty line on; a message without an empty line has no rest. Rejects what
@@ -36,7 +36,7 @@ export async function splitHeader(message: Pieces): Promise<{ header: string; re
       return { header: parts.join('').slice(0, -2), rest: rest(bytes.subarray(bodyStart), iterator) };
     }
     size += byteLength;
-    if (size > MOST) throw new RangeError('the header of a message is too large');
+    if (size > MAX) throw new RangeError('the header of a message is too large');
     tail = (tail + part).slice(-3);
   }
   return { header: parts.join(''), rest: nothing() };

@@ -12,7 +12,7 @@ export interface Mailbox {
 
 /** RFC 2047 §2 and RFC 5322 §2.1.1 prefer this; a token that is longer itself stands in a longer line, up to 998. */
 const LINE = 76;
-const LONGEST_TOKEN = 900;
+const MAX_TOKEN_LENGTH = 900;
 /** Of an encoded-word without `=?utf-8?Q?` and `?=`; with `Reply-To: ` before it the line stays within LINE. */
 const WORD = 48;
 
@@ -67,7 +67,7 @@ function quoted(text: string): string {
 
 function isPlain(text: string): boolean {
   if (!/^(?:[!-~]+(?: [!-~]+)*)?$/.test(text) || text.includes('=?')) return false;
-  return text.length <= LONGEST_TOKEN || text.split(' ').every((word) => word.length <= LONGEST_TOKEN);
+  return text.length <= MAX_TOKEN_LENGTH || text.split(' ').every((word) => word.length <= MAX_TOKEN_LENGTH);
 }
 
 /** RFC 2047, each word whole code points; Q where that is shorter, which is where most is ASCII. */

@@ -21,7 +21,7 @@ export interface Lookups {
 }
 
 /** Of each kind. */
-const MOST = 50;
+const MAX = 50;
 const DMARC = /^_dmarc\./i;
 
 /** All questions but those for DMARC records end `ms` from now, and those at one and a half times that. */
@@ -30,7 +30,7 @@ export function createLookups(ask: Ask, clock: Clock, ms: number): Lookups {
   const failures = new Set<string>();
   const unanswered = new Set<string>();
   const late = after(ms);
-  const budgets = { dmarc: { left: MOST, late: late.then(() => after(ms / 2)) }, other: { left: MOST, late } };
+  const budgets = { dmarc: { left: MAX, late: late.then(() => after(ms / 2)) }, other: { left: MAX, late } };
   const early = new Set<string>();
   const asked = new Map<string, ReturnType<Ask>>();
 

@@ -26,7 +26,7 @@ const ONCE = ['from', 'sender', 'reply-to', 'to', 'cc', 'message-id', 'in-reply-
 const DROPPED = new Set(['bcc', 'resent-bcc', 'return-path']);
 const FIELD = /^[!-9;-~]+:/;
 const ADDRESS = /[^\s<>,;:"()[\]\\]+@[^\s<>,;:"()[\]\\]+/g;
-const LONGEST_SUBJECT = 998;
+const MAX_SUBJECT_LENGTH = 998;
 
 /** What the header says, or in words why nobody could rely on it. */
 export function readSubmitted(header: string): Submitted | { readonly fault: string } {
@@ -46,7 +46,7 @@ export function readSubmitted(header: string): Submitted | { readonly fault: str
   return {
     from: { address: from.address, ...(author.name !== undefined && { name: author.name }) },
     sender: submitter?.address,
-    subject: decodeWords(textOf(fields, 'subject') ?? '').slice(0, LONGEST_SUBJECT),
+    subject: decodeWords(textOf(fields, 'subject') ?? '').slice(0, MAX_SUBJECT_LENGTH),
     messageId: textOf(fields, 'message-id'),
     to: addressesOf(textOf(fields, 'to')),
     cc: addressesOf(textOf(fields, 'cc')),

@@ -1,7 +1,7 @@
 /** Mail of the server itself to somebody it serves: a link to confirm, an alert. From `postern@<server.hostname>`. */
 import { z } from 'zod';
 import { composeMail, type Mail } from '../mail/compose.ts';
-import { finishMail, type Desk } from '../mail/finish.ts';
+import { signMail, type SigningContext } from '../mail/sign.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { enqueue } from './enqueue.ts';
@@ -35,12 +35,12 @@ export function withoutText(json: string): string {
 }
 
 /** The source of messages of the kind `system`. */
-export function createSystemSource(desk: Desk): Source {
+export function createSystemSource(signing: SigningContext): Source {
   return {
     async prepare(message) {
       const mail = letterOf(message);
       const { id, domain, tenant } = message;
-      return finishMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, desk);
+      return signMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, signing);
     },
   };
 }

@@ -13,21 +13,20 @@ import type { Statement } from '../store/statement.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import type { ForwardSource } from './forward-source.ts';
 import type { Refusal } from './header-check.ts';
-import type { Handled, Incoming, Intake, Judge, Judgement } from './interfaces.ts';
-import type { Pieces } from './chunks.ts';
+import type { IntakeResult, InboundMessage, Intake, MailAuthenticator, AuthenticationOutcome } from './interfaces.ts';
+import type { Chunks } from './chunks.ts';
 import type { Accepted } from './recipients.ts';
-import { recordSaid, type Recorder } from './record.ts';
-import type { SmtpTallies } from './counters.ts';
+import { logReply, type Recorder, type SmtpCounters } from './record.ts';
 
 export interface AcceptParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly record: Recorder;
-  readonly tallies?: SmtpTallies;
-  readonly judge: Judge;
+  readonly counters?: SmtpCounters;
+  readonly authenticate: MailAuthenticator;
   /** The Received line of a message, with its CRLF. */
-  readonly received: (mail: Incoming) => string;
+  readonly received: (mail: InboundMessage) => string;
   readonly takeBounce: Intake<'bounce'>;
   readonly takeReturned: Intake<'srs'>;
   readonly takeReply: Intake<'reply'>;
@@ -39,17 +38,17 @@ export interface AcceptParts {
   readonly wake: () => void;
 }
 
-export type Accept = (mail: Incoming, pieces: Pieces) => Promise<string>;
+export type Accept = (mail: InboundMessage, pieces: Chunks) => Promise<string>;
 
 /** The reply to a message whose pieces are settled. Never rejects. */
 export function createAccept(parts: AcceptParts): Accept {
   const { store, clock, log, record } = parts;
 
-  async function take(mail: Incoming, pieces: Pieces): Promise<string> {
+  async function take(mail: InboundMessage, pieces: Chunks): Promise<string> {
     if (mail.recipients.every(({ kind }) => kind === 'discard')) return discard(mail, pieces);
-    const judgement = await parts.judge(mail);
-    if (judgement.refusal !== undefined) return refuse(mail, pieces, judgement.refusal);
-    const handled = await Promise.all(mail.recipients.map((recipient) => handle(mail, recipient, judgement)));
+    const authentication = await parts.authenticate(mail);
+    if (authentication.refusal !== undefined) return refuse(mail, pieces, authentication.refusal);
+    const handled = await Promise.all(mail.recipients.map((recipient) => handle(mail, recipient, authentication)));
     const refused = handled.find(({ refusal }) => refusal !== undefined)?.refusal;
     if (refused !== undefined) return refuse(mail, pieces, refused);
     const messages = handled.flatMap((each) => each.messages ?? []);
@@ -65,8 +64,8 @@ export function createAccept(parts: AcceptParts): Accept {
         tls: mail.tls,
         size: mail.size,
         encoding: mail.encoding,
-        trace: parts.received(mail) + judgement.headers,
-        verdicts: judgement.verdicts,
+        trace: parts.received(mail) + authentication.headers,
+        verdicts: authentication.verdicts,
         messages: JSON.stringify(messages),
         created_at: mail.at,
       }),
@@ -75,7 +74,7 @@ export function createAccept(parts: AcceptParts): Accept {
       ...told(mail, reply),
       ...duesOf(handled),
     ]);
-    parts.tallies?.recipients.count('accepted', mail.recipients.length);
+    parts.counters?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
     parts.wake();
     for (const recipient of mail.recipients) {
@@ -85,22 +84,26 @@ export function createAccept(parts: AcceptParts): Accept {
     return reply;
   }
 
-  async function handle(mail: Incoming, recipient: Accepted, judgement: Judgement): Promise<Handled> {
+  async function handle(
+    mail: InboundMessage,
+    recipient: Accepted,
+    authentication: AuthenticationOutcome,
+  ): Promise<IntakeResult> {
     switch (recipient.kind) {
       case 'forward':
         return forward(mail, recipient);
       case 'discard':
         return { rows: [] };
       case 'bounce':
-        return parts.takeBounce(mail, recipient, judgement);
+        return parts.takeBounce(mail, recipient, authentication);
       case 'srs':
-        return parts.takeReturned(mail, recipient, judgement);
+        return parts.takeReturned(mail, recipient, authentication);
       case 'reply':
-        return parts.takeReply(mail, recipient, judgement);
+        return parts.takeReply(mail, recipient, authentication);
     }
   }
 
-  function forward(mail: Incoming, recipient: Extract<Accepted, { kind: 'forward' }>): Handled {
+  function forward(mail: InboundMessage, recipient: Extract<Accepted, { kind: 'forward' }>): IntakeResult {
     const { tenant, domain, targets, original } = recipient;
     const source: ForwardSource = { inbound: mail.id, original, sender: mail.sender };
     const message = { tenant, kind: 'forward', submission: null, domain, source, recipients: targets } as const;
@@ -108,15 +111,15 @@ export function createAccept(parts: AcceptParts): Accept {
     return { rows, dues, messages: [id] };
   }
 
-  async function discard(mail: Incoming, pieces: Pieces): Promise<string> {
+  async function discard(mail: InboundMessage, pieces: Chunks): Promise<string> {
     const reply = '250 2.0.0 taken';
     await store.write([...pieces.dropped(), ...told(mail, reply)]);
-    parts.tallies?.recipients.count('accepted', mail.recipients.length);
+    parts.counters?.recipients.count('accepted', mail.recipients.length);
     log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
     return reply;
   }
 
-  async function refuse(mail: Incoming, pieces: Pieces, refusal: Refusal): Promise<string> {
+  async function refuse(mail: InboundMessage, pieces: Chunks, refusal: Refusal): Promise<string> {
     const { reply, reason } = refusal;
     record(mail.recipients.map((recipient) => ({ ...whose(mail, recipient), reply, reason })));
     if (isDroppable(refusal)) await drop(pieces);
@@ -124,16 +127,16 @@ export function createAccept(parts: AcceptParts): Accept {
   }
 
   /** What cannot be dropped now is swept later. */
-  async function drop(pieces: Pieces): Promise<void> {
+  async function drop(pieces: Chunks): Promise<void> {
     const unit = pieces.dropped();
     if (unit.length === 0) return;
-    await store.write(unit).catch((error: unknown) => log.warn('inbound.not_dropped', errorFields(error)));
+    await store.write(unit).catch((error: unknown) => log.warn('inbound.cleanup_failed', errorFields(error)));
   }
 
-  function told(mail: Incoming, reply: string): Statement[] {
+  function told(mail: InboundMessage, reply: string): Statement[] {
     return mail.recipients.flatMap((recipient) => {
       const inbound = recipient.kind === 'discard' ? undefined : mail.id;
-      return recordSaid({ ...whose(mail, recipient), reply, reason: recipient.kind, inbound }, mail.at);
+      return logReply({ ...whose(mail, recipient), reply, reason: recipient.kind, inbound }, mail.at);
     });
   }
 
@@ -141,7 +144,7 @@ export function createAccept(parts: AcceptParts): Accept {
     try {
       return await take(mail, pieces);
     } catch (error) {
-      log.error('inbound.not_taken', { inbound: mail.id, ...errorFields(error) });
+      log.error('inbound.failed', { inbound: mail.id, ...errorFields(error) });
       return refuse(mail, pieces, storeRefusal(error));
     }
   };
@@ -167,12 +170,12 @@ export function storeRefusal(error: unknown): Refusal {
     : { reply: '451 4.3.0 mail cannot be stored just now', reason: 'store_failed' };
 }
 
-function whose({ ip, helo, sender }: Incoming, { tenant, domain, original }: Accepted) {
+function whose({ ip, helo, sender }: InboundMessage, { tenant, domain, original }: Accepted) {
   return { ip, helo, sender, recipient: original, tenant, domain };
 }
 
 /** Rows that many messages share, in one order and last (queue/enqueue). */
-function duesOf(handled: readonly Handled[]): Statement[] {
+function duesOf(handled: readonly IntakeResult[]): Statement[] {
   const dues = new Map<string, number>();
   for (const { name, due } of handled.flatMap((each) => each.dues ?? []))
     dues.set(name, Math.min(due, dues.get(name) ?? Infinity));

@@ -1,5 +1,4 @@
-/** The rows that say what a report means, as queue/outcome has them for what was said in the dialogue. */
-
+/** What a delivery report means for a delivery of ours: which one it is about, whether it failed, and the rows that say so. */
 import type { ReportedRecipient } from '../mail/report-shapes.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import { bounceDelivery } from '../store/deliveries.ts';
@@ -8,7 +7,7 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import { findSuppression, suppress } from '../store/suppressions.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
-import { replyOf, type Tied } from './bounce-meaning.ts';
+import { parseAddress } from '../lib/addresses.ts';
 
 /** A delivery that came back after all. */
 export interface LateBounce extends Tied {
@@ -86,4 +85,31 @@ function eventOf(
     domain: message.domain,
     ...(message.submission === null ? {} : { submission: message.submission }),
   });
+}
+
+/** Whether it says that mail will not arrive; a delay is none of our business. */
+export function isFailure({ action, status }: ReportedRecipient): boolean {
+  return action === 'failed' || (action === '' && status.startsWith('5'));
+}
+
+export interface Tied {
+  readonly delivery: DeliveryRow;
+  /** It names the address that we sent to: no alias with others behind it. */
+  readonly named: boolean;
+}
+
+/** The delivery that is meant; undefined where it could be several. */
+export function tie(deliveries: readonly DeliveryRow[], addresses: readonly string[]): Tied | undefined {
+  const known = new Set(addresses.flatMap((text) => parseAddress(text)?.address.toLowerCase() ?? []));
+  const named = deliveries.find(({ recipient }) => known.has(recipient.toLowerCase()));
+  if (named !== undefined) return { delivery: named, named: true };
+  const [only, ...others] = deliveries;
+  if (only === undefined || others.length > 0) return undefined;
+  return { delivery: only, named: known.size === 0 };
+}
+
+/** The words that the delivery is left with: `550 5.1.1 …`. */
+export function replyOf({ status, diagnostic }: ReportedRecipient): string {
+  if (/^[45]\d\d[ -]/.test(diagnostic)) return diagnostic;
+  return `550 ${status === '' ? '5.0.0' : status} ${diagnostic === '' ? 'it came back' : diagnostic}`;
 }

@@ -7,7 +7,6 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-
 import type { Report } from '../mail/report-shapes.ts';
 import type { BounceRow } from '../store/tables-inbound.ts';
 import { claimBounce, deleteBounce, postponeBounce } from '../store/bounces.ts';
@@ -16,9 +15,8 @@ import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DeliveryRow, MessageRow } from '../store/tables.ts';
-import { isFailure, replyOf, tie } from './bounce-meaning.ts';
-import { bounced, complained, isComplaint, type LateBounce } from './bounce-outcome.ts';
-import { isAboutUs, policyLetter } from './policy-alert.ts';
+import { isFailure, replyOf, tie, bounced, complained, isComplaint, type LateBounce } from './bounce-outcome.ts';
+import { isAboutUs, policyAlert } from './policy-alert.ts';
 import type { ReportReader } from './report-reader.ts';
 
 export interface ReadingParts {
@@ -35,8 +33,8 @@ const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 /** When reading is begun again that never ended. */
 export const BOUNCE_LEASE = 5 * MINUTE;
-const MOST_TRIES = 3;
-const MOST_AT_ONCE = 1000;
+const MAX_TRIES = 3;
+const MAX_AT_ONCE = 1000;
 
 /** What a report is about. */
 interface Case {
@@ -55,7 +53,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     const report = await reader.read(row.head);
     if (report === undefined) {
       log.warn('bounce.unreadable', { inbound: row.inbound, message: row.message, tries: row.tries });
-      return row.tries < MOST_TRIES ? undefined : forget(row, 'unreadable');
+      return row.tries < MAX_TRIES ? undefined : forget(row, 'unreadable');
     }
     // Not before: while the report was read the word of the server that took the mail may have been written down.
     const deliveries = await deliveriesOfMessage(store, message.id);
@@ -64,7 +62,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     if (unit.length === 0) return forget(row, report.kind);
     const { inbound } = row;
     await store.write([deleteBounce({ inbound, message: message.id }, 1), ...unit]);
-    log.info('bounce.counted', { inbound, message: message.id, kind: report.kind });
+    log.info('bounce.recorded', { inbound, message: message.id, kind: report.kind });
     parts.wake();
   }
 
@@ -96,7 +94,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     if (policy === undefined) return unit;
     const { recipient } = policy.delivery;
     const notWanted = { message, recipient, reply: replyOf(policy.reported), when: 'later' } as const;
-    return [...unit, ...(await policyLetter(notWanted, parts, now))];
+    return [...unit, ...(await policyAlert(notWanted, parts, now))];
   }
 
   async function complaints(report: Extract<Report, { kind: 'complaint' }>, { message, deliveries }: Case) {
@@ -123,7 +121,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     const now = clock.now();
     const row = await claimBounce(store, { now, until: now + BOUNCE_LEASE });
     if (row === undefined) return false;
-    if (row.tries > MOST_TRIES) {
+    if (row.tries > MAX_TRIES) {
       await forget(row, 'unreadable');
       return true;
     }
@@ -132,14 +130,14 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     } catch (error) {
       // Somebody else has read it, or counted another one of the same delivery: it is looked at again.
       if (!(error instanceof UnmetError)) throw error;
-      log.warn('bounce.not_counted', { inbound: row.inbound, message: row.message, ...errorFields(error) });
+      log.warn('bounce.failed', { inbound: row.inbound, message: row.message, ...errorFields(error) });
     }
     return true;
   }
 
   return async () => {
     try {
-      for (let count = 0; count < MOST_AT_ONCE && (await next()); count++);
+      for (let count = 0; count < MAX_AT_ONCE && (await next()); count++);
     } finally {
       await reader.close();
     }

@@ -11,7 +11,7 @@ import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/srs.ts';
-import { readVerdicts } from '../mail/verdicts.ts';
+import { readAuthResults } from '../mail/auth-results.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { insertBounce } from '../store/bounces.ts';
 import { findInbound } from '../store/inbound.ts';
@@ -20,7 +20,7 @@ import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { readForward, type ForwardSource } from './forward-source.ts';
-import type { Handled, Incoming, Intake } from './interfaces.ts';
+import type { IntakeResult, InboundMessage, Intake } from './interfaces.ts';
 import { decideRecipient, type Directory } from './recipients.ts';
 
 export interface BounceParts {
@@ -38,7 +38,7 @@ export interface Bounces {
   readonly takeReturned: Intake<'srs'>;
 }
 
-const NOTHING: Handled = { rows: [] };
+const NOTHING: IntakeResult = { rows: [] };
 const MAX_REPORTS = { count: 5, windowMs: 86_400_000 };
 
 export function createBounces({ store, limits, directory, ttl }: BounceParts): Bounces {
@@ -50,7 +50,7 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
     return { tenant: OPERATOR, recipients: isForeign ? [address] : [] };
   }
 
-  async function passOn(mail: Incoming, original: string, sender: string): Promise<Handled> {
+  async function passOn(mail: InboundMessage, original: string, sender: string): Promise<IntakeResult> {
     const { tenant, recipients } = targetsOf(sender);
     if (recipients.length === 0) return NOTHING;
     const { header } = await splitHeader(mail.pieces());
@@ -70,7 +70,7 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
   async function vouchedSender({ source }: MessageRow): Promise<string | undefined> {
     const { inbound: id, sender } = readForward(source);
     const inbound = sender === '' ? undefined : await findInbound(store, id);
-    return inbound !== undefined && readVerdicts(inbound.verdicts).vouched ? sender : undefined;
+    return inbound !== undefined && readAuthResults(inbound.verdicts).vouched ? sender : undefined;
   }
 
   return {
@@ -93,11 +93,11 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
   };
 }
 
-function refused(reply: string, reason: string): Handled {
+function refused(reply: string, reason: string): IntakeResult {
   return { rows: [], refusal: { reply, reason } };
 }
 
-async function headOf(mail: Incoming): Promise<Uint8Array> {
+async function headOf(mail: InboundMessage): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let size = 0;
   for await (const piece of mail.pieces()) {

@@ -1,22 +1,25 @@
 /**
- * A message on its way into the store: what one connection holds of it is at most two pieces, the one that fills and the
- * one that is being written; whoever sends faster than the disk writes waits. The store's thread reads a piece where it
- * is, in shared memory, and the connection fills it again: however large a message is, it leaves no garbage behind.
+ * Inbound messages in the store, in chunks. On the way in, a connection holds at most two chunks, the one that fills and the
+ * one that is being written; a client that sends faster than the disk writes waits. The store's thread reads a chunk where
+ * it is, in shared memory, and the connection fills it again. On the way out, a message is read from any offset, and it is an
+ * error where bytes are missing.
  */
-import { deleteRaw, insertRawChunk, rawPieces, RAW_PIECE_BYTES } from '../store/inbound.ts';
+import { deleteRaw, insertRawChunk, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
+import type { Garbage } from '../lib/gc.ts';
+import type { InboundRow } from '../store/tables-inbound.ts';
 
 /** Most messages are smaller. */
 const FIRST_BYTES = 16 * 1024;
 
-export class Pieces {
+export class Chunks {
   readonly #store: Store;
   readonly #id: string;
   readonly #at: number;
   #filling: Buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #filled = 0;
-  /** Pieces that are written or being written. */
+  /** Chunks that are written or being written. */
   #count = 0;
   #writing: Promise<void> | undefined;
   /** Memory of a piece that is written. */
@@ -55,7 +58,7 @@ export class Pieces {
       this.#filling.set(part, this.#filled);
       this.#filled += part.length;
       rest = rest.subarray(part.length);
-      if (this.#filled < RAW_PIECE_BYTES) continue;
+      if (this.#filled < RAW_CHUNK_BYTES) continue;
       if (this.#count === 0) beforeFirst();
       if (this.#writing !== undefined) {
         const left = Buffer.from(rest);
@@ -71,7 +74,7 @@ export class Pieces {
   }
 
   #grow(more: number): void {
-    if (this.#filled + more <= this.#filling.length || this.#filling.length === RAW_PIECE_BYTES) return;
+    if (this.#filled + more <= this.#filling.length || this.#filling.length === RAW_CHUNK_BYTES) return;
     const larger = pieceOfMemory();
     this.#filling.copy(larger, 0, 0, this.#filled);
     this.#filling = larger;
@@ -116,11 +119,48 @@ export class Pieces {
 
   /** All of it, after `settle`. */
   async *all(): AsyncGenerator<Uint8Array> {
-    if (this.#count > 0) yield* rawPieces(this.#store, this.#id);
+    if (this.#count > 0) yield* rawChunks(this.#store, this.#id);
     if (this.#filled > 0) yield this.#filling.subarray(0, this.#filled);
   }
 }
 
 function pieceOfMemory(): Buffer {
-  return Buffer.from(new SharedArrayBuffer(RAW_PIECE_BYTES));
+  return Buffer.from(new SharedArrayBuffer(RAW_CHUNK_BYTES));
+}
+
+/** Reads it from byte `from` on, the same at each call; it fails where a piece is missing. */
+export type ReadFrom = (from: number) => Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+export interface RawParts {
+  readonly store: Store;
+  /** Takes note of pieces that were sent and are done with. */
+  readonly garbage: Garbage;
+}
+
+type Raw = Pick<InboundRow, 'id' | 'size'>;
+
+/** A small message is read once and held, a larger one is read from the store piece by piece, each time anew. */
+export async function openRaw({ store, garbage }: RawParts, { id, size }: Raw): Promise<ReadFrom> {
+  if (size > RAW_CHUNK_BYTES) return (from) => discarded(piecesFrom(store, { id, size }, from), garbage);
+  const held: Uint8Array[] = [];
+  for await (const piece of piecesFrom(store, { id, size }, 0)) held.push(piece);
+  return (from) => [Buffer.concat(held).subarray(from)];
+}
+
+async function* discarded(pieces: AsyncIterable<Uint8Array>, garbage: Garbage): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    yield piece;
+    garbage.add(piece.length);
+  }
+}
+
+async function* piecesFrom(store: Store, { id, size }: Raw, from: number): AsyncGenerator<Uint8Array> {
+  let at = 0;
+  for await (const piece of rawChunks(store, id)) {
+    const skip = Math.max(0, from - at);
+    at += piece.length;
+    if (skip < piece.length) yield piece.subarray(skip);
+  }
+  // Whoever sends it must not come to its end as if all had been said.
+  if (at !== size) throw new Error(`of the ${size} bytes of ${id} only ${at} are there`);
 }

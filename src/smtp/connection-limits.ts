@@ -1,17 +1,17 @@
 /**
- * How much of the door one client may have: connections at a time, errors in each of them, and errors a minute over all of
+ * Limits of a client (an IP address or IPv6 /64): connections at a time, errors in each of them, and errors a minute over all of
  * them while no mail was taken from it: many senders share the address of a large provider. An IPv6 /64 is one client.
  */
 import { clientBucket } from '../accounts/rate-limits.ts';
 import type { Clock } from '../lib/clock.ts';
 
-export interface DoorLimits {
+export interface ConnectionLimits {
   /** The reply to a connection that is one too many, or the function that ends one that may come in. */
   enter(ip: string): { readonly refusal: string } | { readonly leave: () => void };
   /** Counts an error, the session's `count`th; false: that was one too many. */
-  err(ip: string, count: number): boolean;
+  addError(ip: string, count: number): boolean;
   /** A message was taken. */
-  taken(ip: string): void;
+  addMessage(ip: string): void;
   /** Whether it is crowded: then nobody may dawdle. */
   isCrowded(): boolean;
 }
@@ -22,7 +22,7 @@ export interface Limits {
   readonly errors: number;
 }
 
-interface Visitor {
+interface Client {
   connections: number;
   errors: number;
   /** When its errors are forgiven, on the monotonic clock. */
@@ -37,22 +37,22 @@ const TRUST_MS = 3_600_000;
 /** From this share of all connections on it is crowded. */
 const CROWD = 0.7;
 
-export function createDoorLimits(limits: () => Limits, clock: Clock): DoorLimits {
-  const visitors = new Map<string, Visitor>();
+export function createConnectionLimits(limits: () => Limits, clock: Clock): ConnectionLimits {
+  const clients = new Map<string, Client>();
   let connections = 0;
   /** When it was last looked who can be forgotten. */
   let forgotAt = -Infinity;
 
-  function visitorOf(bucket: string): Visitor {
+  function clientOf(bucket: string): Client {
     const now = clock.monotonic();
-    let visitor = visitors.get(bucket);
-    if (visitor === undefined)
-      visitors.set(bucket, (visitor = { connections: 0, errors: 0, until: now, trustedUntil: now }));
-    if (visitor.until <= now) {
-      visitor.errors = 0;
-      visitor.until = now + WINDOW_MS;
+    let client = clients.get(bucket);
+    if (client === undefined)
+      clients.set(bucket, (client = { connections: 0, errors: 0, until: now, trustedUntil: now }));
+    if (client.until <= now) {
+      client.errors = 0;
+      client.until = now + WINDOW_MS;
     }
-    return visitor;
+    return client;
   }
 
   /** Of those who are not here only they are remembered who have erred lately, or brought mail. */
@@ -60,10 +60,10 @@ export function createDoorLimits(limits: () => Limits, clock: Clock): DoorLimits
     const now = clock.monotonic();
     if (now - forgotAt < WINDOW_MS) return;
     forgotAt = now;
-    for (const [bucket, visitor] of visitors) if (isForgettable(visitor, now)) visitors.delete(bucket);
+    for (const [bucket, client] of clients) if (isForgettable(client, now)) clients.delete(bucket);
   }
 
-  function isShutOut({ errors, trustedUntil }: Visitor): boolean {
+  function isShutOut({ errors, trustedUntil }: Client): boolean {
     return errors >= limits().errors && trustedUntil <= clock.monotonic();
   }
 
@@ -71,38 +71,38 @@ export function createDoorLimits(limits: () => Limits, clock: Clock): DoorLimits
     enter(ip) {
       const most = limits();
       const bucket = clientBucket(ip);
-      if (visitors.size > 4 * most.connections) forget();
-      const visitor = visitorOf(bucket);
-      if (isShutOut(visitor)) return { refusal: '421 4.7.0 too many errors, come back in a minute' };
-      if (visitor.connections >= most.per_address) {
+      if (clients.size > 4 * most.connections) forget();
+      const client = clientOf(bucket);
+      if (isShutOut(client)) return { refusal: '421 4.7.0 too many errors, come back in a minute' };
+      if (client.connections >= most.per_address) {
         return { refusal: '421 4.7.0 too many connections from your address' };
       }
       if (connections >= most.connections) return { refusal: '421 4.3.2 too many connections, come back later' };
-      visitor.connections++;
+      client.connections++;
       connections++;
       let here = true;
       return {
         leave() {
           if (!here) return;
           here = false;
-          visitor.connections--;
+          client.connections--;
           connections--;
-          if (visitor.errors === 0 && isForgettable(visitor, clock.monotonic())) visitors.delete(bucket);
+          if (client.errors === 0 && isForgettable(client, clock.monotonic())) clients.delete(bucket);
         },
       };
     },
-    err(ip, count) {
-      const visitor = visitorOf(clientBucket(ip));
-      visitor.errors++;
-      return count < limits().errors && !isShutOut(visitor);
+    addError(ip, count) {
+      const client = clientOf(clientBucket(ip));
+      client.errors++;
+      return count < limits().errors && !isShutOut(client);
     },
-    taken(ip) {
-      visitorOf(clientBucket(ip)).trustedUntil = clock.monotonic() + TRUST_MS;
+    addMessage(ip) {
+      clientOf(clientBucket(ip)).trustedUntil = clock.monotonic() + TRUST_MS;
     },
     isCrowded: () => connections > limits().connections * CROWD,
   };
 }
 
-function isForgettable({ connections, errors, until, trustedUntil }: Visitor, now: number): boolean {
+function isForgettable({ connections, errors, until, trustedUntil }: Client, now: number): boolean {
   return connections === 0 && (errors === 0 || until <= now) && trustedUntil <= now;
 }

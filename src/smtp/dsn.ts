@@ -9,15 +9,15 @@ import type { ServerConfig } from '../config/schema.ts';
 import { asciiAddress, parseAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
-import { readVerdicts } from '../mail/verdicts.ts';
+import { readAuthResults } from '../mail/auth-results.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import type { Consequence, FailedRecipient, Failure, Source } from '../queue/transport.ts';
-import { findInbound, rawPieces } from '../store/inbound.ts';
+import { findInbound, rawChunks } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 import { readForward } from './forward-source.ts';
 import { signDkim } from '../mail/dkim.ts';
 import { deliveryReport } from '../mail/dsn.ts';
-import type { Desk } from '../mail/finish.ts';
+import type { SigningContext } from '../mail/sign.ts';
 
 export interface ReportParts {
   readonly store: Store;
@@ -25,7 +25,7 @@ export interface ReportParts {
 }
 
 /** Header lines that a report carries at most, bytes. */
-const MOST_HEADERS = 32 * 1024;
+const MAX_HEADERS = 32 * 1024;
 
 /** What follows from a failure; where it is one of forwarding, the events that tell of it say whether the sender was told. */
 export async function reportFailure(failure: Failure, { store, config }: ReportParts): Promise<Consequence> {
@@ -34,8 +34,8 @@ export async function reportFailure(failure: Failure, { store, config }: ReportP
   const { inbound: id, original, sender } = readForward(message.source);
   const inbound = await findInbound(store, id);
   if (sender === '') return untold('null_sender');
-  if (inbound === undefined || !readVerdicts(inbound.verdicts).vouched) return untold('not_vouched');
-  const { header } = await splitHeader(rawPieces(store, id));
+  if (inbound === undefined || !readAuthResults(inbound.verdicts).vouched) return untold('not_vouched');
+  const { header } = await splitHeader(rawChunks(store, id));
   if (isAutomatic(fieldsOf(header))) return untold('automatic');
   const { server, delivery } = config();
   const source: ReportSource = {
@@ -91,7 +91,7 @@ function either(...texts: readonly string[]): string {
 function shortened(header: string): string {
   let text = '';
   for (const field of fieldsOf(header)) {
-    if (text.length + field.text.length > MOST_HEADERS) break;
+    if (text.length + field.text.length > MAX_HEADERS) break;
     text += field.text;
   }
   return text;
@@ -115,15 +115,15 @@ export function withoutHeaders(json: string): string {
 }
 
 /** The source of messages of the kind `dsn`. */
-export function createDsnSource(desk: Desk): Source {
+export function createDsnSource(signing: SigningContext): Source {
   return {
     async prepare({ id, domain, tenant, source, created_at: date }) {
       const what = report.parse(JSON.parse(source));
       const messageId = `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
       const bytes = deliveryReport({ ...what, hostname: domain, date, messageId });
-      const keys = await desk.keysOf(domain, tenant);
+      const keys = await signing.keysOf(domain, tenant);
       if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
-      const signature = await signDkim([bytes], keys, desk.now());
+      const signature = await signDkim([bytes], keys, signing.now());
       const size = signature.length + bytes.length;
       return { kind: 'ready', sender: '', content: [signature, bytes], size, smtpUtf8: needsSmtpUtf8(what.to) };
     },

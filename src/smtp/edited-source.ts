@@ -5,9 +5,9 @@
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
 import { createGarbage } from '../lib/gc.ts';
-import { returnPath } from '../mail/bounce.ts';
+import { returnPath } from '../mail/return-path.ts';
 import { hashBody, parseFields, signFields } from '../mail/dkim.ts';
-import type { Desk } from '../mail/finish.ts';
+import type { SigningContext } from '../mail/sign.ts';
 import { withoutForgedResults } from '../mail/forward.ts';
 import { splitHeader } from '../mail/header-block.ts';
 import { completeHeader } from '../mail/submitted.ts';
@@ -16,7 +16,7 @@ import { findInbound } from '../store/inbound.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import { openRaw, type ReadFrom } from './raw-message.ts';
+import { openRaw, type ReadFrom } from './chunks.ts';
 
 const source = z.object({ raw: z.string() });
 
@@ -28,7 +28,7 @@ interface Waiting {
 
 export interface EditedSourceParts {
   readonly store: Store;
-  readonly desk: Desk;
+  readonly signing: SigningContext;
   /** The header as it is sent, one character a byte, each line with its CRLF. */
   readonly edit: (header: string, message: MessageRow) => string;
 }
@@ -38,7 +38,7 @@ export function createSubmittedSource(parts: Omit<EditedSourceParts, 'edit'>): S
   return createEditedSource({
     ...parts,
     edit: (header, { id, domain, created_at: date }) =>
-      completeHeader(withoutForgedResults(header, parts.desk.hostname()), {
+      completeHeader(withoutForgedResults(header, parts.signing.hostname()), {
         date,
         messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
       }),
@@ -46,21 +46,21 @@ export function createSubmittedSource(parts: Omit<EditedSourceParts, 'edit'>): S
 }
 
 /** The source of messages whose `source` names where their bytes are. */
-export function createEditedSource({ store, desk, edit }: EditedSourceParts): Source {
+export function createEditedSource({ store, signing, edit }: EditedSourceParts): Source {
   const raw = { store, garbage: createGarbage() };
   async function prepareFirst({ message, inbound, read }: Waiting): Promise<Prepared> {
     const { id, domain, tenant } = message;
-    const keys = await desk.keysOf(domain, tenant);
+    const keys = await signing.keysOf(domain, tenant);
     if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
     const { header: given } = await splitHeader(read(0));
     const header = edit(given, message);
     // A message may end with its header.
     const from = Math.min(given.length + '\r\n'.length, inbound.size);
     const hashed = { fields: parseFields(header), bodyHash: await hashBody(read(from)) };
-    const prefix = Buffer.from(`${await signFields(hashed, keys, desk.now())}${header}\r\n`, 'latin1');
+    const prefix = Buffer.from(`${await signFields(hashed, keys, signing.now())}${header}\r\n`, 'latin1');
     return {
       kind: 'streamed',
-      sender: returnPath(id, { secret: desk.secret, hostname: desk.hostname() }),
+      sender: returnPath(id, { secret: signing.secret, hostname: signing.hostname() }),
       size: prefix.length + inbound.size - from,
       // An address in a line of ours may need more of the way than what came in.
       encoding: !isAscii(prefix) && isAscii(Buffer.from(given, 'latin1')) ? 'smtputf8' : inbound.encoding,

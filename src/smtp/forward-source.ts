@@ -4,45 +4,45 @@
  */
 import { z } from 'zod';
 import { createGarbage } from '../lib/gc.ts';
-import { returnPath } from '../mail/bounce.ts';
+import { returnPath } from '../mail/return-path.ts';
 import { forwardSender } from '../mail/srs.ts';
-import { readVerdicts, needsFromRewrite, type Verdicts } from '../mail/verdicts.ts';
+import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
 import type { Prepared, Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
-import { openRaw, type ReadFrom } from './raw-message.ts';
+import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { arcSeal } from '../mail/arc.ts';
 import { hashBody, parseFields, type HeaderField, signFields, type Hashed } from '../mail/dkim.ts';
-import type { Desk } from '../mail/finish.ts';
+import type { SigningContext } from '../mail/sign.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
 import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
 import { deliveriesOfMessage } from '../store/deliveries.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 
-export interface ForwardParts extends DressParts {
+export interface ForwardParts extends ForwardHeaderParts {
   readonly srs: SrsKeys;
 }
 
 /** The source of messages of the kind `forward`. */
 export function createForwardSource(parts: ForwardParts): Source {
-  const { store, desk, srs } = parts;
+  const { store, signing, srs } = parts;
   const raw = { store, garbage: createGarbage() };
 
   /** Of a sender for whom nothing vouched no address is made that leads to him: he may never have sent it. */
   async function senderOf({ message, source, inbound }: Forward): Promise<string> {
-    const hostname = desk.hostname();
-    const ours = returnPath(message.id, { secret: desk.secret, hostname });
-    if (source.sender !== '' && !readVerdicts(inbound.verdicts).vouched) return ours;
+    const hostname = signing.hostname();
+    const ours = returnPath(message.id, { secret: signing.secret, hostname });
+    if (source.sender !== '' && !readAuthResults(inbound.verdicts).vouched) return ours;
     await srs.renew();
-    return forwardSender(source.sender, { secrets: srs.secrets(), hostname, now: desk.now() }, ours);
+    return forwardSender(source.sender, { secrets: srs.secrets(), hostname, now: signing.now() }, ours);
   }
 
   async function prepareFirst(forward: Forward): Promise<Prepared> {
     const { inbound, read } = forward;
-    const { lines, from } = await dress(forward, parts);
+    const { lines, from } = await editHeader(forward, parts);
     const prefix = Buffer.from(lines, 'latin1');
     return {
       kind: 'streamed',
@@ -80,14 +80,14 @@ export interface Forward {
   readonly read: ReadFrom;
 }
 
-export interface DressParts {
+export interface ForwardHeaderParts {
   readonly store: Store;
-  readonly desk: Desk;
+  readonly signing: SigningContext;
   readonly config: () => Pick<ServerConfig, 'inbound'>;
 }
 
 /** What stands before the rest of the message as it is sent on. */
-export interface Dressed {
+export interface EditedHeader {
   /** Header lines, one character a byte. */
   readonly lines: string;
   /** Where the rest begins in what came in, bytes; all before it is in `lines`. */
@@ -98,12 +98,12 @@ export interface Dressed {
 const EMPTY_LINE = 2;
 
 /** The same for all targets. Rejects where the message cannot be read for now. */
-async function dress(forward: Forward, parts: DressParts): Promise<Dressed> {
+async function editHeader(forward: Forward, parts: ForwardHeaderParts): Promise<EditedHeader> {
   const { message, source, inbound, read } = forward;
-  const { store, desk, config } = parts;
-  const verdicts = readVerdicts(inbound.verdicts);
+  const { store, signing, config } = parts;
+  const verdicts = readAuthResults(inbound.verdicts);
   const { header } = await splitHeader(read(0));
-  const honest = withoutForgedResults(header, desk.hostname());
+  const honest = withoutForgedResults(header, signing.hostname());
   const rewrites = config().inbound.from_rewrite === 'auto' && needsFromRewrite(verdicts);
   const shown = rewrites ? rewriteFrom(honest, message.domain) : honest;
   const targets = (await deliveriesOfMessage(store, message.id)).map(({ recipient }) => recipient);
@@ -119,29 +119,29 @@ interface Unsigned {
   readonly bodyAt: number;
   /** Whether our domain is the author that it names. */
   readonly isAuthor: boolean;
-  readonly verdicts: Verdicts;
+  readonly verdicts: AuthResults;
 }
 
 /** Our signature where we are the author, and the ARC set; nothing of a header that verifiers would read in many ways. */
 async function sign(
   { header, bodyAt, isAuthor, verdicts }: Unsigned,
   { message, inbound, read }: Forward,
-  { desk, config }: DressParts,
+  { signing, config }: ForwardHeaderParts,
 ): Promise<string> {
   const { seal } = config().inbound.arc;
   const fields = isAuthor || seal ? readable(header) : undefined;
   if (fields === undefined) return '';
   const hashed: Hashed = { fields, bodyHash: await hashBody(read(bodyAt)) };
   const signature = isAuthor
-    ? await signFields(hashed, await desk.keysOf(message.domain, message.tenant), desk.now())
+    ? await signFields(hashed, await signing.keysOf(message.domain, message.tenant), signing.now())
     : '';
-  const hostKeys = seal ? await desk.keysOf(desk.hostname(), message.tenant) : [];
+  const hostKeys = seal ? await signing.keysOf(signing.hostname(), message.tenant) : [];
   const key = hostKeys.find(({ algorithm }) => algorithm === 'rsa');
   const found = fieldsOf(inbound.trace).find(({ name }) => name === 'authentication-results');
   if (key === undefined || found === undefined) return signature;
   const sealed = { ...hashed, fields: [...parseFields(signature), ...fields] };
   const chain = verdicts.arc.result;
-  return (await arcSeal(sealed, { chain, results: valueOf(found), key, now: desk.now() })) + signature;
+  return (await arcSeal(sealed, { chain, results: valueOf(found), key, now: signing.now() })) + signature;
 }
 
 function readable(header: string): HeaderField[] | undefined {

@@ -17,8 +17,8 @@ export interface Refusal {
 }
 
 /** The longest header block that is taken, bytes; what `start` has to hold of a longer message. */
-export const MOST_HEADER_BYTES = 100 * 1024;
-export const MOST_HEADER_LINES = 1000;
+export const MAX_HEADER_BYTES = 100 * 1024;
+export const MAX_HEADER_LINES = 1000;
 
 /** Why a message that begins so is not taken, or nothing. */
 export function refuseHeaders(start: Buffer, { bytes, lines, hops, recipients }: HeaderFaults): Refusal | undefined {
@@ -49,7 +49,7 @@ export function refuseHeaders(start: Buffer, { bytes, lines, hops, recipients }:
 }
 
 const LOOP: Refusal = { reply: '554 5.4.6 this message was here before: it goes round in a loop', reason: 'loop' };
-const LONGEST_NAME = 'delivered-to'.length;
+const MAX_NAME_LENGTH = 'delivered-to'.length;
 const LF = 0x0a;
 /** The lower-case letters that the names begin with. */
 const INITIALS = new Set(Buffer.from('rfd'));
@@ -57,7 +57,7 @@ const INITIALS = new Set(Buffer.from('rfd'));
 /** The lower-case name of the field that begins at `at`, as far as it is one that matters. */
 function nameOf(bytes: Buffer, at: number, end: number): string | undefined {
   if (!INITIALS.has((bytes[at] ?? 0) | 0x20)) return undefined;
-  const colon = bytes.subarray(at, Math.min(end, at + LONGEST_NAME + 4)).indexOf(0x3a);
+  const colon = bytes.subarray(at, Math.min(end, at + MAX_NAME_LENGTH + 4)).indexOf(0x3a);
   return colon < 1
     ? undefined
     : bytes

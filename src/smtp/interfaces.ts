@@ -1,4 +1,4 @@
-/** What the door of port 25 hands to those who judge, forward and read what came in, and what it gets back. */
+/** What an inbound message is to those who authenticate, forward or read it, and what they answer. */
 import type { Statement } from '../store/statement.ts';
 import type { Accepted } from './recipients.ts';
 
@@ -16,7 +16,7 @@ export interface Client {
 }
 
 /** A whole message that is not answered yet. */
-export interface Incoming extends Client {
+export interface InboundMessage extends Client {
   /** `inb_…` */
   readonly id: string;
   /** Envelope sender in its normal form; empty for the null sender. */
@@ -30,7 +30,7 @@ export interface Incoming extends Client {
   pieces(): AsyncIterable<Uint8Array>;
 }
 
-export interface Judgement {
+export interface AuthenticationOutcome {
   /** Header lines that say what was found, each with its CRLF. */
   readonly headers: string;
   /** For whoever forwards it or answers its sender. */
@@ -40,10 +40,10 @@ export interface Judgement {
 }
 
 /** Finds out who really sent it. Never rejects for what the message or DNS says. */
-export type Judge = (mail: Incoming) => Promise<Judgement>;
+export type MailAuthenticator = (mail: InboundMessage) => Promise<AuthenticationOutcome>;
 
 /** What becomes of the message for one recipient. */
-export interface Handled {
+export interface IntakeResult {
   /** For the unit that takes the message: all of it is committed with 250, or nothing. */
   readonly rows: readonly Statement[];
   /** Destinations that are then due, as `enqueue` answers them. */
@@ -56,7 +56,7 @@ export interface Handled {
 
 /** Takes the message for one recipient of its kind. Where it rejects the client hears 451, and keeps the mail. */
 export type Intake<Kind extends Accepted['kind']> = (
-  mail: Incoming,
+  mail: InboundMessage,
   recipient: Extract<Accepted, { readonly kind: Kind }>,
-  judgement: Judgement,
-) => Promise<Handled>;
+  authentication: AuthenticationOutcome,
+) => Promise<IntakeResult>;

@@ -1,33 +1,31 @@
 /**
- * The SMTP listener (port 25): who may come in, and how it ends. The dialogue is in session.ts. It never asks who a client
- * is by its name, offers STARTTLS only with a certificate of the operator's, never AUTH in clear text, and no
+ * The SMTP listeners (port 25 and the submission ports): who may connect, TLS, AUTH, and the end. The dialogue is in
+ * session.ts. No reverse look-up of clients, STARTTLS only with a certificate of the operator's, no AUTH in clear text, no
  * CHUNKING.
  */
 import type { Socket } from 'node:net';
-import {
-  SMTPServer,
-  type SMTPServerAuthentication,
-  type SMTPServerAuthenticationResponse,
-  type SMTPServerSession,
-} from 'smtp-server';
-import type { SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js';
+import type { SMTPServerAuthenticationResponse } from 'smtp-server';
 import { addressInRanges } from '../dns/networks.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import { listenOn, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
-import { createDoorLimits, type Limits } from './connection-limits.ts';
-import {
-  Visitor,
-  type Credentials,
-  type Deadlines,
-  type Login,
-  type SessionParts,
-  type SmtpDoor,
-} from './session-parts.ts';
-import type { SmtpTallies } from './counters.ts';
-import { Session } from './session.ts';
+import { listenOn, type Bind, type ListenAddress } from '../lib/sockets.ts';
+import { createConnectionLimits, type Limits } from './connection-limits.ts';
+import type { SmtpCounters } from './record.ts';
+import type { Refusal } from './header-check.ts';
+import { Session, SmtpUser, type Deadlines, type SessionParts, type SmtpPolicy } from './session.ts';
+import { Server } from './smtp-server.ts';
+
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+  readonly ip: string;
+  readonly helo: string;
+}
+
+/** What the client may do once it has authenticated, or why it cannot. */
+export type Login = (credentials: Credentials) => Promise<SmtpPolicy | Refusal>;
 
 export interface ListenerSettings {
   /** Our name in the greeting and to EHLO. */
@@ -46,16 +44,17 @@ export interface ListenerOptions {
   readonly settings: () => ListenerSettings;
   /** Undefined: STARTTLS is not offered. */
   readonly certificate: CertificateKeeper | undefined;
-  /** Opens sockets of its own unless told. */
+  /** Default: opens a socket. */
   readonly bind?: Bind;
-  readonly door: SmtpDoor;
-  /** By which the door knows this very daemon; nobody unless told. */
-  readonly mark?: string;
+  /** Until a client has authenticated. */
+  readonly policy: SmtpPolicy;
+  /** With this the daemon's own SMTP client authenticates; without it nobody can. */
+  readonly loopbackSecret?: string;
   /** Offers AUTH, within TLS alone. */
   readonly login?: Login;
   /** Speaks TLS from the first byte on. */
   readonly secure?: boolean;
-  readonly tallies?: SmtpTallies;
+  readonly counters?: SmtpCounters;
   readonly deadlines?: { readonly usual: Deadlines; readonly crowded: Deadlines };
 }
 
@@ -77,16 +76,16 @@ const STOP_TICK_MS = 20;
 const LINGER_MS = 2000;
 
 export function createListener(options: ListenerOptions): SmtpListener {
-  const { clock, log, settings, certificate, bind = listenOn } = options;
-  const servers: Door[] = [];
-  const limits = createDoorLimits(() => settings().limits, clock);
+  const { clock, log, settings, policy, loopbackSecret, bind = listenOn } = options;
+  const servers: SmtpServer[] = [];
+  const limits = createConnectionLimits(() => settings().limits, clock);
   const { usual, crowded } = options.deadlines ?? DEADLINES;
-  const parts: SessionParts = {
+  const session: SessionParts = {
     clock,
     log,
     limits,
-    smtp: options.door,
-    mark: options.mark,
+    policy,
+    loopbackSecret,
     deadlines: () => (limits.isCrowded() ? crowded : usual),
   };
   const stop = new AbortController();
@@ -95,60 +94,66 @@ export function createListener(options: ListenerOptions): SmtpListener {
   async function tick(): Promise<void> {
     while (!stop.signal.aborted) {
       await clock.sleep(TICK_MS, stop.signal);
-      for (const server of servers) server.hurry();
+      for (const each of sessions()) each.enforceDeadlines();
     }
   }
 
-  function sessions(): number {
-    return servers.reduce((sum, { connections }) => sum + connections.size, 0);
+  function sessions(): Session[] {
+    return servers.flatMap(sessionsOf);
   }
 
   return {
     async listen(places) {
       const bound: ListenAddress[] = [];
       for (const place of places) {
-        const door = new Door({ ...options, parts });
-        door.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
+        const server = createServer({ ...options, isSecure: options.secure === true, session });
         bound.push(
-          await bind(door.server, place).catch(async (error: unknown) => {
-            // Where one is taken none listens.
-            await Promise.all(servers.map((other) => other.shut()));
+          await bind(server.server, place).catch(async (error: unknown) => {
+            // Where one address is taken none is listened on.
+            await Promise.all(servers.map(stopListening));
             throw error;
           }),
         );
-        certificate?.onRenewal((renewed) => door.updateSecureContext({ ...renewed }));
-        servers.push(door);
+        servers.push(server);
       }
       ticking ??= tick();
       return bound;
     },
     async close(graceMs) {
       const until = clock.monotonic() + graceMs;
-      const closed = servers.map((server) => server.shut());
-      for (const server of servers) server.windUp();
-      while (sessions() > 0 && clock.monotonic() < until) await clock.sleep(STOP_TICK_MS);
+      const closed = servers.map(stopListening);
+      while (sessions().length > 0 && clock.monotonic() < until) {
+        for (const each of sessions()) each.windUp();
+        await clock.sleep(STOP_TICK_MS);
+      }
       stop.abort();
-      for (const server of servers) server.cut();
+      for (const each of sessions()) each.destroy();
+      // Whoever has not got as far as a session.
+      for (const server of servers) server.close();
       await Promise.all([...closed, ticking]);
     },
   };
 }
 
-interface DoorOptions extends Pick<ListenerOptions, 'settings' | 'certificate' | 'login' | 'secure' | 'tallies'> {
-  readonly parts: SessionParts;
+/** Resolves when its last connection is gone. smtp-server's own `close` would end transactions that are under way. */
+function stopListening({ server }: SmtpServer): Promise<void> {
+  return new Promise((resolve) => void server.close(() => resolve()));
 }
 
-const NEVER = ['WIZ', 'SHELL', 'KILL', 'XCLIENT', 'XFORWARD'];
+const DISABLED = ['WIZ', 'SHELL', 'KILL', 'XCLIENT', 'XFORWARD'];
 
-class Door extends SMTPServer {
-  readonly #parts: SessionParts;
-  readonly #login: Login | undefined;
-  readonly #settings: () => ListenerSettings;
-  readonly #tallies: SmtpTallies | undefined;
+interface ServerParts extends Pick<ListenerOptions, 'log' | 'settings' | 'certificate' | 'login' | 'counters'> {
+  readonly isSecure: boolean;
+  readonly session: SessionParts;
+}
 
-  constructor({ parts, settings, certificate, login, tallies, secure = false }: DoorOptions) {
-    const { hostname, message } = settings();
-    super({
+type SmtpServer = Server<Session>;
+
+function createServer({ log, settings, certificate, login, counters, isSecure, session }: ServerParts): SmtpServer {
+  const { limits } = session;
+  const { hostname, message } = settings();
+  const server: SmtpServer = new Server(
+    {
       ...certificate?.current(),
       name: hostname,
       size: message,
@@ -158,90 +163,86 @@ class Door extends SMTPServer {
       // A client may end its side before it has its last reply.
       allowHalfOpen: true,
       hideENHANCEDSTATUSCODES: false,
-      secure,
+      secure: isSecure,
       authMethods: ['PLAIN', 'LOGIN'],
-      disabledCommands: [...NEVER, ...(login ? [] : ['AUTH']), ...(certificate ? [] : ['STARTTLS'])],
+      disabledCommands: [...DISABLED, ...(login ? [] : ['AUTH']), ...(certificate ? [] : ['STARTTLS'])],
       disableReverseLookup: true,
       heloResponse: '%s',
       // Of silence alone; the deadlines are ours.
       socketTimeout: 2 * 60 * MINUTE,
-    });
-    this.#parts = parts;
-    this.#settings = settings;
-    this.#login = login;
-    this.#tallies = tallies;
-  }
-
-  override onAuth(
-    { username: user = '', password }: SMTPServerAuthentication,
-    { remoteAddress: ip, hostNameAppearsAs: helo }: SMTPServerSession,
-    done: (error: null, response: SMTPServerAuthenticationResponse) => void,
-  ): void {
-    const answered = this.#letIn({ user, password: password ?? '', ip, helo: helo || '' });
-    void answered.then(done.bind(undefined, null));
-  }
+      onConnect(connected, done) {
+        // A client that offers its key in clear text has lost it, whatever we reply.
+        if (!connected.secure) connected.disabledCommands = [...server.options.disabledCommands, 'AUTH'];
+        done();
+      },
+      onAuth({ username: user = '', password }, connected, done) {
+        const { remoteAddress: ip, hostNameAppearsAs: helo } = connected;
+        const answer = authenticate({ user, password: password ?? '', ip, helo: helo || '' });
+        void (server.connectionOf(connected)?.busy(answer) ?? answer).then(done.bind(undefined, null));
+      },
+      onMailFrom(_address, connected, done) {
+        const reply = server.connectionOf(connected)?.begin();
+        done(reply === undefined ? null : new ReplyError(reply));
+      },
+      onClose(connected) {
+        server.connectionOf(connected)?.ended();
+      },
+    },
+    (socket, details) => {
+      const { hostname, message } = settings();
+      server.options.name = hostname;
+      server.options.size = message;
+      const ip = details.remoteAddress ?? socket.remoteAddress ?? '';
+      const entry = limits.enter(ip);
+      counters?.connections.count('refusal' in entry ? 'rejected' : 'accepted');
+      if (!('refusal' in entry))
+        return new Session(server, { socket, details }, { parts: session, leave: entry.leave });
+      log.warn('inbound.connection_rejected', { ip, reply: entry.refusal });
+      reject(socket, entry.refusal);
+      return undefined;
+    },
+  );
 
   /** Never rejects. */
-  async #letIn(credentials: Credentials): Promise<SMTPServerAuthenticationResponse> {
+  async function authenticate(credentials: Credentials): Promise<SMTPServerAuthenticationResponse> {
     try {
-      const entry = (await this.#login?.(credentials)) ?? { reply: '535 5.7.8 nobody logs in here' };
-      return 'reply' in entry ? answerOf(entry.reply) : { user: new Visitor(entry) };
+      const result = (await login?.(credentials)) ?? { reply: '535 5.7.8 AUTH is not available' };
+      return 'reply' in result ? answerOf(result.reply) : { user: new SmtpUser(result) };
     } catch (error) {
-      this.#parts.log.error('submission.login_failed', errorFields(error));
+      log.error('submission.login_failed', errorFields(error));
       return answerOf('454 4.7.0 try again later');
     }
   }
 
-  override connect(socket: Socket, options?: SMTPConnectionOptions | null): void {
-    const { hostname, message } = this.#settings();
-    this.options.name = hostname;
-    this.options.size = message;
-    const ip = options?.remoteAddress ?? socket.remoteAddress ?? '';
-    const entry = this.#parts.limits.enter(ip);
-    this.#tallies?.connections.count('refusal' in entry ? 'turned_away' : 'let_in');
-    if ('refusal' in entry) return this.#turnAway(socket, ip, entry.refusal);
-    const session = new Session(this, { socket, options }, { parts: this.#parts, leave: entry.leave });
-    this.connections.add(session);
-    session.on('error', (error: Error) => this._onError(error));
-    session.init();
-  }
+  // Only a listed peer is believed about the client behind it, and it must say who that is. smtp-server looks at its option
+  // once for each connection, behind this.
+  server.server.prependListener('connection', (socket: Socket) => {
+    server.options.useProxy = addressInRanges(socket.remoteAddress ?? '', settings().proxies);
+  });
+  server.on('error', (error) => log.debug('inbound.connection', errorFields(error)));
+  certificate?.onRenewal((renewed) => server.updateSecureContext({ ...renewed }));
+  return server;
+}
 
-  #turnAway(socket: Socket, ip: string, reply: string): void {
-    this.#parts.log.warn('inbound.turned_away', { ip, reply });
-    socket.on('error', () => socket.destroy());
-    socket.setTimeout(LINGER_MS, () => socket.destroy());
-    socket.end(`${reply}\r\n`);
-    socket.resume();
-  }
+/** Refuses MAIL with this reply, as smtp-server takes it. */
+class ReplyError extends Error {
+  readonly responseCode: number;
 
-  /** Only a listed peer is believed about the client behind it, and it must say who that is. */
-  override _expectsProxyHeader(socket: Socket): boolean {
-    return addressInRanges(socket.remoteAddress ?? '', this.#settings().proxies);
+  constructor(reply: string) {
+    super(reply.slice(4));
+    this.responseCode = Number(reply.slice(0, 3));
   }
+}
 
-  /** Draws no name for a log that nobody keeps: that takes longer than to let a client in. */
-  override _handleProxy(socket: Socket, done: Parameters<SMTPServer['_handleProxy']>[1]): void {
-    if (this._expectsProxyHeader(socket)) super._handleProxy(socket, done);
-    else setImmediate(() => done(null, { id: '-' }));
-  }
+function reject(socket: Socket, reply: string): void {
+  socket.on('error', () => socket.destroy());
+  socket.setTimeout(LINGER_MS, () => socket.destroy());
+  socket.end(`${reply}\r\n`);
+  socket.resume();
+}
 
-  hurry(): void {
-    for (const connection of this.connections) if (connection instanceof Session) connection.hurry();
-  }
-
-  windUp(): void {
-    for (const connection of this.connections) if (connection instanceof Session) connection.windUp();
-  }
-
-  /** Accepts nothing more; resolves when the last connection is gone. */
-  shut(): Promise<void> {
-    for (const socket of this._pendingSockets.values()) socket.destroy();
-    return new Promise((resolve) => this.server.close(() => resolve()));
-  }
-
-  cut(): void {
-    for (const connection of this.connections) connection._socket.destroy();
-  }
+function sessionsOf(server: SmtpServer): Session[] {
+  return [...server.connections].filter((connection) => connection instanceof Session);
 }
 
 function answerOf(reply: string): SMTPServerAuthenticationResponse {

@@ -1,5 +1,5 @@
 /**
- * The letter that tells the operator that mail of this server is not wanted somewhere: because of what we are, not of whom
+ * The alert that tells the operator that mail of this server is not wanted somewhere: because of what we are, not of whom
  * it is for. One a day at most, whether that was said in the dialogue or came back later.
  */
 import { sliceAt } from '../accounts/sliding-window.ts';
@@ -29,14 +29,14 @@ export interface NotWanted {
 
 const DAY = 86_400_000;
 /** Named as all limits are: by its window, ms, and what it is for. */
-const BUCKET = `${DAY}:letter:policy`;
+const BUCKET = `${DAY}:alert:policy`;
 /** What is refused because of this server, its domains or what it sends, and not because of the recipient. */
 const ABOUT_US: ReadonlySet<BounceClass> = new Set(['blocked', 'authentication', 'policy', 'spam', 'rate']);
-/** Mail that we only pass on says more about its author; of a letter to the operator no other letter comes. */
+/** Mail that we only pass on says more about its author; an alert to the operator causes no other alert. */
 const OWN: ReadonlySet<MessageRow['kind']> = new Set(['notification', 'acknowledgment', 'transactional', 'reply']);
 
 /** The statements that send it, for the unit of what it tells of; none where there was one today. Rejects where the store cannot write. */
-export async function policyLetter(
+export async function policyAlert(
   { message, recipient, reply, when }: NotWanted,
   { store, config }: PolicyParts,
   now: number,
@@ -59,19 +59,19 @@ export async function policyLetter(
     '',
     `The message: postern queue show ${message.id}`,
     '',
-    'There is one such letter a day at most, however much is refused.',
+    'You get at most one such alert a day.',
   ].join('\n');
   const subject = `Mail of ${hostname} is refused at ${parseAddress(recipient)?.domain ?? recipient}`;
   return systemMail({ tenant: OPERATOR, to, subject, text }, hostname, now);
 }
 
 /** The same for what was said in the dialogue. */
-export async function policyLetterFor({ message, recipients, at }: Failure, parts: PolicyParts): Promise<Statement[]> {
+export async function policyAlertFor({ message, recipients, at }: Failure, parts: PolicyParts): Promise<Statement[]> {
   // Where nobody said it, the words are ours.
   const refused = recipients.find(({ host, class: why }) => host !== null && isAboutUs(why));
   if (refused === undefined) return [];
   const { address: recipient, reply } = refused;
-  return policyLetter({ message, recipient, reply, when: 'in the dialogue' }, parts, at);
+  return policyAlert({ message, recipient, reply, when: 'in the dialogue' }, parts, at);
 }
 
 /** Whether mail of this class is refused because of us. */

@@ -1,4 +1,4 @@
-/** What the listener needs, put together: who is mail for, is there room, and what happens to a whole message. */
+/** The policy of port 25: whom mail is accepted for, whether there is disk space, and what becomes of a message. */
 import { isServed } from '../accounts/tenants.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -10,13 +10,13 @@ import type { Store } from '../store/store.ts';
 import { createAccept, type AcceptParts } from './accept.ts';
 import { decideRecipient, type Decision, type Directory, type Refused } from './recipients.ts';
 import { createRecorder } from './record.ts';
-import type { Judge } from './interfaces.ts';
-import type { SmtpDoor } from './session-parts.ts';
-import { RAW_PIECE_BYTES } from '../store/inbound.ts';
+import type { MailAuthenticator } from './interfaces.ts';
+import type { SmtpPolicy } from './session.ts';
+import { RAW_CHUNK_BYTES } from '../store/inbound.ts';
 
-export interface DoorParts extends Pick<
+export interface SmtpPolicyParts extends Pick<
   AcceptParts,
-  'judge' | 'received' | 'tallies' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'ask' | 'wake'
+  'authenticate' | 'received' | 'counters' | 'takeBounce' | 'takeReturned' | 'takeReply' | 'ttl' | 'ask' | 'wake'
 > {
   readonly store: Store;
   readonly clock: Clock;
@@ -53,7 +53,7 @@ function notServedHere(refused: Refused): Refused {
   return { ...refused, reply, reason: 'domain_not_loaded' };
 }
 
-export function createSmtpDoor(parts: DoorParts): SmtpDoor {
+export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
   const { store, clock, log, directory, freeSpace } = parts;
   const record = createRecorder(parts);
 
@@ -70,41 +70,39 @@ export function createSmtpDoor(parts: DoorParts): SmtpDoor {
       log,
       record,
       garbage: createGarbage(),
-      accept: createAccept({ ...parts, judge: judgeInTurn(parts.judge), record }),
+      accept: createAccept({ ...parts, authenticate: limitConcurrency(parts.authenticate), record }),
       limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
     },
     outage: () =>
       freeSpace.below(limits().free_disk)
         ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
         : undefined,
-    mostRecipients: () => limits().smtp.recipients,
+    maxRecipients: () => limits().smtp.recipients,
   };
 }
 
-// Large messages are read back from the store to be judged: so many at a time, so that memory stays bounded whatever comes at once.
+/** Large messages are read back from the store to be authenticated: so many at a time, so that memory stays bounded. Enough that DNS servers which take their time hold up nobody for long. */
+const MAX_AT_ONCE = 16;
 
-/** Enough that DNS servers which take their time hold up nobody for long. */
-const AT_ONCE = 16;
-
-/** The same judge; a message of one piece never waits. */
-export function judgeInTurn(judge: Judge): Judge {
+/** At most MAX_AT_ONCE messages at a time; one of a single chunk never waits. */
+export function limitConcurrency(authenticate: MailAuthenticator): MailAuthenticator {
   const waiting: (() => void)[] = [];
-  let judging = 0;
+  let active = 0;
 
   async function turn(): Promise<void> {
-    if (judging < AT_ONCE) judging++;
+    if (active < MAX_AT_ONCE) active++;
     // Whoever ends hands its turn on.
     else await new Promise<void>((resolve) => waiting.push(resolve));
   }
 
   return async (mail) => {
-    if (mail.size <= RAW_PIECE_BYTES) return judge(mail);
+    if (mail.size <= RAW_CHUNK_BYTES) return authenticate(mail);
     await turn();
     try {
-      return await judge(mail);
+      return await authenticate(mail);
     } finally {
       const next = waiting.shift();
-      if (next === undefined) judging--;
+      if (next === undefined) active--;
       else next();
     }
   };

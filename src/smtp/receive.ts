@@ -11,9 +11,9 @@ import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import type { Store } from '../store/store.ts';
 import { storeRefusal, type Accept } from './accept.ts';
-import { MOST_HEADER_BYTES, MOST_HEADER_LINES, refuseHeaders, type Refusal } from './header-check.ts';
-import type { Client, Incoming } from './interfaces.ts';
-import { Pieces } from './chunks.ts';
+import { MAX_HEADER_BYTES, MAX_HEADER_LINES, refuseHeaders, type Refusal } from './header-check.ts';
+import type { Client, InboundMessage } from './interfaces.ts';
+import { Chunks } from './chunks.ts';
 import type { Accepted } from './recipients.ts';
 import type { Recorder } from './record.ts';
 import type { Sink } from './wire.ts';
@@ -49,7 +49,7 @@ export class Reception implements Sink {
   readonly #envelope: Envelope;
   readonly #answer: Answer;
   readonly #id: string;
-  readonly #pieces: Pieces;
+  readonly #pieces: Chunks;
   #refusal: Refusal | undefined;
   #looked = false;
   #ascii = true;
@@ -63,7 +63,7 @@ export class Reception implements Sink {
     this.#envelope = envelope;
     this.#answer = answer;
     this.#id = newId('inb', now);
-    this.#pieces = new Pieces(parts.store, this.#id, now);
+    this.#pieces = new Chunks(parts.store, this.#id, now);
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
@@ -92,7 +92,7 @@ export class Reception implements Sink {
     if (this.#state !== 'open') return;
     this.#state = 'ended';
     this.#finish().catch((error: unknown) => {
-      this.#parts.log.error('inbound.not_taken', { inbound: this.#id, ...errorFields(error) });
+      this.#parts.log.error('inbound.failed', { inbound: this.#id, ...errorFields(error) });
       this.#answer.reply(storeRefusal(error).reply);
     });
   }
@@ -117,8 +117,8 @@ export class Reception implements Sink {
     if (this.#looked || start === undefined) return;
     this.#looked = true;
     this.#refusal ??= refuseHeaders(start, {
-      bytes: MOST_HEADER_BYTES,
-      lines: MOST_HEADER_LINES,
+      bytes: MAX_HEADER_BYTES,
+      lines: MAX_HEADER_LINES,
       hops: this.#parts.limits().hops,
       recipients: this.#envelope.recipients.map(({ original }) => asciiAddress(original).toLowerCase()),
     });
@@ -137,7 +137,7 @@ export class Reception implements Sink {
     await this.#drop();
   }
 
-  #incoming(): Incoming {
+  #incoming(): InboundMessage {
     const { smtpUtf8, ...envelope } = this.#envelope;
     // RFC 6531 §3.4: of the message SMTPUTF8 is about the header; a body needs 8BITMIME.
     const encoding = this.#ascii ? '7bit' : smtpUtf8 && !isAscii(headerOf(this.#pieces.start)) ? 'smtputf8' : '8bit';
@@ -170,7 +170,7 @@ export class Reception implements Sink {
     const unit = this.#pieces.dropped();
     if (unit.length === 0) return;
     const { store, log } = this.#parts;
-    await store.write(unit).catch((error: unknown) => log.warn('inbound.not_dropped', errorFields(error)));
+    await store.write(unit).catch((error: unknown) => log.warn('inbound.cleanup_failed', errorFields(error)));
   }
 }
 

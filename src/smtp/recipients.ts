@@ -91,7 +91,7 @@ function atDomain(address: Address, directory: Directory): Decision {
   const { snapshot } = directory;
   const { domain: name } = address;
   const domain = snapshot.domains.get(name);
-  if (domain === undefined) return snapshot.unavailable.has(name) ? mending(name) : relayDenied();
+  if (domain === undefined) return snapshot.unavailable.has(name) ? unavailable(name) : relayDenied();
   const ours = { original: address.address, domain: name, tenant: domain.project.tenant };
   if (!isVerified(name, directory)) {
     const reply = `451 4.7.1 ${name} is not verified yet: its owner has to publish its DNS records`;
@@ -181,7 +181,7 @@ function noToken(reason: 'return_path' | 'srs', { domain, tenant }: Ours): Refus
   return { kind: 'refuse', reply, reason: `invalid_${reason}`, domain, tenant };
 }
 
-function mending(domain: string): Refused {
+function unavailable(domain: string): Refused {
   const reply = `451 4.3.5 the configuration of ${domain} is being mended`;
   return { kind: 'refuse', reply, reason: 'domain_unavailable', domain, tenant: null };
 }

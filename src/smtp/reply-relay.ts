@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { readAuthor } from '../mail/author.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import type { Desk } from '../mail/finish.ts';
+import type { SigningContext } from '../mail/sign.ts';
 import { fieldsOf, splitHeader, type Field } from '../mail/header-block.ts';
 import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
 import { enqueue } from '../queue/enqueue.ts';
@@ -13,7 +13,7 @@ import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import { createEditedSource } from './edited-source.ts';
-import type { Handled, Incoming, Intake } from './interfaces.ts';
+import type { IntakeResult, InboundMessage, Intake } from './interfaces.ts';
 
 export interface ReplyRelayParts {
   readonly clock: Clock;
@@ -35,7 +35,7 @@ const source = z.object({
 });
 
 /** Two machines that answer each other without saying so end here. */
-const MOST = { count: 30, windowMs: 3_600_000 };
+const MAX = { count: 30, windowMs: 3_600_000 };
 
 export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: ReplyRelayParts): Intake<'reply'> {
   return async (mail, { ticket, tenant, domain }) => {
@@ -49,18 +49,18 @@ export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: Re
     const { header } = await splitHeader(mail.pieces());
     const fields = fieldsOf(header);
     if (mail.sender === '' || isAutomatic(fields)) {
-      log.info('reply.automatic', { ip: mail.ip, sender: mail.sender, submission: conversation.submission });
+      log.info('reply.automatic_ignored', { ip: mail.ip, sender: mail.sender, submission: conversation.submission });
       return { rows: [] };
     }
-    const room = await limits.take(`reply:${conversation.submission}`, MOST);
+    const room = await limits.take(`reply:${conversation.submission}`, MAX);
     if (!room.allowed) return refused('451 4.7.1 too many answers in this conversation for now', 'rate_limited');
     return pass(mail, { ticket, conversation, fields });
   };
 
   function pass(
-    { id: raw }: Incoming,
+    { id: raw }: InboundMessage,
     { ticket, conversation, fields }: { ticket: ReplyTicket; conversation: Conversation; fields: readonly Field[] },
-  ): Handled {
+  ): IntakeResult {
     const { tenant, domain, submission, environment, name, visitor, owners } = conversation;
     const { message: notification, to } = ticket;
     const recipients = to === 'visitor' ? [visitor] : owners;
@@ -72,7 +72,7 @@ export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: Re
   }
 }
 
-function refused(reply: string, reason: string): Handled {
+function refused(reply: string, reason: string): IntakeResult {
   return { rows: [], refusal: { reply, reason } };
 }
 
@@ -83,16 +83,22 @@ function nameOf(fields: readonly Field[]): string | undefined {
 }
 
 /** The source of messages of the kind `reply`. */
-export function createReplySource({ store, desk }: { readonly store: Store; readonly desk: Desk }): Source {
+export function createReplySource({
+  store,
+  signing,
+}: {
+  readonly store: Store;
+  readonly signing: SigningContext;
+}): Source {
   const edited = createEditedSource({
     store,
-    desk,
+    signing,
     edit(header, { id, domain, created_at: date, source: json }) {
       const { notification, to, name, recipients } = source.parse(JSON.parse(json));
       // Its answer goes the other way.
       const back = { message: notification, to: to === 'visitor' ? 'owner' : 'visitor' } as const;
       return relayHeader(header, {
-        from: { name, address: replyAddress(back, domain, desk.secret) },
+        from: { name, address: replyAddress(back, domain, signing.secret) },
         to: recipients.map((address) => ({ address })),
         messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
         date,

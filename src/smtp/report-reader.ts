@@ -27,11 +27,11 @@ export interface ReaderOptions {
 }
 
 /** What is honest takes some milliseconds. */
-const MOST_MS = 5000;
+const MAX_MS = 5000;
 const MEMORY = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16 };
 
 export function createReportReader(options: ReaderOptions): ReportReader {
-  const { clock, log, file = new URL('./report-thread.ts', import.meta.url), mostMs = MOST_MS } = options;
+  const { clock, log, file = new URL('./report-thread.ts', import.meta.url), mostMs = MAX_MS } = options;
   let running: Thread | undefined;
 
   /** It is never ended in its start: that could take the whole process with it. */

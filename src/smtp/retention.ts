@@ -1,4 +1,4 @@
-/** Sweeps the SMTP door: pieces of what was never taken, and old entries of the log. */
+/** Deletes chunks of messages that were never accepted, old entries of the log of inbound mail, and old messages. */
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
 import { deleteRawOrphans, forgetInboundLog, agedInbound, dropRaws, forgetInbound } from '../store/inbound.ts';
@@ -10,14 +10,13 @@ import { inRounds, portions } from '../lib/batch.ts';
 const HOUR = 3_600_000;
 /** No transaction lasts so long. */
 const ORPHAN_AGE = 3 * HOUR;
-const EVERY = HOUR;
 /** So many entries go in one commit, so that what is taken meanwhile waits for milliseconds. */
 const BATCH = 1000;
 
 export interface SweepParts {
   readonly store: Store;
   readonly clock: Clock;
-  /** For how long what was said at the door is kept, ms. */
+  /** How long the log of inbound mail is kept, ms. */
   readonly keep: () => number;
 }
 
@@ -27,7 +26,7 @@ export function sweepInbound({ store, clock, keep }: SweepParts): () => Promise<
   return async () => {
     const now = clock.now();
     const before = now - ORPHAN_AGE;
-    if (Math.abs(before - until) < EVERY) return;
+    if (Math.abs(before - until) < HOUR) return;
     await store.write([deleteRawOrphans({ since: until, before })]);
     until = before;
     const oldest = firstId('inl', now - keep());
@@ -38,22 +37,21 @@ export function sweepInbound({ store, clock, keep }: SweepParts): () => Promise<
   };
 }
 
-// * Forgets mail that came in: its bytes with what the messages that it became say, and that it came as late as who got
-// those messages, or after `retention.events`.
-
 export interface ForgetParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly config: () => Pick<ServerConfig, 'retention'>;
 }
 
-const HOUR_FORGET = 3_600_000;
 const STEPS = 200;
 /** So many are looked at in one go, and so many bytes dropped in one commit: what is accepted meanwhile waits for milliseconds. */
 const STRETCH = 250;
-const MOST_BYTES = 16 * 1024 * 1024;
+const MAX_BYTES = 16 * 1024 * 1024;
 
-/** A job to run every few seconds. */
+/**
+ * A job to run every few seconds: deletes inbound messages. Their bytes are kept as long as the bodies of the messages that
+ * they became, and that they arrived as long as those messages' recipients, or for `retention.events`.
+ */
 export function forgetOldInbound({ store, clock, config }: ForgetParts): () => Promise<void> {
   async function step(after: string): Promise<string | undefined> {
     const now = clock.now();
@@ -62,13 +60,13 @@ export function forgetOldInbound({ store, clock, config }: ForgetParts): () => P
     const before = firstId('inb', Math.max(keptSince(message_bodies, now), now - events));
     const found = await agedInbound(store, { after, before, limit: STRETCH });
     const silent = found.filter(({ hasRaw, kept }) => hasRaw && kept !== 'bodies');
-    for (const part of portions(silent, ({ size }) => size, MOST_BYTES)) await store.write([dropRaws(part.map(idOf))]);
+    for (const part of portions(silent, ({ size }) => size, MAX_BYTES)) await store.write([dropRaws(part.map(idOf))]);
     const past = found.filter(({ id, hasRaw, kept }) => !hasRaw && kept === 'nothing' && id < pastFrom);
     if (past.length > 0) await store.write([forgetInbound(past.map(idOf))]);
     return found.length === STRETCH ? found.at(-1)?.id : undefined;
   }
 
-  return inRounds({ clock, every: HOUR_FORGET, steps: STEPS, start: '', step });
+  return inRounds({ clock, every: HOUR, steps: STEPS, start: '', step });
 }
 
 function idOf({ id }: { readonly id: string }): string {

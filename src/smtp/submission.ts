@@ -23,9 +23,10 @@ import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { isDroppable, storeRefusal } from './accept.ts';
 import type { Refusal } from './header-check.ts';
-import type { Incoming } from './interfaces.ts';
-import type { Login, SmtpDoor } from './session-parts.ts';
-import type { Pieces } from './chunks.ts';
+import type { InboundMessage } from './interfaces.ts';
+import type { Login } from './listener.ts';
+import type { SmtpPolicy } from './session.ts';
+import type { Chunks } from './chunks.ts';
 import type { Decision } from './recipients.ts';
 import type { Recorder } from './record.ts';
 
@@ -76,8 +77,8 @@ export interface SubmissionParts {
 }
 
 export interface Submission {
-  /** What a client finds that has not shown a key: nothing. */
-  readonly door: SmtpDoor;
+  /** Until a client has authenticated: nothing. */
+  readonly policy: SmtpPolicy;
   readonly login: Login;
 }
 
@@ -99,12 +100,12 @@ export function createSubmission(parts: SubmissionParts): Submission {
     return (said) => {
       const at = clock.now();
       const unit = said.map(({ ip, helo, sender, recipient, domain, reply, reason }) => {
-        log.info('submission.refused', { ip, tenant, sender, recipient, reply, reason });
         const outcome = reply.startsWith('4') ? 'deferred' : 'rejected';
+        log.info(`submission.${outcome}`, { ip, tenant, sender, recipient, reply, reason });
         const told = { ip, tenant, domain, helo, sender, recipient, outcome, reply, reason, inbound: null } as const;
         return insertInboundLog({ ...told, id: newId('inl', at), created_at: at });
       });
-      store.write(unit).catch((error: unknown) => log.error('submission.not_recorded', errorFields(error)));
+      store.write(unit).catch((error: unknown) => log.error('submission.log_failed', errorFields(error)));
     };
   }
 
@@ -129,7 +130,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
   }
 
   /** The reply to a whole message. Never rejects. */
-  async function accept(key: string, mail: Incoming, pieces: Pieces): Promise<string> {
+  async function accept(key: string, mail: InboundMessage, pieces: Chunks): Promise<string> {
     let principal: Principal | Refusal | undefined;
     try {
       principal = await admit(key, mail.ip);
@@ -140,12 +141,12 @@ export function createSubmission(parts: SubmissionParts): Submission {
       }
       return await refuse(principal, { mail, pieces, refusal: done });
     } catch (error) {
-      log.error('submission.not_taken', { inbound: mail.id, ...errorFields(error) });
+      log.error('submission.failed', { inbound: mail.id, ...errorFields(error) });
       return refuse(principal, { mail, pieces, refusal: storeRefusal(error) });
     }
   }
 
-  async function take(principal: Principal, mail: Incoming, pieces: Pieces): Promise<string | Refusal> {
+  async function take(principal: Principal, mail: InboundMessage, pieces: Chunks): Promise<string | Refusal> {
     const verdict = await parts.takeAccount(principal);
     if (verdict?.allowed === false) {
       return { reply: '451 4.7.1 this account has sent as much as it may for now', reason: 'rate_limited' };
@@ -205,8 +206,8 @@ export function createSubmission(parts: SubmissionParts): Submission {
   }
 
   interface Refused {
-    readonly mail: Incoming;
-    readonly pieces: Pieces;
+    readonly mail: InboundMessage;
+    readonly pieces: Chunks;
     readonly refusal: Refusal;
   }
 
@@ -223,7 +224,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const unit = isDroppable(refusal) ? pieces.dropped() : [];
     if (unit.length > 0) {
       // What cannot be dropped now is swept later.
-      await store.write(unit).catch((error: unknown) => log.warn('submission.not_dropped', errorFields(error)));
+      await store.write(unit).catch((error: unknown) => log.warn('submission.cleanup_failed', errorFields(error)));
     }
     return refusal.reply;
   }
@@ -232,7 +233,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     return snapshot().server.limits;
   }
 
-  function doorOf(key: string, principal: Principal): SmtpDoor {
+  function policyFor(key: string, principal: Principal): SmtpPolicy {
     const record = recorder(principal.tenant.id);
     return {
       decide: (address, sender) => decideFor(principal, address, sender),
@@ -250,13 +251,13 @@ export function createSubmission(parts: SubmissionParts): Submission {
         parts.freeSpace.below(limits().free_disk)
           ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
           : undefined,
-      mostRecipients: () => limits().recipients,
+      maxRecipients: () => limits().recipients,
     };
   }
 
   const record = recorder(null);
   return {
-    door: {
+    policy: {
       decide: () => Promise.resolve({ kind: 'refuse', ...NOT_YET, domain: null, tenant: null }),
       record,
       receive: {
@@ -269,14 +270,14 @@ export function createSubmission(parts: SubmissionParts): Submission {
         limits: () => ({ message: 0, hops: 0 }),
       },
       outage: () => NOT_YET,
-      mostRecipients: () => 0,
+      maxRecipients: () => 0,
     },
     async login({ user, password, ip, helo }) {
       const principal =
         user === USER
           ? await admit(password, ip)
           : { reply: `535 5.7.8 the user name is ${USER}, and the password an API key`, reason: 'auth_invalid' };
-      if (!('reply' in principal)) return doorOf(password, principal);
+      if (!('reply' in principal)) return policyFor(password, principal);
       record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
       return principal;
     },

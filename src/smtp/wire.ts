@@ -3,13 +3,12 @@
  * nothing else. A bare CR, a bare LF or a NUL is never a line end and never passes, so that no server after us can read a
  * second message in what we took as one (CVE-2023-51764); nothing depends on how the bytes were cut into packets. Linear.
  */
-import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
 
 /** Takes a message's bytes, dots unstuffed. */
 export interface Sink {
   /** The bytes are only lent. Resolves when there may be more; undefined: at once. */
   write(bytes: Uint8Array): Promise<void> | undefined;
-  /** It has a byte that no mail may have; what follows it, up to the end, is read and forgotten. */
+  /** It has a byte that no mail may have. */
   spoil(): void;
   /** All of it has come. Nothing is read on until `wire.proceed()`. */
   end(): void;
@@ -18,21 +17,34 @@ export interface Sink {
 const CR = 0x0d;
 const LF = 0x0a;
 const DOT = 0x2e;
-const MOST_COMMAND_BYTES = 4096;
+const MAX_COMMAND_BYTES = 4096;
 /** So many commands of one packet are answered before others have their turn. */
-const AT_ONCE = 50;
+const MAX_COMMANDS_AT_ONCE = 50;
 
 /** Within a message. `begin`: of a line; `dot`, `dotCr`: behind a dot there. */
 type State = 'begin' | 'line' | 'cr' | 'dot' | 'dotCr';
 type Next = (error?: Error | null) => void;
 
-export class Wire extends SMTPStream {
+/** What the connection does with what was read. */
+export interface WireHandlers {
+  /** A command line, without its CRLF; nothing is read on until `done` is called. */
+  command(line: Buffer, done: () => void): void;
+  /** Whether the connection is closing: what still comes is thrown away. */
+  isClosed(): boolean;
+}
+
+export class Wire {
+  readonly #handlers: WireHandlers;
   #input: Buffer = Buffer.alloc(0);
   #next: Next | undefined;
   #sink: Sink | undefined;
   #state: State = 'begin';
   #ended = false;
   #spoilt = false;
+
+  constructor(handlers: WireHandlers) {
+    this.#handlers = handlers;
+  }
 
   /** Whether the client has sent more than the command in hand, as far as it has come. */
   get hasMore(): boolean {
@@ -57,16 +69,12 @@ export class Wire extends SMTPStream {
     this.#work();
   }
 
-  override _write(chunk: Buffer, _encoding: BufferEncoding | 'buffer', next: Next): void {
-    if (this.isClosed) return next();
+  /** Bytes of the client's; `next` asks for more, or says why there will be none. */
+  write(chunk: Buffer, next: Next): void {
+    if (this.#handlers.isClosed()) return next();
     this.#input = this.#input.length === 0 ? chunk : Buffer.concat([this.#input, chunk]);
     this.#next = next;
     this.#work();
-  }
-
-  /** A line that has no end is no command. */
-  override _flushData(): void {
-    this.#input = Buffer.alloc(0);
   }
 
   /** More may come. */
@@ -78,7 +86,7 @@ export class Wire extends SMTPStream {
 
   #work(): void {
     for (let commands = 0; ; commands++) {
-      if (this.isClosed) {
+      if (this.#handlers.isClosed()) {
         this.#input = Buffer.alloc(0);
         return this.#more();
       }
@@ -88,7 +96,7 @@ export class Wire extends SMTPStream {
       }
       const line = this.#takeLine();
       if (line === undefined) return;
-      if (commands >= AT_ONCE) {
+      if (commands >= MAX_COMMANDS_AT_ONCE) {
         setImmediate(() => {
           if (this.#command(line)) this.#work();
         });
@@ -101,7 +109,7 @@ export class Wire extends SMTPStream {
   /** The next command line; undefined, and more is asked for or the line refused, where there is none. */
   #takeLine(): Buffer | undefined {
     const end = this.#input.indexOf(LF);
-    if (end > MOST_COMMAND_BYTES || (end < 0 && this.#input.length > MOST_COMMAND_BYTES)) {
+    if (end > MAX_COMMAND_BYTES || (end < 0 && this.#input.length > MAX_COMMAND_BYTES)) {
       this.#input = Buffer.alloc(0);
       this.#more(new Error('Command line too long'));
       return undefined;
@@ -123,7 +131,7 @@ export class Wire extends SMTPStream {
   #command(line: Buffer): boolean {
     let returned = false;
     let done = false;
-    this.oncommand(line, () => {
+    this.#handlers.command(line, () => {
       done = true;
       if (returned) this.#work();
     });
@@ -135,9 +143,9 @@ export class Wire extends SMTPStream {
     const { bytes, taken, ended } = this.#scan(this.#input);
     this.#input = this.#input.subarray(taken);
     this.#ended = ended;
-    const waiting = this.#spoilt || bytes.length === 0 ? undefined : sink.write(bytes);
+    const waiting = bytes.length === 0 ? undefined : sink.write(bytes);
     if (waiting !== undefined) await waiting;
-    if (this.isClosed) {
+    if (this.#handlers.isClosed()) {
       this.#input = Buffer.alloc(0);
       this.#more();
     } else if (ended) sink.end();

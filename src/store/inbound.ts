@@ -9,7 +9,7 @@ import type { Store } from './store.ts';
 import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
 
 /** The largest piece: what is held in memory of a large message. The first one holds the longest header that is taken. */
-export const RAW_PIECE_BYTES = 104 * 1024;
+export const RAW_CHUNK_BYTES = 104 * 1024;
 
 /** The statement that makes a message of the pieces written before. */
 export const insertInbound = define<InboundRow>()((db, value) =>
@@ -58,7 +58,7 @@ export async function findInbound(store: Store, id: string): Promise<InboundRow 
 }
 
 /** The bytes of a message as they came, piece by piece, one of them in memory at a time. */
-export async function* rawPieces(store: Store, inbound: string): AsyncGenerator<Uint8Array> {
+export async function* rawChunks(store: Store, inbound: string): AsyncGenerator<Uint8Array> {
   for (let seq = 0; ; seq++) {
     const [row] = await store.select(piece({ inbound, seq }));
     if (row === undefined) return;
@@ -98,7 +98,7 @@ export interface InboundFilter {
   readonly until?: number | undefined;
 }
 
-/** What was said at the door, newest first; of pages after the first what is older than `before` (`inl_…`). */
+/** The log of inbound mail, newest first; of pages after the first what is older than `before` (`inl_…`). */
 export function listInboundLog(
   store: Store,
   filter: InboundFilter,

@@ -1,6 +1,6 @@
 /** The rows of mail that comes in. As in tables.ts. */
 
-/** A message that was taken at the SMTP door, once per transaction; what becomes of it is in `messages`. */
+/** A message that was accepted by SMTP, once per transaction; what becomes of it is in `messages`. */
 export interface InboundRow {
   /** `inb_…` */
   id: string;
@@ -33,7 +33,7 @@ export interface RawChunkRow {
   created_at: number;
 }
 
-/** What the SMTP door said of one recipient, or of a whole transaction. */
+/** What we replied about one recipient, or about a whole transaction. */
 export interface InboundLogRow {
   /** `inl_…` */
   id: string;

@@ -1,25 +1,25 @@
 /** Where the bytes of transactional mail come from: composed and signed when it is first tried. */
 import { z } from 'zod';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
-import { finishMail, type Desk } from '../mail/finish.ts';
+import { signMail, type SigningContext } from '../mail/sign.ts';
 import type { Source } from '../queue/transport.ts';
 import { readAttachment } from '../store/attachments.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { messageIdOf, readEmail, type KeptEmail } from './email.ts';
-import { rawPieces } from '../store/inbound.ts';
+import { rawChunks } from '../store/inbound.ts';
 import { bodyChunk } from '../store/messages.ts';
 
 export interface TransactionalSourceOptions {
   readonly store: Store;
-  readonly desk: Desk;
+  readonly signing: SigningContext;
   /** Of mail that came as it is to be sent. */
   readonly submitted: Source;
 }
 
 /** The source of messages of the kind `transactional`. */
-export function createTransactionalSource({ store, desk, submitted }: TransactionalSourceOptions): Source {
+export function createTransactionalSource({ store, signing, submitted }: TransactionalSourceOptions): Source {
   async function attachmentsOf(id: string, email: KeptEmail): Promise<Attachment[]> {
     return Promise.all(
       email.attachments.map(async ({ filename, content_type: contentType, size }, position) => {
@@ -42,7 +42,7 @@ export function createTransactionalSource({ store, desk, submitted }: Transactio
       const email = readEmail(message.source);
       if (email.raw !== undefined) return submitted.prepare(message, kept);
       const mail = mailOf(message, email, await attachmentsOf(id, email));
-      return finishMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, desk);
+      return signMail({ id, domain, tenant, mail, bytes: await composeMail(mail) }, signing);
     },
   };
 }
@@ -76,7 +76,7 @@ export async function finishedBytes(
   if (body === 'stored') return kept;
   const { raw } = source.parse(JSON.parse(json));
   const came: Uint8Array[] = [];
-  if (raw !== undefined) for await (const piece of rawPieces(store, raw)) came.push(piece);
+  if (raw !== undefined) for await (const piece of rawChunks(store, raw)) came.push(piece);
   const all = Buffer.concat(came);
   const from = all.length - (size - kept.length);
   // The bytes that came in may be gone.

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import { silentLog, type Log } from '../../src/lib/log.ts';
 import { startService, type Served, type Service } from '../../src/daemon/systemd.ts';
-import { doorSnapshot } from '../harness/smtp-door.ts';
+import { inboundSnapshot } from '../harness/inbound-smtp.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
 const NOTIFY = `#!/bin/sh
@@ -22,7 +22,7 @@ async function startTold(daemon: Partial<Served>, env: Record<string, string> = 
   const folder = await temporaryFolder();
   const told = join(folder, 'told');
   await writeFile(join(folder, 'systemd-notify'), NOTIFY, { mode: 0o755 });
-  const snapshot: Snapshot = doorSnapshot();
+  const snapshot: Snapshot = inboundSnapshot();
   const served: Served = {
     log: silentLog,
     snapshot: () => snapshot,

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Answer, MxRecord } from '../../src/dns/resolver.ts';
-import { refusesMail } from '../../src/dns/refuses-mail.ts';
+import { refusesMail } from '../../src/dns/mx.ts';
 
 const failed = { kind: 'failed', reason: 'SERVFAIL' } as const;
 const nodata = { kind: 'nodata' } as const;

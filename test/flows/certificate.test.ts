@@ -6,7 +6,7 @@ import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { keepCertificate, readCertificate, type Certificate } from '../../src/lib/certificate.ts';
 import { startTestWorld } from '../harness/daemon.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
 const one = selfSignedCertificate(['one.test'], Date.now());

@@ -6,7 +6,7 @@ import { changeTenant } from '../../src/store/tenants.ts';
 import { apiClient, type Client } from '../harness/api.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
 import type { ZoneRecord } from '../harness/dns.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { startSmtpPeer } from '../harness/smtp-peer.ts';
 
 const JSON_ANSWER = { Accept: 'application/json' };

@@ -1,7 +1,7 @@
 /** Whose mail it is: every form of From that a stranger may try, at a daemon whose forwarding would lend it our name. */
 import { expect, test } from 'vitest';
 import { startTestWorld } from '../harness/daemon.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { ACCEPTED, REFUSED, REFUSED_HEADERS } from '../mail/author-forms.ts';
 
 const PROJECT = `

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openAppliance, PROJECT, type Appliance, type Run } from '../harness/binary.ts';
 import { startCatcher, type Catcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 
 const DOMAIN = 'forms.test';
 const INFO = `info@${DOMAIN}`;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import { startTestWorld } from '../harness/daemon.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { startSmtpPeer } from '../harness/smtp-peer.ts';
 import { temporaryFolder } from '../harness/store.ts';
 

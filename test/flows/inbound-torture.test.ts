@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { startTestWorld } from '../harness/daemon.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 
 const SITE = `
 project: { name: Site, slug: site, owner: owner@inbox.test }

@@ -2,7 +2,7 @@
 import nodemailer from 'nodemailer';
 import { describe, expect, test } from 'vitest';
 import { startTestWorld } from '../harness/daemon.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 
 const PROJECT = `
 project: { name: Site, slug: site, owner: owner@inbox.test }

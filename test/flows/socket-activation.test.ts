@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { stringify } from 'yaml';
 import { endWithUs, until } from '../harness/child.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/postern');

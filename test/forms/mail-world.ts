@@ -72,7 +72,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
   });
   const log = { ...silentLog, error, warn };
-  const desk = {
+  const signing = {
     keysOf: createKeyring({ store, clock, hostname: () => server.server.hostname }),
     secret: createSecretKey(secret),
     hostname: () => server.server.hostname,
@@ -84,7 +84,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     config: () => server,
     revisionOf: keepRecent(revisionOf),
     renderer: rendererHere(),
-    desk,
+    signing,
   });
 
   async function post(entries: Entries, contents: readonly FileContent[] = []): Promise<string> {

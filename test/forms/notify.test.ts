@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { notification } from '../../src/forms/source.ts';
-import { openReturnPath } from '../../src/mail/bounce.ts';
+import { openReturnPath } from '../../src/mail/return-path.ts';
 import { addressing, ana, formMailOf, openMailWorld, secret, type Entries } from './mail-world.ts';
 import type { WorldConfig } from './world.ts';
 

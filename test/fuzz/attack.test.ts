@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { openAppliance, PROJECT, WORLD, type Appliance, type Run } from '../harness/binary.ts';
 import { until } from '../harness/child.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { startSmtpPeer, type SmtpPeer } from '../harness/smtp-peer.ts';
 import { percentile, startNormalTraffic, startProbes } from './probes.ts';
 

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Load } from './load.ts';
-import { SmtpClient } from './smtp-door.ts';
+import { SmtpClient } from './inbound-smtp.ts';
 
 export type MailKind = 'plain' | 'large' | 'to nobody' | 'with a bare newline';
 

@@ -11,7 +11,7 @@ import { readFigures } from '../../src/store/figures.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { startHttp } from '../harness/http.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 
 test('the operator reads figures on the Unix socket; the public side has no such address', async () => {
   const http = await startHttp();
@@ -54,7 +54,7 @@ test('answers are counted by the class of their status, mail by what was said of
   const told = await ask(world.daemon.addresses?.socket ?? '');
   expect(told).toContain('postern_http_requests_total{class="2xx"} 1\n');
   expect(told).toContain('postern_http_requests_total{class="4xx"} 1\n');
-  expect(told).toContain('postern_smtp_connections_total{outcome="let_in"} 1\n');
+  expect(told).toContain('postern_smtp_connections_total{outcome="accepted"} 1\n');
   expect(told).toContain('postern_smtp_recipients_total{outcome="rejected"} 1\n');
   expect(told).not.toContain('postern_certificate');
   expectTextFormat(told);

@@ -14,7 +14,12 @@ import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 
 /** Routes whose answers differ from machine to machine, or that answer over the Unix socket alone. */
-const WITHOUT = new Set<Route>([API.doctor.check, API.emails.source, ...Object.values(API.backups)]);
+const WITHOUT = new Set<Route>([
+  API.doctor.check,
+  API.emails.source,
+  API.configCheck.check,
+  ...Object.values(API.backups),
+]);
 
 interface Example {
   readonly route: string;
@@ -181,13 +186,14 @@ test('every route has an example that is still true', async () => {
   await call(API.webhooks.remove, webhook);
 
   const account = await call(API.tenants.create, { body: { name: 'Acme', email: 'ops@acme.test' } });
-  const tenant = String((account['tenant'] as { id: string }).id);
+  const { id: tenant } = account['tenant'] as { id: string };
   await call(API.tenants.change, { params: { id: tenant }, body: { requests_per_hour: 5000 } });
   await call(API.tenants.show, { params: { id: tenant } });
   await call(API.tenants.list, { query: '?limit=1' });
   await call(API.tenants.setPlan, { body: { tenant, plan: 'pro' } });
   await call(API.tenants.usage, { query: `?from=${later.slice(0, 10)}&to=${later.slice(0, 10)}` });
   await call(API.tenants.billing, { query: '?month=2026-01' });
+  await call(API.adminDomains.move, { params: { domain: 'example.test' }, body: { tenant: OPERATOR } });
   await call(API.mailLog.inbound, { query: '?outcome=rejected' });
   await call(API.mailLog.explain, { query: `?what=${form}` });
   await call(API.hostKeys.list);

@@ -8,10 +8,10 @@ import {
   authorRefusal,
   dmarcRefusal,
   needsFromRewrite,
-  readVerdicts,
-  writeVerdicts,
-  type Verdicts,
-} from '../../src/mail/verdicts.ts';
+  readAuthResults,
+  writeAuthResults,
+  type AuthResults,
+} from '../../src/mail/auth-results.ts';
 import { testClock } from '../harness/clock.ts';
 import { message, testKey, type TestKey } from './dkim-corpus.ts';
 import { stubDns } from './stub-dns.ts';
@@ -51,7 +51,7 @@ function judge(bytes: Buffer, records: Parameters<typeof stubDns>[0], more: Part
   });
 }
 
-async function found(...args: Parameters<typeof judge>): Promise<Verdicts> {
+async function found(...args: Parameters<typeof judge>): Promise<AuthResults> {
   return (await judge(...args)).verdicts;
 }
 
@@ -66,7 +66,7 @@ describe('what is found', () => {
       from: 'alice@example.com',
       vouched: true,
     });
-    expect(readVerdicts(writeVerdicts(verdicts))).toEqual(verdicts);
+    expect(readAuthResults(writeAuthResults(verdicts))).toEqual(verdicts);
     expect(fieldsOf(headers).map(({ name }) => name)).toEqual(['received-spf', 'authentication-results']);
     expect(headers).toMatch(/^Authentication-Results: mail\.example\.net;\r\n dkim=pass/m);
     expect(headers).toContain('spf=pass');
@@ -470,7 +470,7 @@ test('whatever a message holds, it is judged, in two fields of ASCII', async () 
         { ...REJECT, ...published },
         { helo, sender },
       );
-      expect(readVerdicts(writeVerdicts(verdicts))).toEqual(verdicts);
+      expect(readAuthResults(writeAuthResults(verdicts))).toEqual(verdicts);
       expect(fieldsOf(headers).map(({ name }) => name)).toEqual(['received-spf', 'authentication-results']);
       expect(headers).toMatch(/^[\r\n\t -~]*\r\n$/);
       expect(headers.split('\r\n').every((line) => line.length <= 998)).toBe(true);

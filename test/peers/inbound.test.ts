@@ -6,7 +6,7 @@ import { openAppliance, PROJECT, type Appliance, type Run } from '../harness/bin
 import { until } from '../harness/child.ts';
 import { needPackage } from '../harness/debian.ts';
 import { startPostfix, type Postfix, type PostfixOptions } from '../harness/postfix.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { swaks } from '../harness/swaks.ts';
 
 const execute = promisify(execFile);

@@ -110,6 +110,16 @@ describe('a message that is larger than the server takes', () => {
     expect(peer.lines).toEqual(['EHLO mail.example.net']);
   });
 
+  test.each([
+    [20, /^delivered: 250 /],
+    [19, /^bounced: 552 5\.3\.4 message of 20 bytes exceeds the 19 bytes/],
+  ])('a message of 20 bytes, where the server takes %i', async (size, expected) => {
+    const { carry } = await world({}, { features: [`SIZE ${size}`] });
+    const body = bodyOf('Subject: x\r\n\r\n1234\r\n');
+    expect(body.size).toBe(20);
+    expect(told(await carry('a@example.test', { body }))).toMatch(expected);
+  });
+
   test('is offered where the limit is unknown', async () => {
     const { carry } = await world({}, { features: ['SIZE'] });
     expect(told(await carry('a@example.test'))).toBe('delivered: 250 2.0.0 taken');

@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { openReturnPath } from '../../src/mail/bounce.ts';
+import { openReturnPath } from '../../src/mail/return-path.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { createBounceReading } from '../../src/smtp/bounce-reading.ts';
 import { createBounces } from '../../src/smtp/bounces.ts';
@@ -13,7 +13,7 @@ import { attemptsOfMessage } from '../../src/store/attempts.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import { deliveriesOfMessage, settleDelivery } from '../../src/store/deliveries.ts';
 import { testClock } from '../harness/clock.ts';
-import { doorSnapshot, HOSTNAME, RETURN_SECRET, returnPathOf, startSmtpDoor } from '../harness/smtp-door.ts';
+import { inboundSnapshot, HOSTNAME, RETURN_SECRET, returnPathOf, startInboundSmtp } from '../harness/inbound-smtp.ts';
 import { openTestStore } from '../harness/store.ts';
 import {
   complaint,
@@ -35,12 +35,12 @@ import { take, VERDICTS } from './forward-world.ts';
 const DAY = 86_400_000;
 const RETURNED = `SRS0=good=aa=sender.test=author@${HOSTNAME}`;
 
-type Said = Awaited<ReturnType<ReportReader['read']>>;
+type LoggedReply = Awaited<ReturnType<ReportReader['read']>>;
 
-async function openWorld({ read }: { read?: () => Promise<Said> } = {}) {
+async function openWorld({ read }: { read?: () => Promise<LoggedReply> } = {}) {
   const store = await openTestStore();
   const clock = testClock();
-  const snapshot = doorSnapshot({ forwarding: { 'author@example.test': 'ana@inbox.test' } });
+  const snapshot = inboundSnapshot({ forwarding: { 'author@example.test': 'ana@inbox.test' } });
   let author = 'author@sender.test';
   const directory: Directory = {
     snapshot,
@@ -52,7 +52,7 @@ async function openWorld({ read }: { read?: () => Promise<Said> } = {}) {
   const limits = await createLimits({ store, clock, log: silentLog });
   onTestFinished(() => limits.close());
   const parts = createBounces({ store, limits, directory: () => directory, ttl: () => 5 * DAY });
-  const door = await startSmtpDoor({ store, clock, directory, parts });
+  const door = await startInboundSmtp({ store, clock, directory, parts });
   const reader = createReportReader({ clock, log: silentLog });
   const job = createBounceReading({
     store,

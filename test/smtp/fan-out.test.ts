@@ -1,6 +1,6 @@
 /** How many deliveries one message that comes in may cause, however its recipients are arranged. */
 import { expect, test } from 'vitest';
-import { startSmtpDoor, type TestDoor } from '../harness/smtp-door.ts';
+import { startInboundSmtp, type TestInboundSmtp } from '../harness/inbound-smtp.ts';
 
 const list = (name: string) => Array.from({ length: 20 }, (_, i) => `${name}${i}@inbox.test`);
 const LISTS = ['a', 'b', 'c', 'd', 'e', 'f'];
@@ -13,7 +13,7 @@ const forwarding = {
   'all@example.test': LISTS.map((name) => `${name}@example.test`),
 } as const;
 
-async function offer(door: TestDoor, names: readonly string[]): Promise<string[]> {
+async function offer(door: TestInboundSmtp, names: readonly string[]): Promise<string[]> {
   const client = await door.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
@@ -28,12 +28,12 @@ async function offer(door: TestDoor, names: readonly string[]): Promise<string[]
   return replies;
 }
 
-async function deliveries({ store }: TestDoor): Promise<number> {
+async function deliveries({ store }: TestInboundSmtp): Promise<number> {
   return (await store.read.selectFrom('deliveries').select('id').execute()).length;
 }
 
 test('all recipients of a transaction cause 100 deliveries at most; the others are for another transaction', async () => {
-  const door = await startSmtpDoor({ forwarding });
+  const door = await startInboundSmtp({ forwarding });
   expect(await offer(door, [...LISTS, 'one', 'none', 'a'])).toEqual([
     ...Array<string>(5).fill('250 2.1.5'),
     '452 4.5.3',
@@ -47,7 +47,7 @@ test('all recipients of a transaction cause 100 deliveries at most; the others a
 });
 
 test('an address behind which there are 100 is taken alone, and one with more is not', async () => {
-  const door = await startSmtpDoor({ forwarding });
+  const door = await startInboundSmtp({ forwarding });
   expect(await offer(door, ['most', 'one'])).toEqual(['250 2.1.5', '452 4.5.3']);
   expect(await deliveries(door)).toBe(100);
   expect(await offer(door, ['all', 'one'])).toEqual(['554 5.4.6', '250 2.1.5']);

@@ -6,14 +6,14 @@ import { forgetOldMessages } from '../../src/queue/retention.ts';
 import { forgetOldInbound } from '../../src/smtp/retention.ts';
 import { testClock } from '../harness/clock.ts';
 import { settle } from '../harness/settle.ts';
-import { startSmtpDoor } from '../harness/smtp-door.ts';
+import { startInboundSmtp } from '../harness/inbound-smtp.ts';
 
 const DAY = 86_400_000;
 const HOUR = 3_600_000;
 
 test('the bytes go with the last of the messages that they became, and that it came after a month', async () => {
   const clock = testClock();
-  const door = await startSmtpDoor({
+  const door = await startInboundSmtp({
     clock,
     forwarding: { 'a@example.test': 'ana@inbox.test', 'b@example.test': 'bea@inbox.test' },
   });

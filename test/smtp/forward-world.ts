@@ -5,13 +5,13 @@ import { adoptHostKey } from '../../src/domains/host-key.ts';
 import type { ServerConfig } from '../../src/config/schema.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { writeVerdicts, type Verdicts } from '../../src/mail/verdicts.ts';
+import { writeAuthResults, type AuthResults } from '../../src/mail/auth-results.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Source } from '../../src/queue/transport.ts';
 import { createDsnSource, reportFailure } from '../../src/smtp/dsn.ts';
 import { type ForwardSource, createForwardSource } from '../../src/smtp/forward-source.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
-import { insertInbound, insertRawChunk, RAW_PIECE_BYTES } from '../../src/store/inbound.ts';
+import { insertInbound, insertRawChunk, RAW_CHUNK_BYTES } from '../../src/store/inbound.ts';
 import type { InboundRow } from '../../src/store/tables-inbound.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { configOf, mailDomain, startQueue, type TestQueue } from '../harness/queue.ts';
@@ -22,7 +22,7 @@ import type { Store } from '../../src/store/store.ts';
 export const HOSTNAME = 'mail.example.net';
 export const TENANT = 'ten_a';
 
-export const VERDICTS: Verdicts = {
+export const VERDICTS: AuthResults = {
   spf: { result: 'pass', domain: 'author.test' },
   dkim: [{ domain: 'author.test', selector: 's1', result: 'pass', aligned: true }],
   dmarc: { result: 'pass', policy: 'none', domain: 'author.test' },
@@ -48,7 +48,7 @@ export interface Taken {
   /** Whose address that is. */
   readonly domain: string;
   readonly targets: readonly string[];
-  readonly verdicts: Verdicts;
+  readonly verdicts: AuthResults;
   readonly inbound: Partial<InboundRow>;
 }
 
@@ -72,13 +72,13 @@ export async function take(store: Store, now: number, taken: Partial<Taken> = {}
     size: raw.length,
     encoding: '7bit',
     trace: TRACE,
-    verdicts: writeVerdicts(taken.verdicts ?? VERDICTS),
+    verdicts: writeAuthResults(taken.verdicts ?? VERDICTS),
     messages: JSON.stringify([forward.id]),
     created_at: now,
     ...taken.inbound,
   };
-  for (let seq = 0; seq * RAW_PIECE_BYTES < raw.length; seq++) {
-    const bytes = raw.subarray(seq * RAW_PIECE_BYTES, (seq + 1) * RAW_PIECE_BYTES);
+  for (let seq = 0; seq * RAW_CHUNK_BYTES < raw.length; seq++) {
+    const bytes = raw.subarray(seq * RAW_CHUNK_BYTES, (seq + 1) * RAW_CHUNK_BYTES);
     await store.write([insertRawChunk({ inbound: id, seq, bytes, created_at: now })]);
   }
   await store.write([insertInbound(row), ...forward.unit]);
@@ -90,10 +90,10 @@ export async function sourcesOf(store: Store, clock: TestClock, config: ServerCo
   const hostname = () => HOSTNAME;
   await adoptHostKey({ store, clock, log: silentLog }, HOSTNAME);
   const secret = createSecretKey(Buffer.alloc(32, 9));
-  const desk = { keysOf: createKeyring({ store, clock, hostname }), secret, hostname, now: () => clock.now() };
+  const signing = { keysOf: createKeyring({ store, clock, hostname }), secret, hostname, now: () => clock.now() };
   const srs = await openSrsKeys({ store, clock });
-  const forwards = createForwardSource({ store, desk, srs, config: () => config });
-  const reports = createDsnSource(desk);
+  const forwards = createForwardSource({ store, signing, srs, config: () => config });
+  const reports = createDsnSource(signing);
   const source: Source = {
     prepare: (message, kept) => (message.kind === 'dsn' ? reports.prepare(message) : forwards.prepare(message, kept)),
   };

@@ -4,16 +4,16 @@ import { connect } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
-import type { Judge } from '../../src/smtp/interfaces.ts';
+import type { MailAuthenticator } from '../../src/smtp/interfaces.ts';
 import { keptCertificate } from '../harness/certificate.ts';
 import { freePort } from '../harness/child.ts';
-import { HOSTNAME, SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
+import { HOSTNAME, SmtpClient, startInboundSmtp } from '../harness/inbound-smtp.ts';
 
 const MINUTE = 60_000;
 
 describe('the dialogue', () => {
   test('greets at once by our name, and offers what it can', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const waits: number[] = [];
     for (let i = 0; i < 10; i++) {
       const began = performance.now();
@@ -32,7 +32,7 @@ describe('the dialogue', () => {
   });
 
   test('neither AUTH, CHUNKING, XCLIENT nor old jokes', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     await client.say('EHLO client.test');
     for (const command of ['AUTH PLAIN AAAA', 'BDAT 3 LAST', 'XCLIENT ADDR=1.2.3.4', 'WIZ x', 'SHELL', 'STARTTLS'])
@@ -40,7 +40,7 @@ describe('the dialogue', () => {
   });
 
   test('commands in the wrong order, nested or malformed are refused with their codes', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^503 /);
     await client.say('EHLO client.test');
@@ -79,7 +79,7 @@ describe('the dialogue', () => {
   });
 
   test('who talks before the greeting, or on when it has to listen, is sent away', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const early = connect({ port: door.port, host: '127.0.0.1' });
     const client = new SmtpClient(early);
     client.write('EHLO bot\r\nMAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nDATA\r\nhello\r\n.\r\n');
@@ -97,7 +97,7 @@ describe('the dialogue', () => {
   });
 
   test('pipelined commands are answered in their order, however they are cut', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     await client.say('EHLO client.test');
     for (const byte of 'MAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nRCPT TO:<no@example.test>\r\nDATA\r\n')
@@ -108,7 +108,7 @@ describe('the dialogue', () => {
   });
 
   test('commands that come together are answered together; behind QUIT nothing is', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const socket = connect({ port: door.port, host: '127.0.0.1' });
     const packets: string[] = [];
     socket.on('data', (packet: Buffer) => packets.push(packet.toString()));
@@ -126,7 +126,7 @@ describe('the dialogue', () => {
   test.each(['.\r\nQUIT\r\n', '.\r\n'])(
     'a client that ends its side with %j gets its replies, as Exim does',
     async (end) => {
-      const door = await startSmtpDoor();
+      const door = await startInboundSmtp();
       const client = await door.client();
       await client.say('EHLO client.test');
       await client.say('MAIL FROM:<x@sender.test>');
@@ -141,7 +141,7 @@ describe('the dialogue', () => {
   );
 
   test('a client that ends its side in the middle of a message is gone', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     await client.say('EHLO client.test');
     await client.say('MAIL FROM:<x@sender.test>');
@@ -153,7 +153,7 @@ describe('the dialogue', () => {
   });
 
   test('a command line ends in CRLF, and has its end', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     for (const line of ['NOOP\n', 'NO\rOP\r\n', 'NOOP\0\r\n', `NOOP ${'x'.repeat(5000)}\r\n`, 'x'.repeat(5000)]) {
       const client = await door.client();
       client.write(line);
@@ -165,7 +165,7 @@ describe('the dialogue', () => {
 
 describe('limits', () => {
   test('connections of one address, and of all', async () => {
-    const door = await startSmtpDoor({ limits: { smtp: { per_address: 2, connections: 3 } } });
+    const door = await startInboundSmtp({ limits: { smtp: { per_address: 2, connections: 3 } } });
     const first = await door.client();
     await door.client();
     const third = await SmtpClient.raw(door.port);
@@ -181,12 +181,12 @@ describe('limits', () => {
 
   test('none for our own mail, which counts for nobody', async () => {
     const judged: boolean[] = [];
-    const judge: Judge = ({ isOwn }) => {
+    const authenticate: MailAuthenticator = ({ isOwn }) => {
       judged.push(isOwn);
       return Promise.resolve({ headers: '', verdicts: '{}' });
     };
     const limits = { smtp: { errors: 3, per_address: 1 } };
-    const door = await startSmtpDoor({ limits, mark: 'secret', parts: { judge } });
+    const door = await startInboundSmtp({ limits, mark: 'secret', parts: { authenticate } });
     const ours = await door.client();
     await ours.say('EHLO mail.example.net');
     expect(await ours.say('XOWN secret')).toMatch(/^250 /);
@@ -204,7 +204,7 @@ describe('limits', () => {
     ['no mark', 'secret', 'XOWN'],
     ['a mark where there is none', undefined, 'XOWN undefined'],
   ])('%s is an error like any other', async (_what, mark, command) => {
-    const door = await startSmtpDoor({ limits: { smtp: { errors: 2 } }, ...(mark === undefined ? {} : { mark }) });
+    const door = await startInboundSmtp({ limits: { smtp: { errors: 2 } }, ...(mark === undefined ? {} : { mark }) });
     const client = await door.client();
     await client.say('EHLO client.test');
     expect(await client.say(command)).toBe('500 5.5.1 Command not recognized');
@@ -213,7 +213,7 @@ describe('limits', () => {
   });
 
   test('errors in one connection, where the address has brought mail: the next one is welcome', async () => {
-    const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
+    const door = await startInboundSmtp({ limits: { smtp: { errors: 3 } } });
     const first = await door.client();
     expect(await first.send('From: x@sender.test\r\n\r\nHello')).toMatch(/^250/);
     for (let i = 0; i < 3; i++) {
@@ -228,7 +228,7 @@ describe('limits', () => {
   });
 
   test('errors, over all connections of an address that has brought no mail', async () => {
-    const door = await startSmtpDoor({ limits: { smtp: { errors: 3 } } });
+    const door = await startInboundSmtp({ limits: { smtp: { errors: 3 } } });
     const one = await door.client();
     await one.say('EHLO client.test');
     await one.say('NONSENSE');
@@ -244,7 +244,7 @@ describe('limits', () => {
 
   test('none that are our own: while the disk is full the client may come again and again, and is served once there is room', async () => {
     let isFull = true;
-    const door = await startSmtpDoor({
+    const door = await startInboundSmtp({
       limits: { smtp: { errors: 3 } },
       parts: { freeSpace: { below: () => isFull } },
     });
@@ -257,7 +257,7 @@ describe('limits', () => {
   });
 
   test('recipients of one message; the rest may come in another', async () => {
-    const door = await startSmtpDoor({
+    const door = await startInboundSmtp({
       forwarding: { '*@example.test': 'ana@inbox.test' },
       limits: { smtp: { recipients: 2 } },
     });
@@ -269,7 +269,7 @@ describe('limits', () => {
   });
 
   test('commands that bring no message', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     let reply = '';
     for (let i = 0; i < 110 && !reply.startsWith('421'); i++) reply = await client.say('NOOP');
@@ -278,7 +278,7 @@ describe('limits', () => {
 
   test('deadlines that a drip does not stretch', async () => {
     const deadlines = { command: 1000, transaction: 10 * MINUTE, connection: 10 * MINUTE };
-    const door = await startSmtpDoor({ deadlines: { usual: deadlines, crowded: deadlines } });
+    const door = await startInboundSmtp({ deadlines: { usual: deadlines, crowded: deadlines } });
     const client = await door.client();
     const drip = setInterval(() => client.write('N'), 50);
     expect(await client.reply()).toMatch(/^421 4\.4\.2/);
@@ -287,7 +287,7 @@ describe('limits', () => {
 
   test('a message has a deadline too', async () => {
     const deadlines = { command: MINUTE, transaction: 1000, connection: 10 * MINUTE };
-    const door = await startSmtpDoor({ deadlines: { usual: deadlines, crowded: deadlines } });
+    const door = await startInboundSmtp({ deadlines: { usual: deadlines, crowded: deadlines } });
     const client = await door.client();
     await client.say('EHLO client.test');
     await client.say('MAIL FROM:<x@sender.test>');
@@ -301,7 +301,7 @@ describe('limits', () => {
 
   test('where it is crowded nobody may dawdle', async () => {
     const usual = { command: 10 * MINUTE, transaction: 10 * MINUTE, connection: 10 * MINUTE };
-    const door = await startSmtpDoor({
+    const door = await startInboundSmtp({
       limits: { smtp: { connections: 4 } },
       deadlines: { usual, crowded: { ...usual, command: 500 } },
     });
@@ -316,7 +316,7 @@ describe('STARTTLS', () => {
   const { keeper, renew } = keptCertificate(HOSTNAME);
 
   test('is offered with a certificate, and begins anew', async () => {
-    const door = await startSmtpDoor({ certificate: keeper });
+    const door = await startInboundSmtp({ certificate: keeper });
     const client = await door.client();
     expect(await client.say('EHLO client.test')).toContain('STARTTLS');
     expect(await client.say('STARTTLS')).toMatch(/^220/);
@@ -329,7 +329,7 @@ describe('STARTTLS', () => {
   });
 
   test('a client that ends its side within TLS gets its replies', async () => {
-    const door = await startSmtpDoor({ certificate: keeper });
+    const door = await startInboundSmtp({ certificate: keeper });
     const client = await door.client();
     await client.say('EHLO client.test');
     await client.say('STARTTLS');
@@ -345,7 +345,7 @@ describe('STARTTLS', () => {
   });
 
   test('what was sent in clear text after it is never a command', async () => {
-    const door = await startSmtpDoor({ certificate: keeper });
+    const door = await startInboundSmtp({ certificate: keeper });
     const client = await door.client();
     await client.say('EHLO client.test');
     client.write('STARTTLS\r\nMAIL FROM:<evil@sender.test>\r\n');
@@ -358,7 +358,7 @@ describe('STARTTLS', () => {
   });
 
   test('a renewed certificate is shown from the next handshake on', async () => {
-    const door = await startSmtpDoor({ certificate: keeper });
+    const door = await startInboundSmtp({ certificate: keeper });
     await renew(selfSignedCertificate(['renewed.test'], Date.now()));
     const client = await door.client();
     await client.say('EHLO client.test');
@@ -371,7 +371,7 @@ describe('STARTTLS', () => {
 
 describe('the PROXY protocol', () => {
   test('a listed peer says who the client is', async () => {
-    const door = await startSmtpDoor({ inbound: { proxy_protocol: ['127.0.0.0/8'] } });
+    const door = await startInboundSmtp({ inbound: { proxy_protocol: ['127.0.0.0/8'] } });
     const client = await SmtpClient.raw(door.port);
     client.write('PROXY TCP4 192.0.2.7 127.0.0.1 4711 25\r\n');
     expect(await client.reply()).toMatch(/^220/);
@@ -381,11 +381,11 @@ describe('the PROXY protocol', () => {
   });
 
   test('who is not listed is not believed, and who is has to say it', async () => {
-    const open = await startSmtpDoor();
+    const open = await startInboundSmtp();
     const liar = await SmtpClient.raw(open.port);
     liar.write('PROXY TCP4 192.0.2.7 127.0.0.1 4711 25\r\n');
     expect(await liar.reply()).toMatch(/^(?:220|421|500)/);
-    const listed = await startSmtpDoor({ inbound: { proxy_protocol: ['127.0.0.1'] } });
+    const listed = await startInboundSmtp({ inbound: { proxy_protocol: ['127.0.0.1'] } });
     const silent = await SmtpClient.raw(listed.port);
     silent.write('EHLO client.test\r\n');
     expect(await silent.reply()).toBe('closed');
@@ -393,7 +393,7 @@ describe('the PROXY protocol', () => {
 });
 
 test('an address that is taken is an error that names it, and leaves nothing listening', async () => {
-  const door = await startSmtpDoor();
+  const door = await startInboundSmtp();
   const free = await freePort();
   const places = [free, door.port].map((port) => ({ host: '127.0.0.1', port }));
   await expect(door.listener.listen(places)).rejects.toThrow(`cannot listen on 127.0.0.1:${door.port}`);
@@ -402,7 +402,7 @@ test('an address that is taken is an error that names it, and leaves nothing lis
 
 describe('a stop', () => {
   test('lets a transaction end, and sends the idle away', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const idle = await door.client();
     const busy = await door.client();
     await busy.say('EHLO client.test');
@@ -436,7 +436,7 @@ describe('parameters', () => {
     'XFOO',
     'SIZE=10 RET=HDRS',
   ])('MAIL with %s, which is not offered, is refused', async (parameters) => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     await client.say('EHLO client.test');
     expect(await client.say(`MAIL FROM:<x@sender.test> ${parameters}`)).toMatch(
@@ -452,7 +452,7 @@ describe('parameters', () => {
     'RRVS=2014-04-03T23:01:00Z',
     'XFOO',
   ])('RCPT with %s, which is not offered, is refused', async (parameters) => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await door.client();
     await client.say('EHLO client.test');
     await client.say('MAIL FROM:<x@sender.test>');

@@ -6,7 +6,7 @@ import { insertRawChunk } from '../../src/store/inbound.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../../src/store/store.ts';
 import { sweepInbound } from '../../src/smtp/retention.ts';
 import { testClock } from '../harness/clock.ts';
-import { SmtpClient, startSmtpDoor } from '../harness/smtp-door.ts';
+import { SmtpClient, startInboundSmtp } from '../harness/inbound-smtp.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const HEAD = 'From: x@sender.test\r\nSubject: x\r\n\r\n';
@@ -23,7 +23,7 @@ async function begin(port: number, to = 'info@example.test'): Promise<SmtpClient
 
 describe('what is taken', () => {
   test('is what was sent, dots unstuffed, in one unit with all that becomes of it', async () => {
-    const door = await startSmtpDoor({ forwarding: { 'info@example.test': ['a@inbox.test', 'b@else.test'] } });
+    const door = await startInboundSmtp({ forwarding: { 'info@example.test': ['a@inbox.test', 'b@else.test'] } });
     const client = await begin(door.port);
     client.write(`${HEAD}..one\r\n.two\r\n...\r\n\r\n..\r\nlast\r\n.\r\n`);
     expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as inb_/);
@@ -57,7 +57,7 @@ describe('what is taken', () => {
   });
 
   test('nothing but the dot is an empty message', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await begin(door.port);
     client.write('.\r\n');
     expect(await client.reply()).toMatch(/^250/);
@@ -65,7 +65,7 @@ describe('what is taken', () => {
   });
 
   test('one message for each address of ours', async () => {
-    const door = await startSmtpDoor({ forwarding: { '*@example.test': 'all@inbox.test' } });
+    const door = await startInboundSmtp({ forwarding: { '*@example.test': 'all@inbox.test' } });
     const client = await SmtpClient.open(door.port);
     const to = ['a@example.test', 'b@example.test', 'A@example.test'];
     expect(await client.send(HEAD, { to })).toMatch(/^250/);
@@ -75,7 +75,7 @@ describe('what is taken', () => {
   });
 
   test('for nobody is taken and forgotten, and written down', async () => {
-    const door = await startSmtpDoor({ forwarding: { 'no@example.test': 'discard' } });
+    const door = await startInboundSmtp({ forwarding: { 'no@example.test': 'discard' } });
     const client = await SmtpClient.open(door.port);
     const body = 'x'.repeat(70).concat('\r\n').repeat(10_000);
     expect(await client.send(HEAD + body, { to: ['no@example.test'] })).toBe('250 2.0.0 taken');
@@ -91,7 +91,7 @@ describe('what is taken', () => {
     ['8bit', 'gr\u00fcn', ' SMTPUTF8'],
     ['7bit', 'plain', ' SMTPUTF8'],
   ])('%s for %j%s', async (encoding, text, parameter) => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await SmtpClient.open(door.port);
     await client.say('EHLO client.test');
     await client.say(`MAIL FROM:<x@sender.test>${parameter}`);
@@ -106,7 +106,7 @@ describe('what is taken', () => {
     ['smtputf8', ' SMTPUTF8'],
     ['8bit', ''],
   ])('%s for a header beyond ASCII%s', async (encoding, parameter) => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await SmtpClient.open(door.port);
     await client.say('EHLO client.test');
     await client.say(`MAIL FROM:<x@sender.test>${parameter}`);
@@ -118,7 +118,7 @@ describe('what is taken', () => {
   });
 
   test('many in one connection, and from many connections at once', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const texts = await Promise.all(
       Array.from({ length: 20 }, async (_, i) => {
         const client = await SmtpClient.open(door.port);
@@ -132,7 +132,7 @@ describe('what is taken', () => {
   });
 
   test('from a common client', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const transport = nodemailer.createTransport({ host: '127.0.0.1', port: door.port, ignoreTLS: true });
     const attachment = randomBytes(2_000_000);
     const sent = await transport.sendMail({
@@ -155,7 +155,7 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
   test.each(['\n.\n', '\r.\r', '\n.\r\n', '\r\n.\n', '\r\n.\r', '\r.\r\n', '\r\n\0.\r\n', '\r\n.\0\r\n', '\n..\r\n'])(
     'not %j, cut at every byte',
     async (ending) => {
-      const door = await startSmtpDoor({ limits: { smtp: { errors: 1_000_000 } } });
+      const door = await startInboundSmtp({ limits: { smtp: { errors: 1_000_000 } } });
       const bytes = Buffer.from(`${HEAD}one${ending}${SMUGGLED}`, 'latin1');
       const from = HEAD.length;
       const client = await SmtpClient.open(door.port);
@@ -175,7 +175,7 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
   );
 
   test('a bare CR before the end spoils the message, and what follows is refused too', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await begin(door.port);
     client.write(`${HEAD}one\r\r\n.\r\n${SMUGGLED}`);
     expect(await client.reply()).toMatch(/^554 5\.6\.0/);
@@ -186,7 +186,7 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
   });
 
   test('wherever it is cut, one message comes out of one', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const bytes = Buffer.from(`${HEAD}one\r\n..\r\n.two\r\n.\r\n`, 'latin1');
     const client = await SmtpClient.open(door.port);
     for (let cut = 1; cut < bytes.length; cut++) {
@@ -205,7 +205,7 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
   });
 
   test('a message that follows at once is another one', async () => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await begin(door.port);
     client.write(`${HEAD}one\r\n.\r\nMAIL FROM:<y@sender.test>\r\nRCPT TO:<info@example.test>\r\n`);
     expect(await client.reply()).toMatch(/^250 2\.0\.0/);
@@ -221,7 +221,7 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
 
 describe('limits of a message', () => {
   test('its size, as soon as it is passed', async () => {
-    const door = await startSmtpDoor({ limits: { message: '1MiB' } });
+    const door = await startInboundSmtp({ limits: { message: '1MiB' } });
     const client = await begin(door.port);
     const line = `${'x'.repeat(998)}\r\n`;
     client.write(HEAD);
@@ -234,6 +234,23 @@ describe('limits of a message', () => {
   });
 
   test.each([
+    ['several From headers', 'From: a@b.test\r\nFROM: c@d.test\r\n\r\n', '550 5.7.1', 'several_from'],
+    ['a bare LF', 'From: a@b.test\nSubject: x\r\n\r\n', '554 5.6.0', 'bare_newline'],
+  ])('its size, where it is refused already: %s', async (_, headers, reply, reason) => {
+    const door = await startInboundSmtp({ limits: { message: '1MiB' } });
+    const whole = await begin(door.port);
+    whole.write(`${headers}${'x'.repeat(998)}\r\n.\r\n`);
+    expect((await whole.reply()).slice(0, 9)).toBe(reply);
+    const endless = await begin(door.port);
+    endless.write(headers);
+    for (let i = 0; i < 1100; i++) endless.write(`${'x'.repeat(998)}\r\n`);
+    expect(await endless.reply()).toMatch(/^552 5\.3\.4/);
+    expect(await endless.reply()).toBe('closed');
+    expect(await door.taken()).toEqual([]);
+    expect(await door.log()).toMatchObject([{ reason }, { reason: 'too_large' }]);
+  });
+
+  test.each([
     ['too many hops', 'Received: from a by b\r\n'.repeat(51), '554 5.4.6', 'loop'],
     ['our own Delivered-To', 'Delivered-To: Info@Example.test\r\n', '554 5.4.6', 'loop'],
     ['the same, written oddly', 'delivered-to :\t<info@example.test> \r\n', '554 5.4.6', 'loop'],
@@ -242,7 +259,7 @@ describe('limits of a message', () => {
     ['many header lines', 'X: y\r\n'.repeat(1001), '552 5.3.4', 'header_too_large'],
     ['a header without end', 'X: y\r\n'.repeat(60_000), '552 5.3.4', 'header_too_large'],
   ])('%s', async (_, headers, reply, reason) => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await begin(door.port);
     client.write(`${headers}\r\nbody\r\n.\r\n`);
     expect((await client.reply()).slice(0, 9)).toBe(reply);
@@ -256,7 +273,7 @@ describe('limits of a message', () => {
     ['another’s Delivered-To', 'Delivered-To: other@example.test\r\n'],
     ['such words in the body', 'Subject: x\r\n\r\nDelivered-To: info@example.test\r\nFrom: a\r\nFrom: b\r\n'],
   ])('not %s', async (_, headers) => {
-    const door = await startSmtpDoor();
+    const door = await startInboundSmtp();
     const client = await begin(door.port);
     client.write(`${headers}\r\nbody\r\n.\r\n`);
     expect(await client.reply()).toMatch(/^250/);
@@ -277,7 +294,7 @@ describe('a store that cannot write', () => {
     ['SQLITE_IOERR_FSYNC', /^451 4\.3\.0/],
   ])('%s: the client keeps the mail', async (code, expected) => {
     const store = await openTestStore();
-    const door = await startSmtpDoor({ store: failing(store, code, () => true) });
+    const door = await startInboundSmtp({ store: failing(store, code, () => true) });
     const client = await begin(door.port);
     client.write(`${HEAD}x\r\n.\r\n`);
     expect(await client.reply()).toMatch(expected);
@@ -295,7 +312,7 @@ describe('a store that cannot write', () => {
         return results;
       },
     };
-    const door = await startSmtpDoor({ store: unsure });
+    const door = await startInboundSmtp({ store: unsure });
     const client = await begin(door.port);
     const body = `${'x'.repeat(998)}\r\n`.repeat(400);
     client.write(`${HEAD}${body}.\r\n`);
@@ -306,7 +323,7 @@ describe('a store that cannot write', () => {
 
   test('in the middle of a large one', async () => {
     const store = await openTestStore();
-    const door = await startSmtpDoor({ store: failing(store, 'SQLITE_FULL', (writes) => writes === 1) });
+    const door = await startInboundSmtp({ store: failing(store, 'SQLITE_FULL', (writes) => writes === 1) });
     const client = await begin(door.port);
     client.write(HEAD + `${'x'.repeat(998)}\r\n`.repeat(2000));
     client.write('.\r\n');
@@ -316,7 +333,7 @@ describe('a store that cannot write', () => {
   });
 
   test('is asked before MAIL where the disk is nearly full', async () => {
-    const door = await startSmtpDoor({ parts: { freeSpace: { below: () => true } } });
+    const door = await startInboundSmtp({ parts: { freeSpace: { below: () => true } } });
     const client = await SmtpClient.open(door.port);
     await client.say('EHLO client.test');
     expect(await client.say('MAIL FROM:<x@sender.test>')).toMatch(/^452 4\.3\.1/);
@@ -324,7 +341,7 @@ describe('a store that cannot write', () => {
 });
 
 test('who goes away in the middle leaves nothing', async () => {
-  const door = await startSmtpDoor();
+  const door = await startInboundSmtp();
   const client = await begin(door.port);
   client.write(HEAD + `${'x'.repeat(998)}\r\n`.repeat(1000));
   await expect.poll(() => door.store.read.selectFrom('raw_chunks').select('seq').execute()).not.toEqual([]);
@@ -344,7 +361,7 @@ test('a slow disk holds the client back', async () => {
       return store.write(unit);
     },
   };
-  const door = await startSmtpDoor({ store: slow });
+  const door = await startInboundSmtp({ store: slow });
   const client = await begin(door.port);
   const line = `${'x'.repeat(998)}\r\n`;
   client.write(HEAD);
@@ -362,8 +379,8 @@ test('a slow disk holds the client back', async () => {
 describe('a verdict', () => {
   test('that refuses is the reply, and written down', async () => {
     const refusal = { reply: '550 5.7.1 sender.test wants mail like this refused (DMARC)', reason: 'dmarc' };
-    const door = await startSmtpDoor({
-      parts: { judge: () => Promise.resolve({ headers: '', verdicts: '{}', refusal }) },
+    const door = await startInboundSmtp({
+      parts: { authenticate: () => Promise.resolve({ headers: '', verdicts: '{}', refusal }) },
     });
     const client = await begin(door.port);
     client.write(HEAD + `${'x'.repeat(998)}\r\n`.repeat(500));
@@ -377,9 +394,9 @@ describe('a verdict', () => {
   test('is made from the very bytes, and its headers are kept', async () => {
     let seen = '';
     const body = `${'0123456789'.repeat(50)}\r\n`.repeat(2000);
-    const door = await startSmtpDoor({
+    const door = await startInboundSmtp({
       parts: {
-        async judge({ pieces }) {
+        async authenticate({ pieces }) {
           for await (const piece of pieces()) seen += Buffer.from(piece).toString('latin1');
           return { headers: 'Received-SPF: pass\r\n', verdicts: '{"spf":"pass"}' };
         },
@@ -397,7 +414,7 @@ describe('a verdict', () => {
 
 test('what was never taken is swept soon, and what was said at the door when it is old', async () => {
   const clock = testClock();
-  const door = await startSmtpDoor({ clock });
+  const door = await startInboundSmtp({ clock });
   const client = await begin(door.port);
   client.write(`${HEAD}x\r\n.\r\n`);
   expect(await client.reply()).toMatch(/^250/);

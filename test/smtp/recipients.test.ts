@@ -1,11 +1,11 @@
 /** What becomes of mail for an address, decided at RCPT. */
 import { describe, expect, test } from 'vitest';
 import type { Snapshot } from '../../src/config/snapshot.ts';
-import { openReturnPath } from '../../src/mail/bounce.ts';
+import { openReturnPath } from '../../src/mail/return-path.ts';
 import { decideRecipient, type Decision, type Directory } from '../../src/smtp/recipients.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
-import { HOSTNAME, RETURN_SECRET, doorSnapshot, returnPathOf, startSmtpDoor } from '../harness/smtp-door.ts';
+import { HOSTNAME, RETURN_SECRET, inboundSnapshot, returnPathOf, startInboundSmtp } from '../harness/inbound-smtp.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 
 const forwarding = {
@@ -32,7 +32,7 @@ const status: Record<string, DomainStatus> = { 'open.test': 'pending', 'lost.tes
 function decide(address: string, given: Partial<Directory> & { sender?: string } = {}): Decision {
   const { sender = 'x@sender.test', ...directory } = given;
   return decideRecipient(address, sender, {
-    snapshot: doorSnapshot({ forwarding, domains }),
+    snapshot: inboundSnapshot({ forwarding, domains }),
     status: (domain) => status[domain] ?? 'verified',
     openReturnPath: (text) => openReturnPath(text, RETURN_SECRET),
     openSrs: (text) => (text.startsWith('SRS0=good') ? 'author@sender.test' : undefined),
@@ -97,7 +97,7 @@ describe('the forwarding map', () => {
   });
 
   test('a domain whose configuration is broken keeps the sender waiting', () => {
-    const snapshot: Snapshot = { ...doorSnapshot(), unavailable: new Map([['broken.test', 'projects/broken.yml']]) };
+    const snapshot: Snapshot = { ...inboundSnapshot(), unavailable: new Map([['broken.test', 'projects/broken.yml']]) };
     expect(words(decide('info@broken.test', { snapshot }))).toBe('451 4.3.5 domain_unavailable');
   });
 });
@@ -117,7 +117,7 @@ describe('postmaster and abuse', () => {
 
   test('are reached whatever the map says of them or of all', () => {
     const rejecting = { '*@example.test': 'reject', 'abuse@example.test': 'discard' };
-    const snapshot = doorSnapshot({ forwarding: rejecting });
+    const snapshot = inboundSnapshot({ forwarding: rejecting });
     expect(words(decide('postmaster@example.test', { snapshot }))).toBe('→ owner@inbox.test');
     expect(words(decide('abuse@example.test', { snapshot }))).toBe('→ owner@inbox.test');
   });
@@ -183,7 +183,7 @@ describe('no trick makes it relay', () => {
   });
 
   test('nor does it at the door, and each is written down', async () => {
-    const door = await startSmtpDoor({ forwarding, domains, limits: { smtp: { errors: 1000 } } });
+    const door = await startInboundSmtp({ forwarding, domains, limits: { smtp: { errors: 1000 } } });
     const client = await door.client();
     await client.say('EHLO client.test');
     await client.say('MAIL FROM:<x@sender.test>');
@@ -199,7 +199,7 @@ describe('no trick makes it relay', () => {
 });
 
 test('forwarding is followed within an account: another account’s map speaks for that account alone', () => {
-  const snapshot = doorSnapshot({
+  const snapshot = inboundSnapshot({
     forwarding: { 'a@example.test': 'b@own.test', 'c@example.test': 'd@theirs.test' },
     domains: {
       'own.test': { forwarding: { 'b@own.test': 'end@elsewhere.test' } },
@@ -225,12 +225,12 @@ test('forwarding is followed within an account: another account’s map speaks f
 });
 
 test('a suspended tenant’s mail waits at its sender', async () => {
-  const snapshot = doorSnapshot({ forwarding });
+  const snapshot = inboundSnapshot({ forwarding });
   const [domain] = snapshot.domains.values();
   if (domain === undefined) throw new Error('no domain');
   const project = { ...domain.project, tenant: 'ten_other' };
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
-  const door = await startSmtpDoor({ directory: { snapshot: theirs } });
+  const door = await startInboundSmtp({ directory: { snapshot: theirs } });
   const tenant = {
     id: 'ten_other',
     name: 'Other',
@@ -257,7 +257,7 @@ test('a suspended tenant’s mail waits at its sender', async () => {
 });
 
 test('refusals of somebody’s address are events of theirs', async () => {
-  const door = await startSmtpDoor({ forwarding });
+  const door = await startInboundSmtp({ forwarding });
   const client = await door.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');
@@ -280,7 +280,7 @@ test.for([
   ['pending', /^550 5\.7\.1/],
   ['failed', /^550 5\.7\.1/],
 ] as const)('a domain that the database knows as %s and the configuration here lacks', async ([state, reply]) => {
-  const door = await startSmtpDoor();
+  const door = await startInboundSmtp();
   const row = { name: 'elsewhere.test', tenant: 'ten_operator', project: 'prj_1', token: 't' };
   await door.store.write([insertDomain({ ...row, status: state, next_check_at: 1, created_at: 1 })]);
   const client = await door.client();

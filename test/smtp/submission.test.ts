@@ -22,7 +22,7 @@ import { findMessage } from '../../src/store/messages.ts';
 import { createSubmissions } from '../../src/transactional/submitted.ts';
 import { keptCertificate } from '../harness/certificate.ts';
 import { testKey, type TestKeySettings } from '../harness/keys.ts';
-import { SmtpClient } from '../harness/smtp-door.ts';
+import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const { keeper: CERTIFICATE } = keptCertificate('mail.postern.test');
@@ -101,7 +101,7 @@ async function rendered({ store, messages }: Awaited<ReturnType<typeof start>>):
   const signing = { key: createPrivateKey(privateKey), selector: 's', algorithm: 'ed25519' } as const;
   const source = createSubmittedSource({
     store,
-    desk: {
+    signing: {
       keysOf: (domain) => Promise.resolve([{ ...signing, domain }]),
       secret: DESK_SECRET,
       hostname: () => 'mail.postern.test',

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { ROOT } from './sources.ts';
+import { ROOT, readSources } from './sources.ts';
 
 const versions = z.record(z.string(), z.string()).default({});
 const manifest = z
@@ -29,6 +29,24 @@ test('docs/dependencies.md lists every package of package.json at its version wi
     Array.from(names.matchAll(/`([^`]+)`/g), ([, name = '']) => [name, version]),
   );
   expect(Object.fromEntries(listed)).toEqual(wanted);
+});
+
+test('its table of imports says which folders of src import which package, and what nobody imports', () => {
+  const page = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8');
+  const table = page.split(/^## /m).find((section) => section.startsWith('Who imports what')) ?? '';
+  const listed = Array.from(table.matchAll(/^\| `([^`]+)` +\| (\S.*?) +\|$/gm), ([, name = '', folders = '']) => [
+    name,
+    folders,
+  ]);
+  const found = new Map<string, Set<string>>(Object.keys(manifest.dependencies).map((name) => [name, new Set()]));
+  for (const { packages, folder, path } of readSources('src')) {
+    for (const specifier of packages.filter((each) => !each.startsWith('node:'))) {
+      const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
+      found.get(name)?.add(`\`${folder === '' ? path.slice('src/'.length) : `${folder.split('/')[0]}/`}\``);
+    }
+  }
+  const expected = Array.from(found, ([name, folders]) => [name, [...folders].toSorted().join(', ') || 'nothing']);
+  expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(expected));
 });
 
 test('every version is exact', () => {

@@ -33,13 +33,13 @@ async function openSource(email: Partial<KeptEmail> = {}) {
   ]);
   const { privateKey } = await generateDkimKey('ed25519');
   const key = { selector: 's', algorithm: 'ed25519' as const, key: createPrivateKey(privateKey) };
-  const desk = {
+  const signing = {
     keysOf: (domain: string) => Promise.resolve([{ ...key, domain }]),
     secret: createSecretKey(Buffer.alloc(32, 9)),
     hostname: () => 'mail.example.net',
     now: () => NOW,
   };
-  const source = createTransactionalSource({ store, desk, submitted: createSubmittedSource({ store, desk }) });
+  const source = createTransactionalSource({ store, signing, submitted: createSubmittedSource({ store, signing }) });
   const { id, rows, dues } = enqueue(
     {
       tenant: 'ten_a',

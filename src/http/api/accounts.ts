@@ -91,6 +91,7 @@ will not hear of it again. To get no mail from this server any more, open the li
   return [statement, ...mail];
 }
 
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- handlers check it against the contract
 export function shownTenant(row: TenantRow) {
   const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day } = row;
   const { suspended, trusted, confirmed_at, created_at } = row;

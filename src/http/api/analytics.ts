@@ -203,10 +203,7 @@ export interface Adding {
 }
 
 /** Adds up what the slices hold of this form and these domains. */
-export async function addUp(
-  slices: AsyncIterable<readonly Counted[]>,
-  { form, domains, bucketOf }: Adding,
-): Promise<Sums> {
+async function addUp(slices: AsyncIterable<readonly Counted[]>, { form, domains, bucketOf }: Adding): Promise<Sums> {
   const totals = each(0);
   const series = new Map<number, Numbers>();
   const byForm = new Map<string, Numbers>();

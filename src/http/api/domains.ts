@@ -1,5 +1,5 @@
 /** Domains of a tenant: what each has to publish, and what DNS says of it. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import { editDomains, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
 import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
@@ -196,7 +196,7 @@ export function hostKeysRoutes({ store, snapshot, hostKeys }: HostKeysParts): Ro
 // A DKIM key as the API shows it.
 
 /** As the API shows them. */
-export function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract.domain>['keys'] {
+function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract.domain>['keys'] {
   return keys.map((key) => {
     const { selector, algorithm, state, since, keep_until, public_key: publicKey } = key;
     const { type, name, value } = dkimRecord(key.domain, { selector, algorithm, publicKey });

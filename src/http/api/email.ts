@@ -1,5 +1,5 @@
 /** Mail that programs send: accepted as a whole or not at all, and shown with all that became of it. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { MessageLimits } from '../../accounts/message-limits.ts';
 import { mayTouch, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
@@ -169,7 +169,7 @@ export function isPlanned(plan: Planned | Fault): plan is Planned {
  * The message of the principal's tenant with this id, or the refusal. Mail of the system holds links that act for whoever
  * got it, so that no account reads it; what forms and forwarding caused needs `forms.read`.
  */
-export async function findOwn(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
+async function findOwn(id: string, principal: Principal, store: Store): Promise<MessageRow | Refusal> {
   const message = await findMessage(store, id);
   const own = message?.tenant === principal.tenant.id && mayTouch(principal, message.domain);
   if (!own || message.kind === 'system') {
@@ -235,11 +235,7 @@ export async function moveMail(
 // A mail that was asked for, as the API shows it: in our words, and in those of Resend's clients.
 
 /** As lists have it. */
-export function shownSummary({
-  message,
-  email,
-  status,
-}: SentMessage): BodyOf<typeof contract.emails.list>['emails'][number] {
+function shownSummary({ message, email, status }: SentMessage): BodyOf<typeof contract.emails.list>['emails'][number] {
   return {
     id: message.id,
     message_id: email.message_id ?? messageIdOf(message.id, message.domain),
@@ -257,7 +253,7 @@ export function shownSummary({
   };
 }
 
-export function shownEmail(sent: SentInFull): BodyOf<typeof contract.emails.show> {
+function shownEmail(sent: SentInFull): BodyOf<typeof contract.emails.show> {
   const { email, deliveries, attempts } = sent;
   return {
     ...shownSummary(sent),
@@ -343,7 +339,7 @@ function commonOf(
   };
 }
 
-export function newEmail(body: NewBody): NewEmail {
+function newEmail(body: NewBody): NewEmail {
   const { template: name, project, data: variables = {}, send_at: sendAt, unsubscribe = false } = body;
   return { ...commonOf(body), template: name, project, data: variables, sendAt, unsubscribe };
 }

@@ -4,7 +4,7 @@ import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
 import type { Form } from '../../config/forms.ts';
 import { formSchema } from '../../config/schema-project.ts';
-import * as contract from '../../contract/forms.ts';
+import type * as contract from '../../contract/forms.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { RecipientStatuses } from '../../store/consents.ts';

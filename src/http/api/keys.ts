@@ -1,5 +1,5 @@
 /** API keys of a tenant: made by one another, never with more than their maker, and revoked at once. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { activeChildrenOf, endKey, grantKey, makeKey } from '../../accounts/api-keys.ts';
 import type { MessageLimits } from '../../accounts/message-limits.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';

@@ -1,5 +1,5 @@
 /** Projects of a tenant; those that a file manages are changed in their file. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import {
@@ -139,7 +139,7 @@ function projectHandlers(
 }
 
 /** The tenant's project of this slug, if the principal may know of it. */
-export async function findVisible(
+async function findVisible(
   { store, snapshot }: Pick<ProjectsParts, 'store' | 'snapshot'>,
   principal: Principal,
   slug: string,
@@ -158,7 +158,7 @@ function domainsIn({ projects }: Snapshot, tenant: string, slug: string): string
 }
 
 /** Whether all that the project says may be touched; of one that is not served nothing is known. */
-export function mayTouchProject(
+function mayTouchProject(
   principal: Principal,
   { projects }: Snapshot,
   { tenant, slug }: Pick<ProjectRow, 'tenant' | 'slug'>,

@@ -1,5 +1,5 @@
 /** The addresses that the account has asked to agree to its mail. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { Consent } from '../../accounts/consent.ts';
 import * as contract from '../../contract/forms.ts';
 import { isoTime } from '../../lib/clock.ts';

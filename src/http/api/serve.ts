@@ -302,7 +302,7 @@ const RESEND: Partial<Record<ErrorCode, string>> = {
 };
 
 /** Shape A; with Resend's members beside it where the route is Resend's. */
-export function refusedApi({ resend }: Pick<Route, 'resend'>, refusal: Refusal, { id }: Pick<Exchange, 'id'>): Answer {
+function refusedApi({ resend }: Pick<Route, 'resend'>, refusal: Refusal, { id }: Pick<Exchange, 'id'>): Answer {
   if (resend !== true) return refusedA(refusal, id);
   const status = statusOf(refusal);
   const name = RESEND[refusal.code] ?? 'application_error';

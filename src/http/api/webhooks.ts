@@ -1,5 +1,5 @@
 /** Webhooks of a tenant: those that the API makes, and those of its configurations, which it shows and cannot change. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import * as contract from '../../contract/webhooks.ts';
 import { newSecret } from '../../events/post.ts';
@@ -134,7 +134,7 @@ function configured(project: string): Refusal {
 
 // What requests about webhooks say, and what is shown of them.
 
-export function shown(webhook: WebhookRow) {
+function shown(webhook: WebhookRow) {
   const { id, url, description, project, form, status, reason, failing_since, created_at } = webhook;
   return {
     id,
@@ -151,7 +151,7 @@ export function shown(webhook: WebhookRow) {
   };
 }
 
-export function shownDelivery(delivery: WebhookDelivery & { readonly type: string | null }) {
+function shownDelivery(delivery: WebhookDelivery & { readonly type: string | null }) {
   const { id, event, type, state, attempts, last_attempt_at, next_attempt_at, last_status, last_result } = delivery;
   return {
     id,

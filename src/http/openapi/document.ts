@@ -111,7 +111,7 @@ export function templated(path: string): string {
 }
 
 /** `GET /projects/:slug/config` → `getProjectsSlugConfig` */
-export function operationId(method: string, path: string): string {
+function operationId(method: string, path: string): string {
   const words = path.split(/[^a-zA-Z0-9]+/).filter((word) => word !== '');
   return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
 }

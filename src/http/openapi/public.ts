@@ -158,6 +158,7 @@ function form(errors: ErrorResponses, path: string, summary: string): Readonly<R
   };
 }
 
+// oxlint-disable-next-line eslint/max-params -- called by one table, in which names would hide what differs
 function page(
   errors: ErrorResponses,
   operationId: string,

@@ -1,9 +1,9 @@
 /** Large messages are judged a few at a time. */
 import { expect, test } from 'vitest';
-import type { Incoming, Judgement } from '../../src/smtp/interfaces.ts';
-import { judgeInTurn } from '../../src/smtp/policy.ts';
+import type { InboundMessage, AuthenticationOutcome } from '../../src/smtp/interfaces.ts';
+import { limitConcurrency } from '../../src/smtp/policy.ts';
 
-function mail(id: string, size: number): Incoming {
+function mail(id: string, size: number): InboundMessage {
   return {
     id,
     size,
@@ -24,7 +24,7 @@ test('sixteen at once, the others after them, also after one that fails; small o
   let now = 0;
   let most = 0;
   const ends: (() => void)[] = [];
-  const judge = judgeInTurn(async ({ id }): Promise<Judgement> => {
+  const authenticate = limitConcurrency(async ({ id }): Promise<AuthenticationOutcome> => {
     if (id.startsWith('small')) return { headers: '', verdicts: '{}' };
     most = Math.max(most, ++now);
     await new Promise<void>((resolve) => ends.push(resolve));
@@ -32,9 +32,9 @@ test('sixteen at once, the others after them, also after one that fails; small o
     if (id === 'large3') throw new Error('the store is away');
     return { headers: '', verdicts: '{}' };
   });
-  const large = Array.from({ length: 40 }, (_, i) => judge(mail(`large${i}`, 1_000_000)));
+  const large = Array.from({ length: 40 }, (_, i) => authenticate(mail(`large${i}`, 1_000_000)));
   const settled = Promise.allSettled(large);
-  await judge(mail('small', 1000));
+  await authenticate(mail('small', 1000));
   for (let ended = 0; ended < 40; ended++) {
     await expect.poll(() => ends.length).toBeGreaterThan(ended);
     ends[ended]?.();

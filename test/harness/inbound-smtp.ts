@@ -4,19 +4,18 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { onTestFinished } from 'vitest';
-
 import { projectSchema } from '../../src/config/schema-project.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { CertificateKeeper } from '../../src/lib/certificate.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { openReturnPath, returnPath } from '../../src/mail/bounce.ts';
-import { createSmtpDoor, type DoorParts } from '../../src/smtp/policy.ts';
+import { openReturnPath, returnPath } from '../../src/mail/return-path.ts';
+import { createSmtpPolicy, type SmtpPolicyParts } from '../../src/smtp/policy.ts';
 import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';
-import type { Deadlines } from '../../src/smtp/session-parts.ts';
-import { rawPieces } from '../../src/store/inbound.ts';
+import type { Deadlines } from '../../src/smtp/session.ts';
+import { rawChunks } from '../../src/store/inbound.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
 import { openTestStore } from './store.ts';
@@ -24,7 +23,7 @@ import { openTestStore } from './store.ts';
 export const HOSTNAME = 'mail.postern.test';
 export const RETURN_SECRET = createSecretKey(Buffer.alloc(32, 7));
 
-export interface DoorSettings {
+export interface InboundSettings {
   /** Of `example.test`. */
   readonly forwarding?: Readonly<Record<string, string | readonly string[]>>;
   /** More domains, as a project file has them. */
@@ -40,10 +39,10 @@ export interface DoorSettings {
   /** By which it knows its own daemon. */
   readonly mark?: string;
   readonly directory?: Partial<Directory>;
-  readonly parts?: Partial<DoorParts>;
+  readonly parts?: Partial<SmtpPolicyParts>;
 }
 
-export interface TestDoor {
+export interface TestInboundSmtp {
   readonly port: number;
   readonly store: Store;
   readonly listener: SmtpListener;
@@ -57,7 +56,7 @@ export interface TestDoor {
 }
 
 /** A frozen configuration with the domain `example.test`. */
-export function doorSnapshot({ forwarding, domains, limits, inbound }: DoorSettings = {}): Snapshot {
+export function inboundSnapshot({ forwarding, domains, limits, inbound }: InboundSettings = {}): Snapshot {
   const config = projectSchema.parse({
     project: { name: 'Site', slug: 'site', owner: 'owner@inbox.test' },
     domains: {
@@ -75,11 +74,11 @@ export function doorSnapshot({ forwarding, domains, limits, inbound }: DoorSetti
 }
 
 /** Starts it; everything ends with the test. */
-export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDoor> {
+export async function startInboundSmtp(settings: InboundSettings = {}): Promise<TestInboundSmtp> {
   const { clock = systemClock, status = {}, parts = {}, host = '127.0.0.1' } = settings;
   const store = settings.store ?? (await openTestStore());
-  const snapshot = doorSnapshot(settings);
-  const door = createSmtpDoor({
+  const snapshot = inboundSnapshot(settings);
+  const policy = createSmtpPolicy({
     store,
     clock,
     log: silentLog,
@@ -92,7 +91,7 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
       ...settings.directory,
     }),
     freeSpace: { below: () => false },
-    judge: () => Promise.resolve({ headers: '', verdicts: '{}' }),
+    authenticate: () => Promise.resolve({ headers: '', verdicts: '{}' }),
     received: ({ helo, ip }) => `Received: from ${helo} (${ip})\r\n`,
     takeBounce: () => Promise.resolve({ rows: [] }),
     takeReturned: () => Promise.resolve({ rows: [] }),
@@ -113,9 +112,9 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
       proxies: inbound.proxy_protocol,
     }),
     certificate: settings.certificate,
-    door,
+    policy,
     ...(settings.deadlines === undefined ? {} : { deadlines: settings.deadlines }),
-    ...(settings.mark === undefined ? {} : { mark: settings.mark }),
+    ...(settings.mark === undefined ? {} : { loopbackSecret: settings.mark }),
   });
   const [bound] = await listener.listen([{ host, port: 0 }]);
   onTestFinished(() => listener.close(0));
@@ -130,7 +129,7 @@ export async function startSmtpDoor(settings: DoorSettings = {}): Promise<TestDo
       return Promise.all(
         rows.map(async ({ id, sender, recipients, trace, encoding }) => {
           const pieces: Uint8Array[] = [];
-          for await (const piece of rawPieces(store, id)) pieces.push(piece);
+          for await (const piece of rawChunks(store, id)) pieces.push(piece);
           const raw = Buffer.concat(pieces).toString('latin1');
           return { id, sender, recipients: JSON.parse(recipients) as string[], raw, trace, encoding };
         }),

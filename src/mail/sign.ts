@@ -1,12 +1,12 @@
 /** The last step of all mail of our own: signed by its domain's keys, with an envelope sender that bounces come back to. */
 import type { KeyObject } from 'node:crypto';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { returnPath } from './bounce.ts';
+import { returnPath } from './return-path.ts';
 import type { Mail } from './compose.ts';
 import { signDkim, type SigningKey } from './dkim.ts';
 
 /** What does not change from mail to mail. */
-export interface Desk {
+export interface SigningContext {
   /** The keys of a domain that sign a tenant's mail, all of them; none where it has none. */
   readonly keysOf: (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
   /** Of the return paths. */
@@ -16,7 +16,7 @@ export interface Desk {
   readonly now: () => number;
 }
 
-export interface Unfinished {
+export interface UnsignedMail {
   /** `msg_…` */
   readonly id: string;
   /** Whose keys sign. */
@@ -27,7 +27,7 @@ export interface Unfinished {
   readonly bytes: Buffer;
 }
 
-export interface Finished {
+export interface SignedMail {
   readonly kind: 'ready';
   /** The envelope sender. */
   readonly sender: string;
@@ -38,14 +38,17 @@ export interface Finished {
 }
 
 /** Signs. Rejects where the domain has no key: unsigned mail would be refused or, worse, believed less for ever. */
-export async function finishMail({ id, domain, tenant, mail, bytes }: Unfinished, desk: Desk): Promise<Finished> {
-  const keys = await desk.keysOf(domain, tenant);
+export async function signMail(
+  { id, domain, tenant, mail, bytes }: UnsignedMail,
+  signing: SigningContext,
+): Promise<SignedMail> {
+  const keys = await signing.keysOf(domain, tenant);
   if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
-  const signature = await signDkim([bytes], keys, desk.now());
+  const signature = await signDkim([bytes], keys, signing.now());
   const shown = [mail.from, ...mail.to, ...(mail.cc ?? []), ...(mail.replyTo ?? [])];
   return {
     kind: 'ready',
-    sender: returnPath(id, { secret: desk.secret, hostname: desk.hostname() }),
+    sender: returnPath(id, { secret: signing.secret, hostname: signing.hostname() }),
     content: [signature, bytes],
     size: signature.length + bytes.length,
     smtpUtf8: shown.some(({ address }) => needsSmtpUtf8(address)),

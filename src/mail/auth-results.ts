@@ -37,14 +37,14 @@ const verdicts = z.object({
   vouched: z.boolean(),
 });
 
-export type Verdicts = Readonly<z.output<typeof verdicts>>;
-export type DkimVerdict = Readonly<z.output<typeof dkim>>;
+export type AuthResults = Readonly<z.output<typeof verdicts>>;
+export type DkimResult = Readonly<z.output<typeof dkim>>;
 
-export function writeVerdicts(found: Verdicts): string {
+export function writeAuthResults(found: AuthResults): string {
   return JSON.stringify(found);
 }
 
-export function readVerdicts(json: string): Verdicts {
+export function readAuthResults(json: string): AuthResults {
   return verdicts.parse(JSON.parse(json));
 }
 
@@ -63,7 +63,7 @@ export function authorRefusal(
 
 /** Why the message is not taken (RFC 7489 §6.6.2), or nothing; `record` only looks. */
 export function dmarcRefusal(
-  { dmarc, arc }: Verdicts,
+  { dmarc, arc }: AuthResults,
   mode: 'enforce' | 'record',
 ): { readonly reply: string; readonly reason: string } | undefined {
   if (mode === 'record') return undefined;
@@ -76,7 +76,7 @@ export function dmarcRefusal(
  * Whether DMARC would fail at the next server, which sees it come from us: no signature of the author's domain survives,
  * and its policy is to hide such mail or to refuse it.
  */
-export function needsFromRewrite({ dkim, dmarc }: Verdicts): boolean {
+export function needsFromRewrite({ dkim, dmarc }: AuthResults): boolean {
   if (dmarc.policy === 'none') return false;
   // Its key may only have been out of reach.
   return !dkim.some(({ aligned, result }) => aligned && (result === 'pass' || result === 'temperror'));

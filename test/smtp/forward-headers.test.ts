@@ -1,11 +1,10 @@
 /** What the next server finds: mailauth judges what was forwarded, as it judges what comes in. */
 import { beforeAll, describe, expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { dkimRecordValue } from '../../src/dns/records.ts';
 import { authenticate } from '../../src/mail/authenticate.ts';
 import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
-import type { Verdicts } from '../../src/mail/verdicts.ts';
+import type { AuthResults } from '../../src/mail/auth-results.ts';
 import { insertDkimKey } from '../../src/store/dkim-keys.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import { testClock } from '../harness/clock.ts';
@@ -18,7 +17,7 @@ const HEADER =
   'From: Alice <alice@example.com>\r\nTo: sales@shop.test\r\nSubject: Hello\r\n' +
   'Date: Tue, 14 Nov 2023 22:13:20 +0000\r\nMessage-ID: <1@example.com>\r\n';
 const BODY = '\r\n.Hi\r\n..\r\n \r\n';
-const UNSIGNED: Verdicts = {
+const UNSIGNED: AuthResults = {
   ...VERDICTS,
   dkim: [],
   dmarc: { result: 'fail', policy: 'reject', domain: 'example.com' },
