@@ -1,5 +1,5 @@
 /** `postern domains …`: the domains of the account, their DNS records and the rotation of DKIM keys. */
-import { adminDomains, domains as routes } from '../contract/domains.ts';
+import { hostKeys, adminDomains, domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import {
   readAnswer,
@@ -211,22 +211,25 @@ export function rotateDkim(
   { host, wait, timeout }: RotateOptions,
 ): Promise<number> {
   const [rotate, verify] = pathsOf(domain, host);
+  const keysIn = (data: unknown): readonly Key[] =>
+    (host ? readAnswer(hostKeys.rotate, data) : readAnswer(routes.rotateDkim, data)).keys;
+  const nextIn = (data: unknown): readonly Key[] => keysIn(data).filter(({ state }) => state === 'next');
   return run(options, async ({ client, terminal, json }) => {
     const asked = await client.post(rotate);
-    if (!json) writeNext(terminal, readAnswer(routes.rotateDkim, asked).keys);
+    if (!json) writeNext(terminal, nextIn(asked));
     if (!wait) return json ? writeJson(terminal, asked) : terminal.write(NEXT_STEP);
     const answer = await poll({
       ask: () => client.post(verify),
-      isDone: (data) => nextOf(data).length === 0,
+      isDone: (data) => nextIn(data).length === 0,
       onWait: (data, left) =>
-        terminal.progress(`Waiting for ${nextOf(data)[0]?.record.name ?? 'the record'} (${left} s left)`),
+        terminal.progress(`Waiting for ${nextIn(data)[0]?.record.name ?? 'the record'} (${left} s left)`),
       timeoutMs: timeout * 1000,
       maxIntervalMs: MAX_KEY_POLL_INTERVAL_MS,
     });
     terminal.progress('');
-    const isDone = nextOf(answer).length === 0;
+    const isDone = nextIn(answer).length === 0;
     if (json) writeJson(terminal, answer);
-    else writeKeys(terminal, answer, isDone);
+    else writeKeys(terminal, keysIn(answer), isDone);
     return isDone ? EXIT.done : EXIT.failed;
   });
 }
@@ -243,12 +246,7 @@ function pathsOf(domain: string | undefined, host: boolean): [rotate: string, ve
   throw new UsageError('Specify a domain, or --host for the key of the server itself.');
 }
 
-function nextOf(data: unknown): Key[] {
-  return readAnswer(routes.rotateDkim, data).keys.filter(({ state }) => state === 'next');
-}
-
-function writeNext({ write, style }: Terminal, all: readonly Key[]): void {
-  const next = all.filter(({ state }) => state === 'next');
+function writeNext({ write, style }: Terminal, next: readonly Key[]): void {
   write(`Add ${next.length === 1 ? 'this DNS record' : 'these DNS records'}, and keep the existing ones:\n`);
   for (const { record, algorithm } of next) {
     write(`\n${style('bold', `DKIM key (${algorithm})`)}\n`);
@@ -256,12 +254,12 @@ function writeNext({ write, style }: Terminal, all: readonly Key[]): void {
   }
 }
 
-function writeKeys({ write, style }: Terminal, data: unknown, isDone: boolean): void {
+function writeKeys({ write, style }: Terminal, keys: readonly Key[], isDone: boolean): void {
   write(
     isDone
       ? `\n${style('green', 'Record found. The new key signs all mail within one minute.')}\n`
       : `\n${style('red', 'Record not found yet.')} The current key stays in use. The daemon keeps checking.\n`,
   );
-  for (const { selector, state, since, record, advice } of readAnswer(routes.rotateDkim, data).keys)
+  for (const { selector, state, since, record, advice } of keys)
     write(`\n${selector}  ${state} since ${shortTime(since)}\n  ${printable(record.name)}\n  ${printable(advice)}\n`);
 }

@@ -68,9 +68,7 @@ export function projectsShow(options: CommandOptions, slug: string): Promise<num
       ['name', name],
       ['created', shortTime(since)],
       ['source', SOURCES.get(source) ?? source],
-      ...(managed
-        ? [['file', `${managed.file} on ${managed.machine}${missing ? ' (missing)' : ''}`] as const]
-        : []),
+      ...(managed ? [['file', `${managed.file} on ${managed.machine}${missing ? ' (missing)' : ''}`] as const] : []),
       ['revision', revision === null ? '-' : `${revision}, one of ${revisions.length}`],
       ['domains', domains.join(', ') || '-'],
       ['collections', collections.join(', ') || '-'],

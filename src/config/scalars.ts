@@ -221,8 +221,6 @@ function portOf(value: string): number {
   return Number(/(?:^[^:]*|\]):(\d+)$/.exec(value)?.[1] ?? 0);
 }
 
-const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/;
-
 const MAX_LENGTH = 40;
 
 /** A slug for a name that people gave: `Müller & Söhne` is `muller-sohne`; `project` where nothing of it can stay. */

@@ -57,8 +57,7 @@ export type ParameterOf<Path extends string> = Path extends `${infer First}/${in
     ? Name
     : never;
 
-/** What a client sends as the body, and what it gets. */
-type BodyOf<R extends Route> = z.input<NonNullable<R['body']>>;
+/** What a client gets. */
 export type AnswerOf<R extends Route> = z.output<R['answer']>;
 
 /** The route with the exact types of its path and schemas. */
@@ -84,11 +83,6 @@ export function pathOf<Path extends string>(
 /** The parameters of a path, in their order. */
 export function parametersOf(path: string): string[] {
   return [...path.matchAll(/[:*](\w+)/g)].map(([, name = '']) => name);
-}
-
-/** Whether it is a list with `limit` and `cursor`. */
-function isPaginated({ query }: Route): boolean {
-  return query instanceof z.ZodObject && 'cursor' in query.shape;
 }
 
 const ANY_KEY: readonly ErrorCode[] = [

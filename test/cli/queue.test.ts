@@ -123,7 +123,7 @@ test('retry, cancel, hold and release say what they did; what cannot be done has
   expect(refused.map(({ code, err }) => [code, err])).toEqual([
     [1, 'Nothing of it waits: cancelled.\n'],
     [1, 'There is no message or delivery ../../x.\n'],
-    [1, 'domain must be a domain name such as example.com.\n'],
+    [1, 'domain must be a domain name such as example.com, or the id of a webhook (whk_…).\n'],
   ]);
 });
 

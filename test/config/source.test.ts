@@ -17,7 +17,9 @@ async function start(folder: Folder, store?: Store) {
 
 /** Each domain and its form's recipient. */
 function served(source: ConfigSource): string[] {
-  return [...source.current().domains.values()].map(({ name, forms }) => `${name} ${forms.get('contact')?.to.join()}`);
+  return [...source.current().domains.values()]
+    .map(({ name, forms }) => `${name} ${forms.get('contact')?.to.join()}`)
+    .toSorted();
 }
 
 function revisionOf(source: ConfigSource, domain: string): string {
@@ -305,7 +307,7 @@ describe('a reload', () => {
     await folder.write('projects/a.yml', '[');
     await folder.write('projects/b.yml', projectText('b', 'moving.example'));
     expect((await source.reload()).kind).toBe('refused');
-    expect(served(source).map((line) => line.split(' ')[0])).toEqual(['moving.example', 'b.example']);
+    expect(served(source).map((line) => line.split(' ')[0])).toEqual(['b.example', 'moving.example']);
   });
 
   test('is refused when the revision cannot be kept, and nothing half done is in force', async () => {

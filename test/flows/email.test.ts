@@ -126,7 +126,7 @@ test('a test key’s mail is captured, readable, and never dialled; its sandbox 
   for (const [part, state] of [
     ['bounce', 'bounced'],
     ['defer', 'deferred'],
-    ['writeError', 'complained'],
+    ['complain', 'complained'],
     ['deliver', 'captured'],
   ] as const) {
     await reaches(client, await send(client, { to: `${part}@sandbox.invalid`, subject: 'Hi', text: 'Hi' }), state);

@@ -61,7 +61,7 @@ test('explain prints each step with what decides it, and fails where the mail is
   const address = await say('explain', 'anybody@example.test');
   expect(address).toMatchObject({ code: 0, err: '' });
   expect(address.out).toMatch(
-    /^Mail that comes in for anybody@example\.test\n\+ domain +example\.test of the project site is verified\n/,
+    /^Mail received for anybody@example\.test\n\+ domain +example\.test of the project site is verified\n/,
   );
   expect(address.out).toMatch(
     /\+ rule +\*@example\.test: ana@inbox\.test\n +\(the catch-all: the address itself has no rule\)/,

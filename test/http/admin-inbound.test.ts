@@ -111,13 +111,13 @@ test('postern inbound list shows a line for each, or the daemon’s JSON', async
   expect(terminal.out().split('\n')).toEqual([
     expect.stringMatching(/^AT +OUTCOME +REASON +FROM +SENDER +RECIPIENT +REPLY$/),
     '2026-01-03T00:00:00Z  rejected  relay_denied  192.0.2.7  <>      a%b@else.example  550 5.7.1 this server does not relay',
-    expect.stringMatching(/^1 of 2; more with --cursor inl_/),
+    expect.stringMatching(/^1 of 2; for more, add --cursor inl_/),
     '',
   ]);
   expect(await inboundList({ ...options, json: true }, { domain: 'example.com' })).toBe(0);
   expect(JSON.parse(terminal.out())).toMatchObject({ count: 2 });
   expect(await inboundList(options, { reason: 'dmarc' })).toBe(0);
-  expect(terminal.out()).toBe('No mail has come in that matches.\n');
+  expect(terminal.out()).toBe('No matching mail.\n');
   expect(await inboundList(options, { outcome: 'lost' })).toBe(1);
   expect(terminal.err()).toMatch(/^outcome /);
 });
