@@ -211,9 +211,14 @@ export function rotateDkim(
   { host, wait, timeout }: RotateOptions,
 ): Promise<number> {
   const [rotate, verify] = pathsOf(domain, host);
-  const keysIn = (data: unknown): readonly Key[] =>
-    (host ? readAnswer(hostKeys.rotate, data) : readAnswer(routes.rotateDkim, data)).keys;
-  const nextIn = (data: unknown): readonly Key[] => keysIn(data).filter(({ state }) => state === 'next');
+  function keysIn(data: unknown): readonly Key[] {
+    return (host ? readAnswer(hostKeys.rotate, data) : readAnswer(routes.rotateDkim, data)).keys;
+  }
+
+  function nextIn(data: unknown): readonly Key[] {
+    return keysIn(data).filter(({ state }) => state === 'next');
+  }
+
   return run(options, async ({ client, terminal, json }) => {
     const asked = await client.post(rotate);
     if (!json) writeNext(terminal, nextIn(asked));

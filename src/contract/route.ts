@@ -3,7 +3,7 @@
  * server mounts its handlers by these values, the OpenAPI document and the reference are written from them, and clients
  * read answers with them.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { Permission } from '../lib/permission-names.ts';
 import type { ErrorCode } from './errors.ts';
 
