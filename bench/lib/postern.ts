@@ -115,7 +115,7 @@ async function writeServer(
       smtp: { listen: [`127.0.0.1:${smtpPort}`] },
       roles: ['http', ...(takesMail ? ['smtp'] : []), ...((deliverTo ?? mailPort) === undefined ? [] : ['delivery'])],
     },
-    database: { url: `sqlite:${join(folder, 'data/postern.db')}` },
+    database: { url: `sqlite:${join(folder, 'postern.db')}` },
     dns: { servers: [dns], recheck },
     inbound: { arc: { seal: seals } },
     delivery: {
@@ -171,7 +171,7 @@ async function serve({ folder, port }: Place): Promise<Served> {
 
 /** What the domain's owner would copy into his zone, read from the database that no daemon holds now. */
 async function recordsToPublish(folder: string) {
-  const store = await createStore(`sqlite:${join(folder, 'data/postern.db')}`);
+  const store = await createStore(`sqlite:${join(folder, 'postern.db')}`);
   try {
     const domain = (await allDomains(store)).find(({ name }) => name === DOMAIN);
     if (domain === undefined) throw new Error('the daemon does not know its domain');

@@ -107,7 +107,7 @@ function placed(form: Form, formRequest: FormRequest): FormRequest {
   return domain === undefined ? formRequest : { ...formRequest, domain, form };
 }
 
-/** The refusal where the project that has this address is out of service until its file is mended. */
+/** The refusal where the project that has this address is out of service until its file is corrected. */
 function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
