@@ -10,7 +10,7 @@ import { errorFields } from '../lib/errors.ts';
 import { listenOn, parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
-import { readFigures, type Figures } from '../store/figures.ts';
+import { readFigures } from '../store/figures.ts';
 import type { Store } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 
@@ -19,13 +19,13 @@ export interface MetricsParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly version: string;
-  /** What other doors count: the name of the metric, what it is about, and its counts by `outcome`. */
+  /** What other servers count: the name of the metric, what it is about, and its counts by `outcome`. */
   readonly tallies?: readonly TallyMetric[];
   /** When the certificate ends, ms; undefined where there is none. */
   readonly certificateEnds?: () => number | undefined;
 }
 
-export interface TallyMetric {
+interface TallyMetric {
   readonly name: string;
   readonly help: string;
   readonly tally: Pick<Tally<string>, 'entries'>;
@@ -47,23 +47,50 @@ export function createMetrics(parts: MetricsParts): Metrics {
   const lag = monitorEventLoopDelay({ resolution: 20 });
   lag.enable();
   const requests = new Tally(CLASSES);
-  const registry = new Registry();
-  const figures = registerFigures(registry);
-  registerProcess(registry, parts.version, () => {
-    const p99 = lag.percentile(99) / 1e9;
-    lag.reset();
-    return p99;
-  });
-  registerTally(registry, 'class', {
-    name: 'postern_http_requests_total',
-    help: 'Answered requests, by the class of their status.',
-    tally: requests,
-  });
-  for (const metric of parts.tallies ?? []) registerTally(registry, 'outcome', metric);
-  const ends = parts.certificateEnds;
-  if (ends?.() !== undefined)
-    gauge(registry, ['postern_certificate_end_seconds', 'When it ends, since the epoch.'], () => (ends() ?? 0) / 1000);
   const servers: Server[] = [];
+
+  /** All figures as they are now. */
+  async function text(): Promise<string> {
+    const now = clock.now();
+    const figures = await readFigures(store, now);
+    const registry = new Registry();
+    const { user, system } = process.cpuUsage();
+    const dueSeconds = figures.dueSince === null ? 0 : (now - figures.dueSince) / 1000;
+    const certificateEnds = parts.certificateEnds?.();
+    add('postern_submissions_accepted_total', 'Of all forms, ever.', figures.submissions);
+    add(
+      'postern_deliveries',
+      'By state and transport (smtp: mail, http: webhooks), without those that are delivered.',
+      figures.deliveries.map(({ count, ...labels }) => [labels, count]),
+    );
+    add(
+      'postern_domains',
+      'By state.',
+      figures.domains.map(({ count, ...labels }) => [labels, count]),
+    );
+    add('postern_queue_oldest_due_seconds', 'How long the oldest due mail has waited.', dueSeconds);
+    add('postern_destinations_paused', 'Left alone until their next try.', figures.paused);
+    add('postern_destinations_held', 'Held by the operator.', figures.held);
+    add('postern_info', 'Which version runs.', [[{ version: parts.version }, 1]]);
+    add('process_cpu_seconds_total', 'Processor time of all threads.', (user + system) / 1e6);
+    add('process_resident_memory_bytes', 'Memory in use.', process.memoryUsage.rss());
+    add('process_uptime_seconds', 'Since the start.', Math.floor(process.uptime()));
+    add('postern_event_loop_delay_seconds', 'Of the main thread, 99 % since the last look.', lag.percentile(99) / 1e9);
+    lag.reset();
+    add('postern_http_requests_total', 'Answered requests, by the class of their status.', labelled('class', requests));
+    for (const { name, help, tally } of parts.tallies ?? []) add(name, help, labelled('outcome', tally));
+    if (certificateEnds !== undefined) {
+      add('postern_certificate_end_seconds', 'When it ends, since the epoch.', certificateEnds / 1000);
+    }
+    return registry.metrics();
+
+    function add(name: string, help: string, value: number | readonly Sample[]): void {
+      const samples = typeof value === 'number' ? [[{}, value] as const] : value;
+      const options = { name, help, labelNames: Object.keys(samples[0]?.[0] ?? {}), registers: [registry] };
+      const metric = name.endsWith('_total') ? new Counter(options) : new Gauge(options);
+      for (const [labels, count] of samples) metric.inc(labels, count);
+    }
+  }
 
   function serve(_: IncomingMessage, response: ServerResponse): void {
     text().then(
@@ -73,12 +100,6 @@ export function createMetrics(parts: MetricsParts): Metrics {
         response.writeHead(503).end();
       },
     );
-  }
-
-  async function text(): Promise<string> {
-    const now = clock.now();
-    figures(await readFigures(store, now), now);
-    return registry.metrics();
   }
 
   return {
@@ -106,101 +127,8 @@ export function createMetrics(parts: MetricsParts): Metrics {
   };
 }
 
-/** Registers what the store knows; the function that it answers takes a new look over. */
-function registerFigures(registry: Registry): (figures: Figures, now: number) => void {
-  const registers = [registry];
-  const submissions = new Counter({
-    name: 'postern_submissions_accepted_total',
-    help: 'Of all forms, ever.',
-    registers,
-  });
-  const deliveries = new Gauge({
-    name: 'postern_deliveries',
-    help: 'By state and transport (smtp: mail, http: webhooks), without those that are delivered.',
-    labelNames: ['state', 'transport'],
-    registers,
-  });
-  const domains = byLabel('postern_domains', 'By state.', 'status');
-  const age = plain('postern_queue_oldest_due_seconds', 'How long the oldest due mail has waited.');
-  const paused = plain('postern_destinations_paused', 'Left alone until their next try.');
-  const held = plain('postern_destinations_held', 'Held by the operator.');
+type Sample = readonly [labels: Readonly<Record<string, string>>, count: number];
 
-  function plain(name: string, help: string): Gauge {
-    return new Gauge({ name, help, registers });
-  }
-
-  function byLabel(
-    name: string,
-    help: string,
-    label: string,
-  ): (counts: readonly (readonly [string, number])[]) => void {
-    const gauge = new Gauge({ name, help, labelNames: [label], registers });
-    return (counts) => {
-      gauge.reset();
-      for (const [value, count] of counts) gauge.set({ [label]: value }, count);
-    };
-  }
-
-  return (figures, now) => {
-    submissions.reset();
-    submissions.inc(figures.submissions);
-    deliveries.reset();
-    for (const { state, transport, count } of figures.deliveries) deliveries.set({ state, transport }, count);
-    domains(figures.domains.map(({ status, count }) => [status, count]));
-    age.set(figures.dueSince === null ? 0 : (now - figures.dueSince) / 1000);
-    paused.set(figures.paused);
-    held.set(figures.held);
-  };
-}
-
-function registerProcess(registry: Registry, version: string, eventLoopDelay: () => number): void {
-  const info = new Gauge({
-    name: 'postern_info',
-    help: 'Which version runs.',
-    labelNames: ['version'],
-    registers: [registry],
-  });
-  info.set({ version }, 1);
-  new Counter({
-    name: 'process_cpu_seconds_total',
-    help: 'Processor time of all threads.',
-    registers: [registry],
-    collect() {
-      const { user, system } = process.cpuUsage();
-      this.reset();
-      this.inc((user + system) / 1e6);
-    },
-  });
-  gauge(registry, ['process_resident_memory_bytes', 'Memory in use.'], () => process.memoryUsage.rss());
-  gauge(registry, ['process_uptime_seconds', 'Since the start.'], () => Math.floor(process.uptime()));
-  gauge(
-    registry,
-    ['postern_event_loop_delay_seconds', 'Of the main thread, 99 % since the last look.'],
-    eventLoopDelay,
-  );
-}
-
-function registerTally(registry: Registry, label: string, { name, help, tally }: TallyMetric): void {
-  new Counter({
-    name,
-    help,
-    labelNames: [label],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [value, count] of tally.entries()) this.inc({ [label]: value }, count);
-    },
-  });
-}
-
-/** One value, looked at when it is asked for. */
-function gauge(registry: Registry, [name, help]: readonly [string, string], value: () => number): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    collect() {
-      this.set(value());
-    },
-  });
+function labelled(label: string, tally: TallyMetric['tally']): Sample[] {
+  return tally.entries().map(([value, count]) => [{ [label]: value }, count]);
 }
