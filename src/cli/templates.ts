@@ -177,7 +177,7 @@ export interface Preview {
 /** Renders it. Throws UsageError for a template or form that there is not, and TemplateRenderError. */
 export function previewOf({ config, name, form: asked, data }: PreviewRequest): Preview {
   const { templates, settings } = config;
-  const set = compileTemplates(templates, { timezone: settings.timezone });
+  const set = compileTemplates(templates, settings.timezone);
   if (!set.has(name)) throw unknownName('template', name, [...Object.keys(templates), ...BUILTINS.keys()]);
   const type = templates[name]?.type ?? BUILTINS.get(name) ?? 'form';
   const forms = formsIn(config);

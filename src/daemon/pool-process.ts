@@ -18,7 +18,7 @@ import type { FormPlace } from '../config/checks.ts';
 import type { Finding, Problem } from '../config/problem.ts';
 import type { CheckTemplates } from '../config/template-places.ts';
 import { systemClock } from '../lib/clock.ts';
-import { checkTemplates, openTemplates, type OpenedTemplates } from '../templates/engine.ts';
+import { checkTemplates, TemplateSet } from '../templates/engine.ts';
 import { renderParts, type ProjectTemplates, type RenderedPart, type RenderPart } from '../templates/render.ts';
 
 /** `ms` is the time that templates may take together. */
@@ -40,7 +40,7 @@ export type Reply =
 
 /** Projects whose templates stay parsed. */
 const KEPT_PROJECTS = 50;
-const parsed = new Recent<OpenedTemplates>(KEPT_PROJECTS);
+const parsed = new Recent<TemplateSet>(KEPT_PROJECTS);
 
 yieldToOthers();
 
@@ -72,9 +72,9 @@ function timeLeft(ms: number): () => number {
   return () => end - systemClock.monotonic();
 }
 
-function open({ revision, templates, timezone }: ProjectTemplates): OpenedTemplates {
+function open({ revision, templates, timezone }: ProjectTemplates): TemplateSet {
   const key = `${revision} ${timezone}`;
-  const known = parsed.get(key) ?? openTemplates(templates, { timezone });
+  const known = parsed.get(key) ?? new TemplateSet(templates, timezone);
   parsed.set(key, known);
   return known;
 }

@@ -16,7 +16,7 @@ import { createLog } from '../lib/log.ts';
 import { startCatchingMx } from './catching-mx.ts';
 import { startDnsServer, type ZoneRecord } from './dns-server.ts';
 import { outboxPages } from './outbox.ts';
-import { html } from '../http/pages/html.ts';
+import { html } from '../lib/html.ts';
 import { sendPage } from './page.ts';
 
 export interface WorldOptions {

@@ -4,7 +4,7 @@
  * fetches nothing, and attachments are only ever downloads.
  */
 import type Koa from 'koa';
-import { html, type Html, type Content } from '../http/pages/html.ts';
+import { html, type Html, type Content } from '../lib/html.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CaughtMail, CaughtMails } from './caught-mail.ts';
 import { type Links, sendPage, type Framed } from './page.ts';

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type Koa from 'koa';
-import { type Content, Html, html } from '../http/pages/html.ts';
+import { type Content, Html, html } from '../lib/html.ts';
 import { STYLE } from '../http/pages/style.ts';
 
 export interface Framed {

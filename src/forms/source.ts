@@ -57,7 +57,7 @@ export function createFormSource(options: FormSourceOptions): Source {
   const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
 
   function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
-    const known = zones.get(timezone) ?? builtinTemplates({ timezone });
+    const known = zones.get(timezone) ?? builtinTemplates(timezone);
     zones.set(timezone, known);
     return known;
   }

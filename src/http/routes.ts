@@ -29,7 +29,7 @@ import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';
 import { suppress } from '../store/suppressions.ts';
 import { openUnsubscribeToken } from '../transactional/unsubscribe.ts';
-import { html } from './pages/html.ts';
+import { html } from '../lib/html.ts';
 import type { Metrics } from './metrics.ts';
 import { takesMail } from '../config/forwarding.ts';
 import { policyText } from '../dns/mta-sts.ts';

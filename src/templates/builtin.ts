@@ -2,22 +2,22 @@
  * The built-in templates: the notification of a submission and its acknowledgment. They are functions and not Liquid,
  * because they make most of the mail, in a tenth of the time, and can neither fail nor exceed a limit.
  */
-import { escapeHtml, filesize, htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
-import type { Rendered, TemplateType, Variables } from './template.ts';
+import { escapeHtml } from '../lib/html.ts';
+import { filesize, htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
+import type { Rendered, Variables } from './template.ts';
 
 export type Builtin = (variables: Variables) => Rendered;
 
-/** The built-in template of each type. */
-export function createBuiltins(): Readonly<Record<TemplateType, Builtin>> {
-  const page = createPage();
-  return {
-    form: (variables) => ({ text: textOf(variables), html: page(shown(variables, 'form_name'), rowsOf(variables)) }),
-    acknowledgment: (variables) => {
-      const domain = printable(variables['domain']);
-      const text = `Thank you\n\n${received(domain)}\n\n----\n${reason(domain)}\n`;
-      return { subject: SUBJECT, text, html: page(SUBJECT, acknowledgmentRows(escapeHtml(domain))) };
-    },
-  };
+/** The mail about a submission. */
+export function notificationMail(variables: Variables): Rendered {
+  return { text: textOf(variables), html: page(shown(variables, 'form_name'), rowsOf(variables)) };
+}
+
+/** It holds nothing that the visitor wrote: it cannot be used to send text to a stranger's address. */
+export function acknowledgmentMail(variables: Variables): Rendered {
+  const domain = printable(variables['domain']);
+  const text = `Thank you\n\n${received(domain)}\n\n----\n${reason(domain)}\n`;
+  return { subject: SUBJECT, text, html: page(SUBJECT, acknowledgmentRows(escapeHtml(domain))) };
 }
 
 const FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
@@ -33,9 +33,7 @@ const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-
 
 function textOf(variables: Variables): string {
   const files = listOf(variables, 'files');
-  const fields = listOf(variables, 'fields').map(
-    (field) => `${squish(field['label'])}\n${indent(printable(valueOf(field)))}\n\n`,
-  );
+  const fields = listOf(variables, 'fields').map((field) => `${squish(field['label'])}\n${indent(valueOf(field))}\n\n`);
   const names = files.map((file) => `  ${squish(file['filename'])} (${filesize(file['size'])})\n`);
   const { form_name: formName, domain, timestamp, ip, referer } = variables;
   return (
@@ -102,8 +100,6 @@ function shown(variables: Variables, name: string): string {
   return escapeHtml(printable(variables[name]));
 }
 
-// The acknowledgment holds nothing that the visitor wrote: it cannot be used to send text to a stranger's address.
-
 const SUBJECT = 'We have received your message';
 const ACKNOWLEDGMENT_TITLE = `padding-bottom:10px;font-size:22px;line-height:30px;font-weight:600;${TEXT};${FONT}`;
 
@@ -138,14 +134,13 @@ const DARK: readonly (readonly [name: string, rule: string])[] = [
 ];
 
 /**
- * The frame of the HTML mails, which takes a title and table rows: tables and inline styles for Outlook, one column that
- * shrinks on a phone, and dark colours where the reader's program asks for them (Apple Mail; Outlook by the attributes that
- * it sets, in a style of their own because Gmail drops a whole style that it does not understand; Gmail darkens by itself).
+ * The frame of the HTML mails: tables and inline styles for Outlook, one column that shrinks on a phone, and dark colours
+ * where the reader's program asks for them (Apple Mail; Outlook by the attributes that it sets, in a style of their own
+ * because Gmail drops a whole style that it does not understand; Gmail darkens by itself).
  */
-function createPage(): (title: string, rows: string) => string {
-  // Without what indents the lines here, an eighth of each mail.
-  const [start = '', middle = '', end = ''] = FRAME.replaceAll(/\n +/g, '\n').split(GAP);
-  return (title, rows) => start + title + middle + rows + end;
+function page(title: string, rows: string): string {
+  const [start = '', middle = '', end = ''] = FRAME;
+  return start + title + middle + rows + end;
 }
 
 const GAP = '\0';
@@ -187,7 +182,10 @@ ${GAP}
     </table>
   </body>
 </html>
-`;
+`
+  // What indents the lines here would be an eighth of each mail.
+  .replaceAll(/\n +/g, '\n')
+  .split(GAP);
 
 /** Characters of all labels and values that a built-in template shows, so that every mail server takes its mail. */
 const MAX_CHARACTERS = 1 << 18;

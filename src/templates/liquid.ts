@@ -1,6 +1,9 @@
 /**
  * LiquidJS within bounds: no file system, no inherited property, no unknown filter, and limits on what a template may take,
  * its output included. An engine prints either HTML, escaped, or plain text.
+ *
+ * Beyond Liquid, templates have the `||` operator, `nl2br`, `indent` and `filesize`. In HTML everything printed is escaped,
+ * once: what has been escaped already is wrapped in Safe, and whatever is done to a Safe makes it plain text again.
  */
 import {
   Liquid,
@@ -11,88 +14,75 @@ import {
   CaptureTag,
   Drop,
   defaultOperators,
-  filters,
   toValue,
   type FilterImplOptions,
   type Operators,
 } from 'liquidjs';
-
 import { UserError } from '../lib/errors.ts';
+import { escapeHtml } from '../lib/html.ts';
 
-export interface Limits {
-  /** Characters of one template. */
-  readonly parse: number;
-  /** Milliseconds of one rendering. */
-  readonly time: number;
-  /** Characters that one rendering may make, its output and everything in between. */
-  readonly memory: number;
-}
-
+/** Characters of one template. */
+const MAX_PARSED = 1 << 20;
+/** Milliseconds of one rendering. */
+const MAX_TIME_MS = 1000;
 /**
- * For what tenants write. A list counts one for each element, which takes eight bytes, so that this much may be 128 MiB; a
- * mail of this many characters would be refused for its size.
+ * Characters that one rendering may make, its output and everything in between; a list counts one for each element, which
+ * takes eight bytes, so that this much may be 128 MiB. A mail of this many characters would be refused for its size.
  */
-export const TENANT_LIMITS: Limits = { parse: 1 << 20, time: 1000, memory: 16 << 20 };
+const MAX_MADE = 16 << 20;
 
 /** Milliseconds that are left for everything that belongs together. */
 export type TimeLeft = () => number;
 
-export interface EngineOptions {
-  readonly html: boolean;
-  readonly zone: Zone;
-  readonly limits: Limits;
-  /** What `render`, `include` and `layout` may name. */
-  readonly partials: Readonly<Record<string, string>>;
-}
+export class Engine {
+  readonly #liquid: Liquid;
+  readonly #partials: Readonly<Record<string, string>>;
 
-export interface Engine {
-  /** Throws a LiquidError. */
-  parse(source: string): Template[];
-  /** Throws a LiquidError, a RangeError on endless recursion, or an Error where no time is left. `scope` is not changed. */
-  render(template: Template[], scope: Readonly<Record<string, unknown>>, timeLeft: TimeLeft): string;
-  /** The partials that a template names and that are not there. */
-  missingPartials(template: readonly Template[]): { name: string; template: Template }[];
-}
-
-export function createEngine({ html, zone, limits, partials }: EngineOptions): Engine {
-  const names = nullPrototype(partials);
-  const liquid = new Liquid({
-    templates: names,
-    cache: true,
-    operators,
-    jsTruthy: true,
-    ownPropertyOnly: true,
-    strictFilters: true,
-    timezoneOffset: zone.name,
-    dateFormat: '%Y-%m-%d %H:%M',
-    locale: 'en-US',
-    parseLimit: limits.parse,
-    renderLimit: limits.time,
-    memoryLimit: limits.memory,
-    ...(html ? { outputEscape: printHtml } : {}),
-  });
-  extend(liquid, { html, zone });
-  countOutput(liquid);
-
-  function missingPartials(templates: readonly Template[]): { name: string; template: Template }[] {
-    return templates.flatMap((template) => {
-      const name = template.partialScope?.()?.name;
-      const children = toValueSync(template.children?.(false, true) ?? []);
-      const below = missingPartials(children);
-      return name === undefined || name in names ? below : [{ name, template }, ...below];
+  /** `timezone` is an IANA name; `partials` is what `render`, `include` and `layout` may name. */
+  constructor(html: boolean, timezone: string, partials: Readonly<Record<string, string>>) {
+    this.#partials = nullPrototype(partials);
+    this.#liquid = new Liquid({
+      templates: this.#partials,
+      cache: true,
+      operators,
+      jsTruthy: true,
+      ownPropertyOnly: true,
+      strictFilters: true,
+      timezoneOffset: timezone,
+      dateFormat: '%Y-%m-%d %H:%M',
+      locale: 'en-US',
+      parseLimit: MAX_PARSED,
+      renderLimit: MAX_TIME_MS,
+      memoryLimit: MAX_MADE,
+      ...(html ? { outputEscape: printHtml } : {}),
     });
+    if (html) this.#liquid.registerTag('capture', SafeCaptureTag);
+    const own = { indent, filesize, ...(html ? HTML_FILTERS : { nl2br: printable }) };
+    for (const [name, filter] of Object.entries(own)) this.#liquid.registerFilter(name, counted(filter));
+    countOutput(this.#liquid);
   }
 
-  return {
-    parse: (source) => liquid.parse(source),
-    render(template, scope, timeLeft) {
-      const left = timeLeft();
-      if (left <= 0) throw new Error('the templates take too long together');
-      const renderLimit = Math.min(limits.time, left);
-      return String(finish(liquid._render(template, nullPrototype(scope), { sync: true, renderLimit })));
-    },
-    missingPartials,
-  };
+  /** Throws a LiquidError. */
+  parse(source: string): Template[] {
+    return this.#liquid.parse(source);
+  }
+
+  /** Throws a LiquidError, a RangeError on endless recursion, or an Error where no time is left. `scope` is not changed. */
+  render(template: Template[], scope: Readonly<Record<string, unknown>>, timeLeft: TimeLeft): string {
+    const left = timeLeft();
+    if (left <= 0) throw new Error('the templates take too long together');
+    const renderLimit = Math.min(MAX_TIME_MS, left);
+    return String(this.#liquid.renderSync(template, nullPrototype(scope), { renderLimit }));
+  }
+
+  /** The partials that a template names and that are not there. */
+  missingPartials(templates: readonly Template[]): { name: string; template: Template }[] {
+    return templates.flatMap((template) => {
+      const name = template.partialScope?.()?.name;
+      const below = this.missingPartials(toValueSync(template.children?.(false, true) ?? []));
+      return name === undefined || name in this.#partials ? below : [{ name, template }, ...below];
+    });
+  }
 }
 
 /** A copy in which `constructor`, `__proto__` and `toString` are names like any other. */
@@ -100,33 +90,6 @@ export function nullPrototype<V>(from: Readonly<Record<string, V>>): Record<stri
   const copy: Record<string, V> = {};
   Object.setPrototypeOf(copy, null);
   return Object.assign(copy, from);
-}
-
-/** What a generator and those that it yields come to: LiquidJS's own toValueSync, in two thirds of its time. */
-function finish(steps: Iterator<unknown, unknown, unknown>): unknown {
-  let step = steps.next();
-  while (step.done !== true) {
-    const { value } = step;
-    if (!isGenerator(value)) {
-      step = steps.next(value);
-      continue;
-    }
-    let result: unknown;
-    try {
-      result = finish(value);
-    } catch (error) {
-      if (steps.throw === undefined) throw error;
-      step = steps.throw(error);
-      continue;
-    }
-    step = steps.next(result);
-  }
-  return step.value;
-}
-
-/** A loop's `forloop` has a `next` as well; only a generator has a `throw`. */
-function isGenerator(value: unknown): value is Generator<unknown, unknown, unknown> {
-  return typeof value === 'object' && value !== null && 'throw' in value && typeof value.throw === 'function';
 }
 
 /** LiquidJS counts what filters make but not what is written, in a loop or a capture say. */
@@ -150,10 +113,6 @@ class CountedOutput implements Emitter {
     this.buffer += text;
   }
 }
-
-// * What templates can do beyond Liquid: the `||` operator, `nl2br`, a `date` that knows the project's zone, `indent` and
-// `filesize`; and how a value becomes text. In HTML everything printed is escaped, once: what has been escaped already is
-// wrapped in Safe, and whatever is done to a Safe makes it plain text again.
 
 /** HTML that needs no more escaping. Comparisons and filters see the text in it. */
 class Safe extends Drop {
@@ -202,32 +161,14 @@ function printHtml(value: unknown): string {
   return value instanceof Safe ? value.html : escapeHtml(printable(value));
 }
 
-/** Makes an engine ours; `html` says whether it prints with printHtml. */
-function extend(liquid: Liquid, { html, zone }: { html: boolean; zone: Zone }): void {
-  liquid.registerFilter('date', dateFilter(zone));
-  liquid.registerFilter(
-    'indent',
-    counted((value) => indent(printable(value))),
-  );
-  liquid.registerFilter('filesize', filesize);
-  if (!html) {
-    // Plain text shows its line breaks.
-    liquid.registerFilter('nl2br', printable);
-    return;
-  }
-  liquid.registerTag('capture', SafeCaptureTag);
-  for (const name of ['nl2br', 'newline_to_br']) liquid.registerFilter(name, counted(lineBreaks));
-  for (const name of ['escape', 'xml_escape']) {
-    liquid.registerFilter(
-      name,
-      counted((value) => new Safe(printHtml(value))),
-    );
-  }
-  liquid.registerFilter(
-    'escape_once',
-    counted((value) => new Safe(escapeHtml(unescapeHtml(printable(value))))),
-  );
-}
+const HTML_FILTERS = {
+  nl2br: lineBreaks,
+  newline_to_br: lineBreaks,
+  escape: (value: unknown) => new Safe(printHtml(value)),
+  xml_escape: (value: unknown) => new Safe(printHtml(value)),
+  escape_once: (value: unknown) =>
+    new Safe(escapeHtml(printable(value)).replaceAll(/&amp;(amp|lt|gt|quot|#3[49]);/g, '&$1;')),
+};
 
 /** A filter whose result counts against the memory limit. */
 function counted(filter: (value: unknown) => string | Safe): FilterImplOptions {
@@ -259,8 +200,8 @@ export function squish(value: unknown): string {
 }
 
 /** Two blanks before each line that holds anything, so that no value can look like what stands around it. */
-export function indent(text: string): string {
-  const indented = `  ${unixLines(text).replaceAll('\n', '\n  ')}`;
+export function indent(value: unknown): string {
+  const indented = `  ${unixLines(printable(value)).replaceAll('\n', '\n  ')}`;
   // Twice, because the second of two empty lines begins where the first ends.
   return indented.replaceAll('\n  \n', '\n\n').replaceAll('\n  \n', '\n\n');
 }
@@ -268,63 +209,6 @@ export function indent(text: string): string {
 /** Whatever breaks a line, as LF. */
 function unixLines(text: string): string {
   return text.replaceAll(/\r\n?|[\u0085\u2028\u2029]/g, '\n');
-}
-
-const ENTITIES: ReadonlyMap<number, string> = new Map([
-  [0x26, '&amp;'],
-  [0x3c, '&lt;'],
-  [0x3e, '&gt;'],
-  [0x22, '&quot;'],
-  [0x27, '&#39;'],
-]);
-
-/** Text as HTML. A loop, because a callback for each character takes four times as long on text that is full of them. */
-export function escapeHtml(text: string): string {
-  let escaped = '';
-  let from = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code > 0x3e) continue;
-    const entity = ENTITIES.get(code);
-    if (entity === undefined) continue;
-    escaped += text.slice(from, i) + entity;
-    from = i + 1;
-  }
-  return escaped + text.slice(from);
-}
-
-function unescapeHtml(text: string): string {
-  return text.replaceAll(/&(?:amp|lt|gt|quot|#3[49]);/g, (entity) => {
-    if (entity === '&#34;') return '"';
-    for (const [code, name] of ENTITIES) if (name === entity) return String.fromCharCode(code);
-    return entity;
-  });
-}
-
-/**
- * Liquid's own filter (strftime), which takes 0.1 ms to find the offset of a named zone; the zone's formatter knows it at
- * once. What is not a moment is printed as it is.
- */
-function dateFilter(zone: Zone): FilterImplOptions {
-  const original = filters['date'];
-  if (typeof original !== 'function') throw new TypeError('liquidjs has no date filter');
-  return function date(value, format, timezone) {
-    const ms = milliseconds(toValue(value));
-    const zoneOrOffset: unknown = timezone ?? (ms === undefined ? zone.name : -zone.offset(ms));
-    const text: unknown = original.call(this, value, format, zoneOrOffset);
-    return text;
-  };
-}
-
-/** When a value is, as the original filter reads it; undefined for what is not a moment, and for `now`. */
-function milliseconds(value: unknown): number | undefined {
-  if (typeof value === 'number') return valid(value * 1000);
-  if (typeof value === 'string') return valid(/^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value));
-  return value instanceof Date ? valid(value.getTime()) : undefined;
-}
-
-function valid(ms: number): number | undefined {
-  return Math.abs(ms) <= 8.64e15 ? ms : undefined;
 }
 
 /** `482 kB` */
@@ -335,57 +219,20 @@ export function filesize(value: unknown): string {
   return bytes < 999_500 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-export interface Zone {
-  /** The IANA name. */
-  readonly name: string;
-  /** Minutes that local time is ahead of UTC at a moment (milliseconds). */
-  offset(ms: number): number;
-  /** `2026-01-05 15:03:00 +01:00`: a person reads it, and so does the `date` filter. */
-  format(ms: number): string;
-}
-
-/** The zone of an IANA name such as Europe/Berlin. A formatter is kept: making one costs a hundred times what using it does. */
-export function createZone(name: string): Zone {
-  const parts = formatter(name);
-  // No zone changes its offset within a minute, and many mails are made in each.
-  let last = { minute: Number.NaN, offset: 0 };
-
-  function offset(ms: number): number {
-    const minute = Math.floor(ms / 60_000);
-    if (minute !== last.minute) last = { minute, offset: offsetAt(minute * 60_000) };
-    return last.offset;
-  }
-
-  function offsetAt(ms: number): number {
-    const at: Record<string, number> = {};
-    for (const { type, value } of parts.formatToParts(ms)) at[type] = Number(value);
-    const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = at;
-    return Math.round((Date.UTC(year, month - 1, day, hour, minute, second) - ms) / 60_000);
-  }
-  return {
-    name,
-    offset,
-    format: (ms) => {
-      const minutes = offset(ms);
-      const local = new Date(ms + minutes * 60_000).toISOString().replace('T', ' ').slice(0, 19);
-      const ahead = new Date(Math.abs(minutes) * 60_000).toISOString().slice(11, 16);
-      return `${local} ${minutes < 0 ? '-' : '+'}${ahead}`;
-    },
-  };
-}
-
-function formatter(timeZone: string): Intl.DateTimeFormat {
+/** Formats moments (ms) of an IANA time zone as `2026-01-05 15:03:00 +01:00`: a person reads it, and so does the `date` filter. */
+export function timestampFormat(timeZone: string): (ms: number) => string {
   try {
-    return new Intl.DateTimeFormat('en-US', {
+    const format = new Intl.DateTimeFormat('sv-SE', {
       timeZone,
-      hourCycle: 'h23',
       year: 'numeric',
-      month: 'numeric',
-      day: 'numeric',
-      hour: 'numeric',
-      minute: 'numeric',
-      second: 'numeric',
+      month: '2-digit',
+      day: '2-digit',
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      timeZoneName: 'longOffset',
     });
+    return (ms) => format.format(ms).replace('GMT', '').replace('−', '-');
   } catch (cause) {
     throw new UserError(`${JSON.stringify(timeZone)} is no time zone such as Europe/Berlin or UTC`, { cause });
   }

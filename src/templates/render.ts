@@ -1,5 +1,5 @@
 /** Renderings that belong together: those of a request, or of a mail. They share one budget of time. */
-import { openTemplates, type TemplateSources } from './engine.ts';
+import { TemplateSet, type TemplateSources } from './engine.ts';
 import { type TemplateFault, TemplateRenderError, type Rendered, type Variables } from './template.ts';
 import type { TimeLeft } from './liquid.ts';
 import { htmlToText } from './plain-text.ts';
@@ -35,13 +35,13 @@ export interface Renderer {
 }
 
 /** Opens the templates of a project; whoever keeps them saves the parsing. */
-export type OpenTemplates = (project: Omit<ProjectTemplates, 'name'>) => ReturnType<typeof openTemplates>;
+export type OpenTemplates = (project: ProjectTemplates) => TemplateSet;
 
 /** Renders them here and now. */
 export function renderParts(
   parts: readonly RenderPart[],
   timeLeft: TimeLeft,
-  open: OpenTemplates = ({ templates, timezone }) => openTemplates(templates, { timezone }),
+  open: OpenTemplates = ({ templates, timezone }) => new TemplateSet(templates, timezone),
 ): RenderedPart[] {
   return parts.map((part) => {
     try {
@@ -63,8 +63,8 @@ function renderPart(part: RenderPart, timeLeft: TimeLeft, open: OpenTemplates): 
     case 'template':
       return open(part.project).render(part.name, part.variables, timeLeft);
     case 'line': {
-      const none = open({ revision: '', templates: {}, timezone: part.timezone });
-      return { text: none.line(part.source, part.variables, timeLeft) };
+      const set = open({ revision: '', templates: {}, timezone: part.timezone });
+      return { text: set.line(part.source, part.variables, timeLeft) };
     }
     case 'html':
       return { text: htmlToText(part.html) };

@@ -30,39 +30,18 @@ export interface Rendered {
 
 export type TemplatePart = 'subject' | 'text' | 'html';
 
-/** Where within a part, both from 1, and what. */
-export interface Fault {
-  readonly line: number;
-  readonly column: number;
-  /** The words alone. */
-  readonly message: string;
-}
-
-export interface TemplateFault extends Fault {
+export interface TemplateFault {
   readonly template: string;
   readonly part: TemplatePart;
+  /** Within the part, both from 1. */
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
 }
 
 /** A template that cannot be used: it does not parse, or names a partial that is not there. */
 export class TemplateError extends UserError {
-  override readonly name = 'TemplateError';
-  readonly template: string;
-  readonly part: TemplatePart;
-  readonly line: number;
-  readonly column: number;
-
-  constructor(fault: TemplateFault) {
-    super(sentenceOf(fault));
-    this.template = fault.template;
-    this.part = fault.part;
-    this.line = fault.line;
-    this.column = fault.column;
-  }
-}
-
-/** A template that failed on what it was given, or passed a limit. The built-in one takes its place. */
-export class TemplateRenderError extends Error {
-  override readonly name = 'TemplateRenderError';
+  override readonly name: string = 'TemplateError';
   readonly fault: TemplateFault;
 
   constructor(fault: TemplateFault, options?: ErrorOptions) {
@@ -71,8 +50,13 @@ export class TemplateRenderError extends Error {
   }
 }
 
+/** A template that failed on what it was given, or passed a limit. The built-in one takes its place. */
+export class TemplateRenderError extends TemplateError {
+  override readonly name = 'TemplateRenderError';
+}
+
 /** Where and what, from whatever an engine threw. */
-export function explain(error: unknown): Fault {
+export function explain(error: unknown): Pick<TemplateFault, 'line' | 'column' | 'message'> {
   if (!LiquidError.is(error)) return { line: 1, column: 1, message: messageOf(error) };
   const [line = 1, column = 1] = error.token.getPosition();
   const words = error.message.replace(/(?:, file:[^,\n]*)?, line:\d+, col:\d+$/, '');

@@ -147,7 +147,7 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
     relay: undefined,
     project: { revision: 'rev_1', templates, timezone: settings.timezone },
     renderer: rendererHere(),
-    builtins: (timezone) => builtinTemplates({ timezone }),
+    builtins: (timezone) => builtinTemplates(timezone),
     log: silentLog,
   };
 }

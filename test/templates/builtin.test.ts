@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { compileTemplates } from '../../src/templates/engine.ts';
 import { htmlToText } from '../../src/templates/plain-text.ts';
 
-const set = compileTemplates({}, { timezone: 'Europe/Berlin' });
+const set = compileTemplates({}, 'Europe/Berlin');
 const VARIABLES = {
   form: { name: 'Ada <b>', message: 'one\ntwo' },
   fields: [

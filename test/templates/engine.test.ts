@@ -14,7 +14,7 @@ function html(body: string, variables: Record<string, unknown> = {}): string {
 }
 
 function text(body: string, variables: Record<string, unknown> = {}, timezone?: string): string {
-  return compileTemplates({ t: source({ text: body }) }, { timezone }).render('t', variables).text;
+  return compileTemplates({ t: source({ text: body }) }, timezone).render('t', variables).text;
 }
 
 describe("the specification's syntax", () => {
@@ -202,7 +202,7 @@ describe('date and time', () => {
   });
 
   test('a zone that there is not is a mistake of the configuration', () => {
-    expect(() => compileTemplates({}, { timezone: 'Europe/Nowhere' })).toThrow(/"Europe\/Nowhere" is no time zone/);
+    expect(() => compileTemplates({}, 'Europe/Nowhere')).toThrow(/"Europe\/Nowhere" is no time zone/);
   });
 });
 
@@ -289,7 +289,7 @@ describe('mistakes', () => {
       compileTemplates({ first: source({ text: 'a\n{{' }) });
       expect.unreachable();
     } catch (error) {
-      expect(error).toMatchObject({ template: 'first', part: 'text', line: 2, column: 1 });
+      expect(error).toMatchObject({ fault: { template: 'first', part: 'text', line: 2, column: 1 } });
     }
   });
 

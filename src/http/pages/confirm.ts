@@ -1,6 +1,6 @@
 /** The pages of a mailed link: a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
 import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/tokens.ts';
-import { html, type Content } from './html.ts';
+import { html, type Content } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
 /** The `answer` of a recipient who wants no more mail from this server. */

@@ -3,7 +3,7 @@ import type { Form } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { wordsOf, type Refusal } from '../errors.ts';
-import { html, type Content } from './html.ts';
+import { html, type Content } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 import { refilledForm, type SubmittedValues } from './submitted.ts';
 

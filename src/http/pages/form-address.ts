@@ -1,7 +1,7 @@
 /** The page that a browser shows when somebody opens a form's endpoint: what it is, and how a page uses it. */
 
 import type { Form } from '../../config/forms.ts';
-import { html, type Content } from './html.ts';
+import { html, type Content } from '../../lib/html.ts';
 import { layout, type Page } from './layout.ts';
 
 export interface FormAddressPage {

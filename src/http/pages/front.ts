@@ -1,6 +1,6 @@
 /** The page of the server's own address: what it is, and where to go on. */
 import type { ServerConfig } from '../../config/schema.ts';
-import { html } from './html.ts';
+import { html } from '../../lib/html.ts';
 import { layout, type Page } from './layout.ts';
 
 export function frontPage({ hostname, operator }: Pick<ServerConfig['server'], 'hostname' | 'operator'>): Page {

@@ -1,6 +1,6 @@
 /** The frame of every hosted page, with the policy that lets it do no more than it must: no script, nothing fetched. */
 import { createHash } from 'node:crypto';
-import { Html, html, type Content } from './html.ts';
+import { Html, html, type Content } from '../../lib/html.ts';
 import { STYLE } from './style.ts';
 
 export interface Page {

@@ -1,6 +1,6 @@
 /** The page of a form's address at which there is no form. */
 import type { FormPath } from '../forms/request.ts';
-import { html, type Html } from './html.ts';
+import { html, type Html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
 export interface NotFound {

@@ -3,7 +3,7 @@
  * records to add behind one click.
  */
 import type { CheckedRecord } from '../../dns/check.ts';
-import { html, type Content } from './html.ts';
+import { html, type Content } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
 export interface Pending {

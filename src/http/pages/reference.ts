@@ -11,7 +11,7 @@ import { EVENT_TEXTS } from '../../contract/event-types.ts';
 import { PERMISSION_TEXTS } from '../../contract/permissions.ts';
 import { templated, type OpenApi } from '../openapi/document.ts';
 import type { Json } from '../openapi/parts.ts';
-import { Html, html } from './html.ts';
+import { Html, html } from '../../lib/html.ts';
 import { layout, type Page } from './layout.ts';
 import { listIn, objectIn, prose, schemaTree, textIn } from './schema-tree.ts';
 

@@ -1,6 +1,6 @@
 /** A JSON Schema as a list of its members, for people. */
 import type { Json } from '../openapi/parts.ts';
-import { html, type Html } from './html.ts';
+import { html, type Html } from '../../lib/html.ts';
 
 /** The members of the schema, theirs below them. */
 export function schemaTree(schema: Json): Html {

@@ -5,7 +5,7 @@
 import type { Form } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/check.ts';
 import { labelOf, ruleOf } from '../../config/label.ts';
-import { html, type Html } from './html.ts';
+import { html, type Html } from '../../lib/html.ts';
 
 export interface SubmittedValues {
   /** Names and values in the order sent. */

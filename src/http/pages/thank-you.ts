@@ -1,7 +1,7 @@
 /** The page after a submission, for forms without a `redirect`. */
 
 import type { Form } from '../../config/forms.ts';
-import { html } from './html.ts';
+import { html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
 export interface ThankYou {

@@ -21,14 +21,14 @@ function write(value: Content): string {
   if (value === undefined || value === false) return '';
   if (value instanceof Html) return value.text;
   if (typeof value === 'number') return String(value);
-  if (typeof value === 'string') return escape(value);
+  if (typeof value === 'string') return escapeHtml(value);
   let text = '';
   for (const item of value) text += write(item);
   return text;
 }
 
 /** Safe in text and in quoted attributes. NUL, which no HTML can hold, becomes U+FFFD. */
-function escape(text: string): string {
+export function escapeHtml(text: string): string {
   if (!/[&<>"'\0]/.test(text)) return text;
   return text
     .replaceAll('&', '&amp;')
