@@ -7,6 +7,7 @@ import type { Form } from '../config/forms.ts';
 import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { Recent } from '../lib/lru.ts';
+import { sizeWords } from '../lib/sizes.ts';
 import {
   isBlank,
   isEmailField,
@@ -57,15 +58,13 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
     if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
     if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
-    return [{ field, code, message: `Please fill in ${quotedLabel(field, config)}.` }];
+    return [{ field, code, message: `Please fill in ${quote(labelOf(config, field))}.` }];
   });
 }
 
 function isEmpty(fields: Fields): boolean {
   return [...fields.values()].every((value) => valuesOf(value).every(isBlank));
 }
-
-const MIB = 1024 * 1024;
 
 /**
  * Errors of the files; names and types are what the client says. Codes for the whole form have no field, because published
@@ -79,17 +78,13 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
   const { max_files: most, max_size: largest, types } = uploads;
   const errors: FieldError[] = [];
   if (most !== undefined && files.length > most) {
-    errors.push({
-      code: 'TOO_MANY_FILES',
-      message: `This form accepts at most ${most} ${most === 1 ? 'file' : 'files'}.`,
-    });
+    const message = `This form accepts at most ${most} ${most === 1 ? 'file' : 'files'}.`;
+    errors.push({ code: 'TOO_MANY_FILES', message });
   }
   for (const { field, filename, contentType, size } of files) {
     if (largest !== undefined && size > largest) {
-      errors.push({
-        code: 'FILES_TOO_BIG',
-        message: `The file ${quote(filename)} is too large (at most ${shown(largest)}).`,
-      });
+      const message = `The file ${quote(filename)} is too large (at most ${sizeWords(largest)}).`;
+      errors.push({ code: 'FILES_TOO_BIG', message });
     }
     if (types !== undefined && !types.some((type) => isOfType(type, { filename, contentType }))) {
       const message = `The file ${quote(filename)} has a type that this form does not accept. Accepted types: ${types.join(', ')}.`;
@@ -107,12 +102,8 @@ function isOfType(type: string, { filename, contentType }: { filename: string; c
   return wanted.endsWith('/*') ? given.startsWith(wanted.slice(0, -1)) : given === wanted;
 }
 
-function quote(filename: string): string {
-  return `“${filename.length > 60 ? `${filename.slice(0, 59)}…` : filename}”`;
-}
-
-function shown(bytes: number): string {
-  return bytes >= MIB ? `${Math.floor((bytes / MIB) * 10) / 10} MiB` : `${Math.floor(bytes / 1024)} KiB`;
+function quote(text: string): string {
+  return `“${text.length > 60 ? `${text.slice(0, 59)}…` : text}”`;
 }
 
 /** An error of one field, or of the whole form where `field` is absent. */
@@ -122,19 +113,11 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** The field as the visitor knows it, in quotation marks. */
-function quotedLabel(name: string, config: FormConfig): string {
-  const label = labelOf(config, name);
-  return `“${label.length > 60 ? `${label.slice(0, 59)}…` : label}”`;
-}
-
 type FieldRule = FormConfig['fields'][string];
 /** A code, and what follows the field's label in the message. */
 type Violation = readonly [code: string, words: string];
 
 const EMAIL: Violation = ['TYPE_EMAIL', 'must be an email address, such as name@example.com.'];
-const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
-const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 
 /** Compiled patterns that are kept; each may come to hold 8 MB. */
 const MAX_PATTERNS = 16;
@@ -163,7 +146,6 @@ function compile(source: string): FieldPattern {
   return patternProblem(source) === undefined ? fieldPattern(source) : { matches: () => true, cost: 0 };
 }
 
-/** What fields are checked against. */
 interface FieldChecks {
   readonly config: FormConfig;
   readonly matches: ReturnType<StartMatching>;
@@ -172,84 +154,76 @@ interface FieldChecks {
 /** The error of a field, if any. A field called `email` must hold an address in every form. */
 function checkField([name, value]: Field, { config, matches }: FieldChecks): FieldError[] {
   const rule = Object.hasOwn(config.fields, name) ? config.fields[name] : undefined;
-  const email = isEmailField(name, config);
-  if (rule === undefined && !email) return [];
   const values = valuesOf(value).filter((text) => !isBlank(text));
-  const notEmail = email ? firstViolation(values, checkEmail) : undefined;
-  const violation = notEmail ?? (rule === undefined ? undefined : checkRule(values, rule, matches));
+  const violation =
+    (isEmailField(name, config) && !values.every(isEmail) ? EMAIL : undefined) ??
+    (rule && checkRule(values, rule, matches));
   if (violation === undefined) return [];
   const [code, words] = violation;
-  return [{ field: name, code, message: `${quotedLabel(name, config)} ${words}` }];
+  return [{ field: name, code, message: `${quote(labelOf(config, name))} ${words}` }];
 }
 
 /** `_replyto` is where the answer goes: a slip in it would lose the visitor. */
 function checkControl({ replyTo }: Control): FieldError[] {
-  if (replyTo === undefined || isBlank(replyTo) || checkEmail(replyTo) === undefined) return [];
+  if (replyTo === undefined || isBlank(replyTo) || isEmail(replyTo)) return [];
   return [{ field: '_replyto', code: EMAIL[0], message: `Your email address ${EMAIL[1]}` }];
 }
 
 function checkRule(values: readonly string[], rule: FieldRule, matches: FieldChecks['matches']): Violation | undefined {
-  const { type, max, pattern, options } = rule;
-  if (type === 'list' && max !== undefined && values.length > max) {
+  const { type, max = Infinity } = rule;
+  if (type === 'list' && values.length > max) {
     return ['TYPE_TEXT', `accepts at most ${max} ${max === 1 ? 'answer' : 'answers'}.`];
   }
-  return firstViolation(values, (value) => {
-    const violation = checkType(value, rule);
-    if (violation !== undefined) return violation;
-    if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'must be one of the options.'];
-    if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'does not have the required format.'];
-    return undefined;
-  });
-}
-
-function checkType(value: string, { type, max }: FieldRule): Violation | undefined {
-  switch (type) {
-    case 'number':
-      return checkNumber(value, max);
-    case 'url':
-      return isWebUrl(value)
-        ? checkLength(value, max)
-        : ['TYPE_TEXT', 'must be a web address, such as https://example.com.'];
-    case 'tel':
-      return isPhone(value) ? checkLength(value, max) : ['TYPE_TEXT', 'must be a phone number.'];
-    case 'date':
-      return isDate(value.trim()) ? undefined : ['TYPE_TEXT', 'must be a date, such as 2026-01-31.'];
-    case 'file':
-      return ['TYPE_TEXT', 'must be a file.'];
-    case 'email':
-    case 'text':
-      return checkLength(value, max);
-    case 'list':
-      return undefined;
-  }
-}
-
-function firstViolation(
-  values: readonly string[],
-  check: (value: string) => Violation | undefined,
-): Violation | undefined {
   for (const value of values) {
-    const violation = check(value);
+    const violation = checkValue(value, rule, matches);
     if (violation !== undefined) return violation;
   }
   return undefined;
 }
 
-function checkEmail(value: string): Violation | undefined {
-  return parseAddress(value.trim()) === undefined ? EMAIL : undefined;
+function checkValue(
+  value: string,
+  { type, max = Infinity, pattern, options }: FieldRule,
+  matches: FieldChecks['matches'],
+): Violation | undefined {
+  const known = TYPES[type];
+  if (known?.isValid(value) === false) return known.violation;
+  if (type === 'number' && Number(value) > max) return ['TYPE_NUMERIC', `must be ${max} or less.`];
+  if (HAS_LENGTH.has(type) && lengthOf(value, max) > max) {
+    return ['TYPE_TEXT', `is too long (at most ${max} characters).`];
+  }
+  if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'must be one of the options.'];
+  if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'does not have the required format.'];
+  return undefined;
 }
 
-function checkNumber(text: string, max: number | undefined): Violation | undefined {
+const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'email', 'url', 'tel']);
+
+interface TypeCheck {
+  readonly isValid: (value: string) => boolean;
+  readonly violation: Violation;
+}
+
+const TYPES: Partial<Record<FieldRule['type'], TypeCheck>> = {
+  number: { isValid: isNumber, violation: ['TYPE_NUMERIC', 'must be a number.'] },
+  url: { isValid: isWebUrl, violation: ['TYPE_TEXT', 'must be a web address, such as https://example.com.'] },
+  tel: { isValid: isPhone, violation: ['TYPE_TEXT', 'must be a phone number.'] },
+  date: { isValid: isDate, violation: ['TYPE_TEXT', 'must be a date, such as 2026-01-31.'] },
+  file: { isValid: () => false, violation: ['TYPE_TEXT', 'must be a file.'] },
+};
+
+function isEmail(value: string): boolean {
+  return parseAddress(value.trim()) !== undefined;
+}
+
+function isNumber(text: string): boolean {
   const value = text.trim();
-  if (value.length > 40 || !NUMBER.test(value)) return ['TYPE_NUMERIC', 'must be a number.'];
-  if (max !== undefined && Number(value) > max) return ['TYPE_NUMERIC', `must be ${max} or less.`];
-  return undefined;
+  return value.length <= 40 && /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/.test(value);
 }
 
 /** Characters as a browser's `maxlength` counts them: a line end is one, though it is sent as two. */
-function checkLength(value: string, max: number | undefined): Violation | undefined {
-  if (max === undefined || value.length <= max || value.replaceAll('\r\n', '\n').length <= max) return undefined;
-  return ['TYPE_TEXT', `is too long (at most ${max} characters).`];
+function lengthOf(value: string, max: number): number {
+  return value.length <= max ? value.length : value.replaceAll('\r\n', '\n').length;
 }
 
 function isWebUrl(value: string): boolean {
@@ -261,8 +235,8 @@ function isPhone(value: string): boolean {
   return value.length <= 60 && /^[\d\s+()./,;*#xX–-]+$/.test(value) && value.replaceAll(/\D/g, '').length >= 3;
 }
 
-function isDate(value: string): boolean {
-  const [, year, month, day] = DATE.exec(value) ?? [];
+function isDate(text: string): boolean {
+  const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text.trim()) ?? [];
   if (year === undefined) return false;
   const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
   return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);

@@ -30,6 +30,8 @@ import {
   type Field,
 } from './fields.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { escapeHtml } from '../lib/html.ts';
+import { sizeWords } from '../lib/sizes.ts';
 
 export interface FormSourceOptions {
   readonly store: Store;
@@ -266,7 +268,7 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
 /** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
 function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
   if (files.length === 0) return mail;
-  const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${shown(size)})`);
+  const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${sizeWords(size)})`);
   const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
   const { text = '', html } = mail;
   return {
@@ -287,12 +289,7 @@ function shortened(mail: Mail, bytes: number, submission: string): Mail {
 }
 
 function withNote(html: string, note: string): string {
-  const escaped = note.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-  const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escaped}</p>`;
+  const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escapeHtml(note)}</p>`;
   const end = html.toLowerCase().lastIndexOf('</body');
   return end === -1 ? html + paragraph : html.slice(0, end) + paragraph + html.slice(end);
-}
-
-function shown(bytes: number): string {
-  return bytes < 1_048_576 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
 }

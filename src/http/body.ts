@@ -5,7 +5,7 @@ import type { SubmittedBody } from '../forms/fields.ts';
 import type { FileStore } from '../forms/files.ts';
 import {
   decoderOf,
-  parameterOf,
+  parametersOf,
   utf8Text,
   bodyTooLarge,
   collect,
@@ -19,7 +19,7 @@ import { refuse, type Refusal } from './errors.ts';
 import type { Exchange } from './context.ts';
 import { parseJsonObject } from './json-entries.ts';
 import { type MultipartLimits, readMultipart } from './multipart.ts';
-import type { SubmittedValues } from './pages/submitted.ts';
+import type { SubmittedValues } from './pages/error.ts';
 
 export interface ReadBody {
   readonly body: SubmittedBody;
@@ -93,7 +93,7 @@ async function readByType({ request, response }: Requested, options: BodyOptions
   expectBody({ request, response });
   const bytes = await collect(request, most);
   if (bytes === undefined) return refused(bodyTooLarge(most));
-  const charset = type.includes(';') ? parameterOf(type, 'charset') : undefined;
+  const charset = parametersOf(type).get('charset');
   const { entries, refusal } = json ? parseJson(bytes, charset, options) : parseUrlencoded(bytes, charset, limits);
   const body = { entries, files: [] };
   return { body, submitted: body, refusal };

@@ -6,6 +6,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { FieldError } from '../forms/check.ts';
+import { sizeWords } from '../lib/sizes.ts';
 import { refuse, type Refusal } from './errors.ts';
 
 export type Entry = readonly [name: string, value: string];
@@ -83,12 +84,6 @@ export function unknownCharset(label: string): Refusal {
   });
 }
 
-/** `64 KiB`, `10 MiB`. */
-export function sizeWords(bytes: number): string {
-  if (bytes >= 1024 ** 2) return `${Math.floor(bytes / 1024 ** 2)} MiB`;
-  return bytes >= 1024 ? `${Math.floor(bytes / 1024)} KiB` : `${bytes} bytes`;
-}
-
 function longerThan(text: string, bytes: number): boolean {
   return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes);
 }
@@ -131,15 +126,18 @@ export function guessDecoder(pieces: readonly Uint8Array[]): Decoder {
   return decoder;
 }
 
-/** A parameter of a header value such as `text/plain; charset="utf-8"`; undefined where it is absent. */
-export function parameterOf(value: string, name: string): string | undefined {
-  for (const parameter of value.split(';').slice(1)) {
-    const equals = parameter.indexOf('=');
-    if (equals === -1 || parameter.slice(0, equals).trim().toLowerCase() !== name) continue;
-    const text = parameter.slice(equals + 1).trim();
-    return text.startsWith('"') && text.endsWith('"') && text.length > 1 ? text.slice(1, -1) : text;
-  }
-  return undefined;
+/**
+ * The parameters of a header value such as `text/plain; charset="utf-8"` by their lower-case names. In quotes a backslash
+ * escapes a quote alone: names of files may be Windows paths.
+ */
+export function parametersOf(value: string): ReadonlyMap<string, string> {
+  const found = value.matchAll(/;\s*([^\s=;]+)\s*=\s*(?:"((?:\\"|[^"])*)"?|([^;]*))/g);
+  return new Map(
+    Array.from(found, ([, name = '', quoted, plain = '']) => [
+      name.toLowerCase(),
+      quoted?.replaceAll('\\"', '"') ?? plain.trim(),
+    ]),
+  );
 }
 
 /** The client went away before its request was complete: there is nobody to answer. */

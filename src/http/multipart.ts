@@ -1,12 +1,14 @@
 /**
- * `multipart/form-data` bodies: read no faster than they are stored, and not beyond the limits. A file that is too big or
- * not wanted is read past, because the visitor shall get the fields back; a body without end or measure is not.
+ * `multipart/form-data` bodies (RFC 2046 §5.1.1, RFC 7578): read no faster than they are stored, and not beyond the limits. A
+ * file that is too big or not wanted is read past, because the visitor shall get the fields back; a body without end or
+ * measure is not.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
 import { codeOf } from '../lib/errors.ts';
+import { sizeWords } from '../lib/sizes.ts';
 import {
-  parameterOf,
+  parametersOf,
   ClientGone,
   bodyTooLarge,
   malformed,
@@ -14,88 +16,12 @@ import {
   guessDecoder,
   type Decoder,
   Entries,
-  sizeWords,
   tooManyFields,
   unknownCharset,
   type Entry,
   type FieldLimits,
 } from './entries.ts';
 import { refuse, type Refusal } from './errors.ts';
-import { MultipartParser, type Fault, type PartHead, type PartSink } from './multipart-parser.ts';
-
-const MAX_BOUNDARY_LENGTH = 70;
-
-export interface MultipartBody extends Parts {
-  /** Empty where the body is refused: what had come of them is dropped. */
-  readonly files: readonly Upload[];
-}
-
-/** Reads the body. Rejects with ClientGone, or with what the store said; nothing is left of it in either case. */
-export async function readMultipart(request: IncomingMessage, options: CollectorOptions): Promise<MultipartBody> {
-  const type = request.headers['content-type'] ?? '';
-  const boundary = parameterOf(type, 'boundary') ?? '';
-  // RFC 2046 §5.1.1: 1 to 70 characters.
-  if (boundary === '' || boundary.length > MAX_BOUNDARY_LENGTH) {
-    return { entries: [], chosen: [], files: [], refusal: malformed('The Content-Type has no boundary.') };
-  }
-  const collector = new PartCollector(options);
-  try {
-    const early = await readParts(request, { collector, boundary, most: options.limits.body });
-    const parts = collector.read(parameterOf(type, 'charset'));
-    const refusal = early ?? parts.refusal;
-    if (refusal === undefined) return { ...parts, files: collector.uploads() };
-    await collector.abort();
-    return { ...parts, files: [], refusal };
-  } catch (error) {
-    await collector.abort();
-    throw error;
-  }
-}
-
-interface Reading {
-  readonly collector: PartCollector;
-  readonly boundary: string;
-  readonly most: number;
-}
-
-/** Resolves when all is read and written, or with what ended the reading early. */
-async function readParts(
-  request: IncomingMessage,
-  { collector, boundary, most }: Reading,
-): Promise<Refusal | undefined> {
-  const parser = new MultipartParser(boundary, collector);
-  let size = 0;
-  for await (const chunk of chunksOf(request)) {
-    size += chunk.length;
-    if (size > most) return bodyTooLarge(most);
-    const fault = parser.write(chunk);
-    if (fault !== undefined) return refusalFor(fault);
-    await collector.written;
-    if (collector.isStopped) return collector.refusal;
-  }
-  const fault = parser.end();
-  return fault && refusalFor(fault);
-}
-
-/** The body's chunks; leaving early leaves the connection alone, so that it can still be answered on. */
-async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer> {
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false })) if (chunk instanceof Buffer) yield chunk;
-  } catch (error) {
-    throw new ClientGone(codeOf(error) ?? 'gone', { cause: error });
-  }
-}
-
-function refusalFor(fault: Fault): Refusal {
-  switch (fault) {
-    case 'long headers':
-      return refuse('BODY_TOO_LARGE', { message: 'The headers of a part are too large.' });
-    case 'transfer encoding':
-      return malformed('Send the parts without a Content-Transfer-Encoding.');
-    case 'malformed':
-      return malformed('The body is not valid multipart/form-data.');
-  }
-}
 
 export interface MultipartLimits extends FieldLimits {
   /** Bytes of the whole body. */
@@ -109,18 +35,212 @@ export interface MultipartLimits extends FieldLimits {
   readonly uploads: boolean;
 }
 
-export interface Parts {
+interface Parts {
   readonly entries: readonly Entry[];
   /** Every file that was chosen, also those not kept; without a name where a field for files was left empty. */
   readonly chosen: readonly { readonly field: string; readonly filename: string }[];
   readonly refusal: Refusal | undefined;
 }
 
-interface Piece {
-  readonly name: string;
+export interface MultipartBody extends Parts {
+  /** Empty where the body is refused: what had come of them is dropped. */
+  readonly files: readonly Upload[];
+}
+
+export interface MultipartOptions {
+  readonly limits: MultipartLimits;
+  readonly files: FileStore;
+  /** Whether files' SHA-256 are wanted. */
+  readonly hash: boolean;
+}
+
+const MAX_BOUNDARY_LENGTH = 70;
+const INVALID = 'The body is not valid multipart/form-data.';
+
+/** Reads the body. Rejects with ClientGone, or with what the store said; nothing is left of it in either case. */
+export async function readMultipart(request: IncomingMessage, options: MultipartOptions): Promise<MultipartBody> {
+  const parameters = parametersOf(request.headers['content-type'] ?? '');
+  const boundary = parameters.get('boundary') ?? '';
+  // RFC 2046 §5.1.1: 1 to 70 characters.
+  if (boundary === '' || boundary.length > MAX_BOUNDARY_LENGTH) {
+    return { entries: [], chosen: [], files: [], refusal: malformed('The Content-Type has no boundary.') };
+  }
+  const collector = new PartCollector(options);
+  try {
+    const early = await collect(chunksOf(request, options.limits.body), boundary, collector);
+    const parts = collector.read(parameters.get('charset'));
+    const refusal = early ?? parts.refusal;
+    if (refusal === undefined) return { ...parts, files: collector.uploads() };
+    await collector.abort();
+    return { ...parts, files: [], refusal };
+  } catch (error) {
+    await collector.abort();
+    throw error;
+  }
+}
+
+/** Ends the reading of a body. */
+class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.code);
+    this.refusal = refusal;
+  }
+}
+
+/** Resolves when all is read and written, or with what ended the reading early. */
+async function collect(
+  chunks: AsyncGenerator<Buffer, void>,
+  boundary: string,
+  collector: PartCollector,
+): Promise<Refusal | undefined> {
+  try {
+    for await (const item of partsOf(chunks, boundary)) {
+      if (Buffer.isBuffer(item)) await collector.data(item);
+      else collector.begin(item);
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal;
+    throw error;
+  } finally {
+    await chunks.return();
+  }
+}
+
+/** The body's chunks; leaving early leaves the connection alone, so that it can still be answered on. */
+async function* chunksOf(request: IncomingMessage, most: number): AsyncGenerator<Buffer, void> {
+  let size = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      if (!(chunk instanceof Buffer)) continue;
+      size += chunk.length;
+      if (size > most) throw new Refused(bodyTooLarge(most));
+      yield chunk;
+    }
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+    throw new ClientGone(codeOf(error) ?? 'gone', { cause: error });
+  }
+}
+
+export interface PartHead {
+  /** Of the field; undefined where the part has none. Names are bytes, one per character: their charset is not known yet. */
+  readonly name: string | undefined;
   /** Of a file; undefined for a field. */
   readonly filename: string | undefined;
+  /** The value of its Content-Type, or nothing. */
   readonly type: string;
+}
+
+const MAX_HEADERS_BYTES = 16 * 1024;
+/**
+ * Lines that only begin like a boundary. RFC 2046 §5.1.1 forbids them in a part, so that an honest body has hardly one; each
+ * costs as much as a thousand bytes.
+ */
+const MAX_NEAR_BOUNDARIES = 1000;
+const END_OF_HEADERS = '\r\n\r\n';
+/** What follows the boundary on its line: two hyphens at the very end, else nothing but blanks; and what may yet become so. */
+const BOUNDARY_LINE = /^(?:--|[ \t]{0,64}\r\n)/;
+const MAX_LINE = 66;
+const UNDECIDED_LINE = /^(?:-|[ \t]{0,64}\r?)$/;
+
+/**
+ * Of each part its head, then its content in pieces. One search for the boundary, no copy of what stands between, nothing
+ * kept but a boundary's length and the headers of a part up to a limit. Whatever the bytes are, each costs the same few
+ * nanoseconds. Throws Refused.
+ */
+export async function* partsOf(
+  chunks: AsyncIterator<Buffer, unknown>,
+  boundary: string,
+): AsyncGenerator<PartHead | Buffer, void> {
+  const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
+  // Not looked at, or the possible beginning of a sign. The first boundary needs no line break before it.
+  let rest = Buffer.from('\r\n');
+  let isInPart = false;
+  let nearBoundaries = 0;
+
+  /** False at the end of the body. */
+  async function more(): Promise<boolean> {
+    const next = await chunks.next();
+    if (next.done !== true) rest = Buffer.concat([rest, next.value]);
+    return next.done !== true;
+  }
+
+  for (;;) {
+    const at = rest.indexOf(delimiter);
+    const end = at === -1 ? Math.max(0, rest.length - delimiter.length + 1) : at;
+    if (isInPart && end > 0) yield rest.subarray(0, end);
+    rest = rest.subarray(at === -1 ? end : end + delimiter.length);
+    if (at === -1) {
+      if (!(await more())) throw new Refused(malformed(INVALID));
+      continue;
+    }
+    let line = rest.toString('latin1', 0, MAX_LINE);
+    while (UNDECIDED_LINE.test(line) && (await more())) line = rest.toString('latin1', 0, MAX_LINE);
+    const [found] = BOUNDARY_LINE.exec(line) ?? [];
+    if (found === undefined) {
+      if (++nearBoundaries > MAX_NEAR_BOUNDARIES) throw new Refused(malformed(INVALID));
+      if (isInPart) yield delimiter;
+    } else if (found === '--') {
+      do rest = Buffer.alloc(0);
+      while (await more());
+      return;
+    } else {
+      // Its line break may be the first half of the empty line that ends the headers.
+      rest = rest.subarray(found.length - 2);
+      while (!rest.includes(END_OF_HEADERS) && rest.length <= MAX_HEADERS_BYTES && (await more()));
+      const length = rest.indexOf(END_OF_HEADERS);
+      if (length > MAX_HEADERS_BYTES || (length === -1 && rest.length > MAX_HEADERS_BYTES)) {
+        throw new Refused(refuse('BODY_TOO_LARGE', { message: 'The headers of a part are too large.' }));
+      }
+      if (length === -1) continue;
+      yield readHead(rest.toString('latin1', 2, length));
+      isInPart = true;
+      rest = rest.subarray(length + END_OF_HEADERS.length);
+    }
+  }
+}
+
+function readHead(headers: string): PartHead {
+  let disposition = '';
+  let type = '';
+  for (const line of headers.split('\r\n')) {
+    const colon = line.indexOf(':');
+    if (colon < 1 && headers !== '') throw new Refused(malformed(INVALID));
+    const value = line.slice(colon + 1).trim();
+    switch (line.slice(0, colon).trim().toLowerCase()) {
+      case 'content-disposition':
+        disposition = value;
+        break;
+      case 'content-type':
+        type = value;
+        break;
+      case 'content-transfer-encoding':
+        // RFC 7578 §4.7: deprecated; these say that nothing is encoded.
+        if (/^(?:7bit|8bit|binary)$/i.test(value)) break;
+        throw new Refused(malformed('Send the parts without a Content-Transfer-Encoding.'));
+    }
+  }
+  const parameters = parametersOf(disposition);
+  const filename = parameters.get('filename') ?? readExtended(parameters.get('filename*') ?? '');
+  return { name: parameters.get('name'), filename, type };
+}
+
+/** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes. */
+function readExtended(value: string): string | undefined {
+  const encoded = /^utf-8'[^']*'(.*)$/i.exec(value)?.[1];
+  try {
+    return encoded === undefined ? undefined : Buffer.from(decodeURIComponent(encoded)).toString('latin1');
+  } catch {
+    return undefined;
+  }
+}
+
+interface Piece extends PartHead {
+  readonly name: string;
   readonly chunks: Buffer[];
   size: number;
   writer?: FileWriter;
@@ -128,60 +248,40 @@ interface Piece {
   names?: { readonly field: string; readonly filename: string };
 }
 
-export interface CollectorOptions {
-  readonly limits: MultipartLimits;
-  readonly files: FileStore;
-  /** Whether files' SHA-256 are wanted. */
-  readonly hash: boolean;
-}
-
-/** Takes parts as they come. Nothing here throws: what refuses the body is kept until it is asked for. */
-class PartCollector implements PartSink {
-  readonly #options: CollectorOptions;
+/** Takes parts as they come. A file that is not taken refuses the body, which is read on all the same. */
+class PartCollector {
+  readonly #options: MultipartOptions;
   readonly #pieces: Piece[] = [];
   #fields = 0;
   #filesTotal = 0;
   #stored = 0;
   #refusal: Refusal | undefined;
-  #isStopped = false;
-  #writing: Promise<void> = Promise.resolve();
 
-  constructor(options: CollectorOptions) {
+  constructor(options: MultipartOptions) {
     this.#options = options;
   }
 
-  get refusal(): Refusal | undefined {
-    return this.#refusal;
-  }
-
-  /** Whether there is no use in reading on. */
-  get isStopped(): boolean {
-    return this.#isStopped;
-  }
-
-  /** Resolves when the store has taken what came so far. */
-  get written(): Promise<void> {
-    return this.#writing;
-  }
-
-  part({ name, filename, type }: PartHead): void {
+  /** Throws Refused. */
+  begin({ name, ...head }: PartHead): void {
     const { limits } = this.#options;
-    if (name === undefined) return this.#stop(malformed(`Part ${this.#pieces.length + 1} of the body has no name.`));
-    if (filename === undefined && ++this.#fields > limits.fields) return this.#stop(tooManyFields(limits.fields));
-    if (this.#pieces.length === limits.fields + limits.files) return this.#stop(tooManyFiles(limits.files));
-    this.#pieces.push({ name, filename, type, chunks: [], size: 0 });
+    const pieces = this.#pieces;
+    if (name === undefined) throw new Refused(malformed(`Part ${pieces.length + 1} of the body has no name.`));
+    if (head.filename === undefined && ++this.#fields > limits.fields) throw new Refused(tooManyFields(limits.fields));
+    if (pieces.length === limits.fields + limits.files) throw new Refused(tooManyFiles(limits.files));
+    pieces.push({ name, ...head, chunks: [], size: 0 });
   }
 
-  data(chunk: Buffer): void {
+  /** Resolves when the store has taken it. */
+  async data(chunk: Buffer): Promise<void> {
     const piece = this.#pieces.at(-1);
-    if (piece === undefined || this.#isStopped) return;
+    if (piece === undefined) return;
     piece.size += chunk.length;
-    if (piece.filename !== undefined) this.#fileData(piece, chunk);
+    if (piece.filename !== undefined) await this.#fileData(piece, chunk);
     // One chunk more than the limit shows that it was passed.
     else if (piece.size - chunk.length <= this.#options.limits.field) piece.chunks.push(chunk);
   }
 
-  #fileData(piece: Piece, chunk: Buffer): void {
+  async #fileData(piece: Piece, chunk: Buffer): Promise<void> {
     const { limits, files, hash } = this.#options;
     this.#filesTotal += chunk.length;
     if (!limits.uploads) this.#refusal ??= refuse('NO_FILE_UPLOADS');
@@ -189,26 +289,14 @@ class PartCollector implements PartSink {
     else if (this.#filesTotal > limits.filesTotal) this.#refusal ??= filesTooBig(limits.filesTotal);
     else if (piece.writer === undefined && this.#stored === limits.files) this.#refusal ??= tooManyFiles(limits.files);
     if (this.#refusal !== undefined) return;
-    if (piece.writer === undefined) {
-      piece.writer = files.begin({ field: '', filename: '', contentType: contentTypeOf(piece), hash });
-      this.#stored++;
-    }
-    const { writer } = piece;
-    this.#writing = this.#writing.then(() => writer.write(chunk));
-    // Whoever awaits `written` gets the rejection; until then it must not count as unhandled.
-    this.#writing.catch(() => undefined);
-  }
-
-  #stop(refusal: Refusal): void {
-    this.#refusal ??= refusal;
-    this.#isStopped = true;
+    if (piece.writer === undefined) this.#stored++;
+    piece.writer ??= files.begin({ field: '', filename: '', contentType: contentTypeOf(piece), hash });
+    await piece.writer.write(chunk);
   }
 
   /** Drops what was stored. */
   async abort(): Promise<void> {
-    this.#isStopped = true;
-    await this.#writing.catch(() => undefined);
-    await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
+    await Promise.all(this.#pieces.map(({ writer }) => writer?.abort()));
   }
 
   /** What the parts say, as far as they have come. `declared` is the charset of the body's type. */
@@ -242,7 +330,7 @@ class PartCollector implements PartSink {
   }
 
   #addField(entries: Entries, { field, piece, decoder }: { field: string; piece: Piece; decoder: Decoder }): void {
-    const own = parameterOf(piece.type, 'charset');
+    const own = parametersOf(piece.type).get('charset');
     const bytes = piece.chunks.length === 1 ? piece.chunks[0] : Buffer.concat(piece.chunks);
     const value = (own === undefined ? decoder : decoderOf(own))?.decode(bytes ?? Buffer.alloc(0));
     if (field === '_charset_') return;
@@ -258,7 +346,7 @@ class PartCollector implements PartSink {
     const charset = declared ?? (named === undefined ? undefined : Buffer.concat(named.chunks).toString('latin1'));
     if (charset !== undefined) return decoderOf(charset);
     const texts = this.#pieces.flatMap(({ name, filename = '', chunks, type }) => {
-      const own = parameterOf(type, 'charset') !== undefined;
+      const own = parametersOf(type).has('charset');
       return [Buffer.from(name, 'latin1'), Buffer.from(filename, 'latin1'), ...(own ? [] : [Buffer.concat(chunks)])];
     });
     return guessDecoder(texts);

@@ -38,14 +38,6 @@ const APPROACH_WORDS = [
 ];
 const APPROACH = phrases(APPROACH_WORDS);
 
-/** Nearly all texts have none of them: one pass says so, where looking for each list would be a third of all judging. */
-const ANY = new RegExp(
-  [phrases([...GOODS_WORDS, ...PITCH_WORDS, ...APPROACH_WORDS]), GOODS_UNSPACED, PITCH_UNSPACED]
-    .map(({ source }) => source)
-    .join('|'),
-  'u',
-);
-
 /** Whoever asks for something offers nothing, whichever words of offers are quoted. */
 const ASKS =
   /(?<![\p{L}])(?:(?:i|we) (?:need|would like|want to)|(?:i am|i.m|we are|we.re) (?:looking for|interested in)|(?:can|could) you|can (?:i|we) (?:get|have|buy|pay|order|book|still)|do you (?:offer|have|sell|make)|how do i|please help)(?![\p{L}])/u;
@@ -58,7 +50,6 @@ export function phraseReasons(text: string, hasLinks: boolean): Reason[] {
   const ends = text.length <= 2 * END ? text : `${text.slice(0, END)}\n${text.slice(-END)}`;
   // Patterns that need not mind the case are half as long on their way.
   const plain = undisguised(ends).toLowerCase();
-  if (!ANY.test(plain)) return [];
   const goods = [...found(plain, GOODS), ...found(plain, GOODS_UNSPACED)];
   const asks = ASKS.test(plain);
   const pitch = asks ? [] : [...found(plain, PITCH), ...found(plain, PITCH_UNSPACED)];
@@ -103,35 +94,9 @@ const MAX_MIXED_WORDS = 3;
 
 /** Cyrillic and Greek letters that look like these Latin ones. Alpha, mu, kappa and the like are left out: science uses them. */
 const LOOK_ALIKES = new Map(
-  Object.entries({
-    а: 'a',
-    в: 'b',
-    с: 'c',
-    е: 'e',
-    һ: 'h',
-    і: 'i',
-    ј: 'j',
-    к: 'k',
-    м: 'm',
-    н: 'h',
-    о: 'o',
-    р: 'p',
-    ѕ: 's',
-    т: 't',
-    х: 'x',
-    у: 'y',
-    ԁ: 'd',
-    ԛ: 'q',
-    ԝ: 'w',
-    ο: 'o',
-    ρ: 'p',
-    ν: 'v',
-    ι: 'i',
-    τ: 't',
-    χ: 'x',
-    υ: 'u',
-    ε: 'e',
-  }),
+  'аa вb сc еe һh іi јj кk мm нh оo рp ѕs тt хx уy ԁd ԛq ԝw οo ρp νv ιi τt χx υu εe'
+    .split(' ')
+    .map(([letter = '', latin = '']) => [letter, latin]),
 );
 const MIXED = /(?:[a-z][\u0370-\u052f]|[\u0370-\u052f][a-z])/i;
 const WORD = /[a-z\u0370-\u052f]+/gi;
@@ -205,39 +170,15 @@ function scriptsOf(text: string): [script: (typeof SCRIPTS)[number], count: numb
 }
 
 /**
- * Behind each letter those that follow it in fewer than two of a thousand words of every one of 45 languages that are
+ * First letters, and behind each those that follow it in fewer than two of a thousand words of every one of 45 languages that are
  * written with Latin letters: word lists of American English, Croatian, Czech, Danish, Dutch, French, German, Hungarian,
  * Italian, Polish, Portuguese, Romanian, Spanish, Swedish and Turkish, and the names of languages, countries and currencies
  * in CLDR for the others. Of their words of eight letters at most one in ten thousand counts as random.
  */
-const RARE: Readonly<Record<string, string>> = {
-  b: 'cdkmpqvx',
-  c: 'bdfgpwx',
-  d: 'qx',
-  f: 'ckmnpqwx',
-  g: 'cfpqx',
-  h: 'cdfhpqx',
-  j: 'bhjqwxy',
-  k: 'dfqxz',
-  l: 'qx',
-  m: 'qvwxz',
-  n: 'x',
-  p: 'dmqwxz',
-  q: 'bcdfghjklmnpqstwxyz',
-  r: 'x',
-  s: 'x',
-  t: 'q',
-  v: 'bdfghmpqwx',
-  w: 'bdfgjmqtvwx',
-  x: 'bdfgjklmnqrsuvwxyz',
-  y: 'qxy',
-  z: 'qx',
-};
-/** 1 for each such pair, at 32 times the first letter's place and the second's. */
-const RARE_PAIRS = new Uint8Array(1024);
-for (const [first, seconds] of Object.entries(RARE)) {
-  for (const second of seconds) RARE_PAIRS[letterAt(first, 0) * 32 + letterAt(second, 0)] = 1;
-}
+const RARE =
+  'bcdkmpqvx cbdfgpwx dqx fckmnpqwx gcfpqx hcdfhpqx jbhjqwxy kdfqxz lqx mqvwxz nx pdmqwxz qbcdfghjklmnpqstwxyz rx sx tq vbdfghmpqwx wbdfgjmqtvwx xbdfgjklmnqrsuvwxyz yqxy zqx';
+/** Such a pair, of which the first letter is consumed. */
+const RARE_PAIR = new RegExp(RARE.replaceAll(/(\w)(\w+) ?/g, '$1(?=[$2])|').slice(0, -1), 'gi');
 const MIN_WORD_LENGTH = 8;
 const GIBBERISH_SAMPLE = 4096;
 const TOKEN = /[^\s,;:!?()"“”]+/g;
@@ -270,36 +211,15 @@ export function gibberishReasons(values: readonly Value[]): Reason[] {
 /** Whether letters were drawn by lot. */
 function isRandom(word: string): boolean {
   if (word.length < MIN_WORD_LENGTH || ROMAN.test(word)) return false;
-  const rare = rarePairs(word);
-  return (rare >= 2 && rare >= (word.length - 1) / 5) || innerCapitals(word) >= Math.max(3, word.length / 4.2);
+  const rare = count(word, RARE_PAIR);
+  return (rare >= 2 && rare >= (word.length - 1) / 5) || count(word, INNER_CAPITAL) >= Math.max(3, word.length / 4.2);
 }
 
-function rarePairs(word: string): number {
-  let rare = 0;
-  let before = letterAt(word, 0);
-  for (let i = 1; i < word.length; i++) {
-    const letter = letterAt(word, i);
-    rare += RARE_PAIRS[before * 32 + letter] ?? 0;
-    before = letter;
-  }
-  return rare;
-}
+/** `camelCase` has one. */
+const INNER_CAPITAL = /[a-z](?=[A-Z])/g;
 
-/** Capitals behind small letters: `camelCase` has one. */
-function innerCapitals(word: string): number {
-  let capitals = 0;
-  for (let i = 1; i < word.length; i++) if (isCapital(word, i) && !isCapital(word, i - 1)) capitals++;
-  return capitals;
-}
-
-/** The place of an ASCII letter in the alphabet, from 1; 0 for the full stop behind a word. */
-function letterAt(word: string, at: number): number {
-  const code = word.charCodeAt(at);
-  return code < 0x41 ? 0 : code & 31;
-}
-
-function isCapital(word: string, at: number): boolean {
-  return (word.charCodeAt(at) & 32) === 0;
+function count(word: string, pattern: RegExp): number {
+  return word.match(pattern)?.length ?? 0;
 }
 
 /** Whether all that was written are words with inner capitals, different ones in two fields or more. */
@@ -309,6 +229,8 @@ function isNothingElse(values: readonly Value[]): boolean {
   );
   return (
     texts.size >= 2 &&
-    [...texts].every((text) => text.length >= MIN_WORD_LENGTH && LETTERS_ONLY.test(text) && innerCapitals(text) > 0)
+    [...texts].every(
+      (text) => text.length >= MIN_WORD_LENGTH && LETTERS_ONLY.test(text) && count(text, INNER_CAPITAL) > 0,
+    )
   );
 }

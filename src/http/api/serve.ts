@@ -21,7 +21,7 @@ import {
   decoderOf,
   discardRest,
   malformed,
-  parameterOf,
+  parametersOf,
   unknownCharset,
   utf8Text,
 } from '../entries.ts';
@@ -203,7 +203,7 @@ async function readText(exchange: Exchange, route: Route): Promise<string | Refu
   if (headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, most);
   if (bytes === undefined) return bodyTooLarge(most);
-  const declared = parameterOf(headers['content-type'] ?? '', 'charset');
+  const declared = parametersOf(headers['content-type'] ?? '').get('charset');
   const plain = utf8Text(bytes, declared);
   if (plain !== undefined) return plain;
   const charset = declared ?? 'utf-8';

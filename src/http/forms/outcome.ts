@@ -6,12 +6,8 @@ import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header } from '../context.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { shapeB, statusOf, type Refusal } from '../errors.ts';
-
-import { errorPage } from '../pages/error.ts';
-import { formNotFoundPage } from '../pages/not-found.ts';
-import { pendingPage } from '../pages/pending.ts';
-import { thankYouPage } from '../pages/thank-you.ts';
-import type { SubmittedValues } from '../pages/submitted.ts';
+import { errorPage, type SubmittedValues } from '../pages/error.ts';
+import { formNotFoundPage, pendingPage, thankYouPage } from '../pages/form-pages.ts';
 import { formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
@@ -98,7 +94,7 @@ export function acceptedForm({ formRequest, form, id, next }: AcceptedPost): Ans
 
 /** The hosted page, for a form without a page of its own. */
 export function thankYou(formRequest: FormRequest, form: Form): Answer {
-  return page(thankYouPage({ form, back: cameFrom(formRequest, form), ancestors: framers({ ...formRequest, form }) }));
+  return page(thankYouPage(form, cameFrom(formRequest, form), framers({ ...formRequest, form })));
 }
 
 /** The page that `_next` names, where it is one that may use the form: no open redirect. */

@@ -18,7 +18,7 @@ import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
 import { OPERATOR } from '../../store/revisions.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
-import type { SubmittedValues } from '../pages/submitted.ts';
+import type { SubmittedValues } from '../pages/error.ts';
 
 export interface FormRequest {
   readonly exchange: Exchange;

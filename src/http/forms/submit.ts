@@ -39,7 +39,7 @@ import { acceptedForm, refusedForm, thankYou } from './outcome.ts';
 import { checkSubmission, createMatching, type CheckedSubmission } from '../../forms/check.ts';
 import { errorFields } from '../../lib/errors.ts';
 import { UnmetError } from '../../store/store.ts';
-import { formAddressPage } from '../pages/form-address.ts';
+import { formAddressPage } from '../pages/form-pages.ts';
 
 export interface SubmitParts extends ServedParts {
   readonly authenticator: Authenticator;

@@ -2,6 +2,7 @@
 import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/tokens.ts';
 import { html, type Content } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
+import type { ServerConfig } from '../../config/schema.ts';
 
 /** The `answer` of a recipient who wants no more mail from this server. */
 export const NEVER = 'never';
@@ -54,4 +55,20 @@ account to send you another email.</p>`,
 
 function paragraphs(text: readonly string[]): Content {
   return text.map((paragraph) => html`<p>${paragraph}</p>\n`);
+}
+
+// The page of the server's own address: what it is, and where to go on.
+
+export function frontPage({ hostname, operator }: Pick<ServerConfig['server'], 'hostname' | 'operator'>): Page {
+  return layout({
+    title: hostname,
+    content: html`<h1>${hostname}</h1>
+<p>This server receives web form submissions, and sends and forwards email. It runs Postern.</p>
+<ul>
+<li><a href="/docs">API reference</a></li>
+<li><a href="/openapi.json">OpenAPI document</a></li>
+<li><a href="/.well-known/security.txt">Report a security problem</a></li>
+</ul>
+<p class="soft">To report abuse, write to <a href="mailto:${encodeURI(operator)}">${operator}</a>.</p>`,
+  });
 }

@@ -1,7 +1,6 @@
 /** The frame of every hosted page, with the policy that lets it do no more than it must: no script, nothing fetched. */
 import { createHash } from 'node:crypto';
 import { Html, html, type Content } from '../../lib/html.ts';
-import { STYLE } from './style.ts';
 
 export interface Page {
   readonly html: string;
@@ -60,3 +59,50 @@ export function mark(kind: 'good' | 'bad'): Html {
   const sign = kind === 'good' ? 'M15 25l7 7 13-15' : 'M24 14v13M24 33.5v.5';
   return html`<svg class="mark ${kind}" viewBox="0 0 48 48" fill="none" stroke="currentColor" stroke-width="3" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><circle cx="24" cy="24" r="21.5" stroke-opacity=".3"/><path d="${sign}"/></svg>`;
 }
+
+/** The one stylesheet of the hosted pages: no fonts, images or scripts to fetch, light and dark, narrow and wide. */
+export const STYLE = `
+:root{color-scheme:light dark;accent-color:var(--accent);--page:#f4f5f7;--card:#fff;--text:#1b1f27;--soft:#5a6271;--line:#d5d9e0;--field:#fff;--accent:#2456d6;--accent-text:#fff;--bad:#b3261e;--bad-page:#fdf1f0;--good:#1a7f4b;--code:#f1f3f6}
+@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2028;--text:#e8eaef;--soft:#a0a8b6;--line:#363d4a;--field:#12151b;--accent:#86a8ff;--accent-text:#0d1428;--bad:#ff9a92;--bad-page:#331c1d;--good:#5fd39a;--code:#242a34}}
+*{box-sizing:border-box}
+body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:center;padding:clamp(1rem,6vh,4.5rem) 1rem 2rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
+main{width:100%;max-width:38rem;padding:clamp(1.25rem,5vw,2.5rem);background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:0 1px 2px rgb(0 0 0/.04),0 12px 32px rgb(0 0 0/.06)}
+h1{margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;letter-spacing:-.01em;text-wrap:balance}
+h2{margin:2rem 0 .5rem;font-size:1.05rem}
+p{margin:.5rem 0}
+a{color:var(--accent);text-underline-offset:.15em}
+.mark{display:block;width:3.25rem;height:3.25rem;margin:0 0 1.1rem}
+.good{color:var(--good)}
+.bad{color:var(--bad)}
+.soft{color:var(--soft)}
+.alert{margin:1.25rem 0 1rem;padding:.8rem 1rem;border:1px solid var(--bad);border-left-width:5px;border-radius:8px;background:var(--bad-page)}
+.alert p{margin:0;font-weight:600}
+.alert ul{margin:.35rem 0 0;padding-left:1.2rem}
+.alert a{color:inherit}
+form{margin:1.5rem 0 0}
+.field{margin:0 0 1.15rem;padding:0;border:0;min-width:0}
+label,legend{display:block;padding:0;margin:0 0 .3rem;font-weight:600}
+.choice{display:flex;gap:.55rem;align-items:baseline;font-weight:400}
+input:not([type=checkbox]),textarea,select{width:100%;padding:.6rem .75rem;border:1px solid var(--line);border-radius:8px;background:var(--field);color:inherit;font:inherit}
+textarea{min-height:8.5rem;resize:vertical}
+.wrong input,.wrong textarea,.wrong select{border-color:var(--bad);box-shadow:inset 0 0 0 1px var(--bad)}
+.hint{margin:.3rem 0 0;font-size:.9rem;color:var(--soft)}
+.fault{margin:.3rem 0 0;font-size:.92rem;font-weight:600;color:var(--bad)}
+button,.button{display:inline-block;padding:.7rem 1.5rem;border:0;border-radius:8px;background:var(--accent);color:var(--accent-text);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
+button:hover,.button:hover{filter:brightness(1.08)}
+button.quiet{background:none;color:inherit;border:1px solid var(--line)}
+:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+.alert:focus{outline:2px solid var(--bad);outline-offset:0}
+.actions{margin:1.6rem 0 0}
+code,pre{font:.88em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+code{padding:.1em .35em;border-radius:5px;background:var(--code)}
+pre{margin:.75rem 0;padding:.9rem 1rem;border-radius:8px;background:var(--code);white-space:pre-wrap}
+pre code{padding:0;background:none}
+details{margin:1.75rem 0 0;padding:1rem 0 0;border-top:1px solid var(--line)}
+summary{cursor:pointer;font-weight:600}
+dl.record{margin:.9rem 0 0;padding:.8rem 1rem;border:1px solid var(--line);border-radius:8px;display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.3rem .9rem;font-size:.93rem}
+dl.record dt{color:var(--soft)}
+dl.record dd{margin:0}
+footer{margin:1.25rem 0 0;font-size:.82rem;color:var(--soft);text-align:center}
+@media (max-width:30rem){body{padding-top:1rem}dl.record{grid-template-columns:1fr;gap:0}dl.record dd{margin:0 0 .5rem}button,.button{width:100%;text-align:center}}
+`.trim();
