@@ -9,7 +9,7 @@ import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { createFormSource } from '../forms/source.ts';
+import { createFormSource } from '../forms/form-mail.ts';
 import { createWebhookTransport } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';

@@ -8,7 +8,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { mailauthResolver } from '../dns/mailauth.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { createConversations } from '../forms/relay.ts';
+import { createConversations } from '../forms/form-mail.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';

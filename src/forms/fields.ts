@@ -40,25 +40,17 @@ export function sortEntries(
   const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
   for (const [sent, value] of entries) {
     const name = withoutBrackets(sent);
-    const listed = name !== sent;
+    const known = fields.get(name);
     if (name === honeypot || name === HONEYPOT) {
       if (!isBlank(value)) control.trapped.push(name);
     } else if (name === '_subject') control.subject ??= value;
     else if (name === '_replyto') control.replyTo ??= value;
     else if (name === '_next') control.next ??= value;
-    else addValue(fields, { name, value, listed });
+    else if (known === undefined) fields.set(name, name === sent ? value : [value]);
+    else if (typeof known === 'string') fields.set(name, [known, value]);
+    else known.push(value);
   }
   return { fields, control };
-}
-
-function addValue(
-  fields: Map<string, string | string[]>,
-  { name, value, listed }: { name: string; value: string; listed: boolean },
-): void {
-  const known = fields.get(name);
-  if (known === undefined) fields.set(name, listed ? [value] : value);
-  else if (typeof known === 'string') fields.set(name, [known, value]);
-  else known.push(value);
 }
 
 /** `x[]` is the field `x`, as a list. */
@@ -84,22 +76,12 @@ export function isEmailField(name: string, config: FormConfig): boolean {
 
 /** The first address in a field of the visitor's address; a field called `email` goes before others. */
 export function emailOf(fields: readonly Field[], config: FormConfig): string | undefined {
-  let other: string | undefined;
-  for (const [name, value] of fields) {
-    if (!isEmailField(name, config)) continue;
-    const address = firstAddress(value);
-    if (address !== undefined && name.toLowerCase() === 'email') return address;
-    other ??= address;
-  }
-  return other;
-}
-
-function firstAddress(value: string | readonly string[]): string | undefined {
-  for (const text of valuesOf(value)) {
-    const address = parseAddress(text.trim());
-    if (address !== undefined) return address.address;
-  }
-  return undefined;
+  const addresses = fields.flatMap(([name, value]) => {
+    if (!isEmailField(name, config)) return [];
+    const found = valuesOf(value).map((text) => parseAddress(text.trim())?.address);
+    return found.filter((address) => address !== undefined).map((address) => ({ name, address }));
+  });
+  return (addresses.find(({ name }) => name.toLowerCase() === 'email') ?? addresses[0])?.address;
 }
 
 /** The address in `_replyto`. */
@@ -109,13 +91,7 @@ export function replyToOf(control: Pick<Control, 'replyTo'>): string | undefined
 
 /** The same for the same data, whatever boundary it came with; files must have been received with `hash`. */
 export function hashOfBody({ entries, files }: SubmittedBody): string {
-  const parts = files.map(({ field, filename, contentType, size, sha256 }) => [
-    field,
-    filename,
-    contentType,
-    size,
-    sha256,
-  ]);
+  const parts = files.map((file) => [file.field, file.filename, file.contentType, file.size, file.sha256]);
   return createHash('sha256')
     .update(JSON.stringify([entries, parts]))
     .digest('hex');

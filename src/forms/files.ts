@@ -52,7 +52,6 @@ export interface FileStore {
 }
 
 const PIECE = 256 * 1024;
-
 const SMALLEST = 4 * 1024;
 
 /** No request takes so long. */
@@ -62,14 +61,10 @@ const ORPHAN_MS = 3_600_000;
 export function createFileStore({ store, clock }: { store: Store; clock: Clock }): FileStore {
   let sweptUntil = 0;
 
-  async function drop(file: string, pieces: number): Promise<void> {
-    if (pieces > 0) await store.write([deleteFileChunks({ file })]);
-  }
-
   return {
-    begin: (head) => openWriter(head, { store, clock, drop }),
+    begin: (head) => openWriter(head, store, clock),
     async discard(uploads) {
-      await Promise.all(uploads.map(({ id, pieces }) => drop(id, pieces)));
+      await Promise.all(uploads.map(({ id, pieces }) => drop(store, id, pieces)));
     },
     async sweep() {
       const before = clock.now() - ORPHAN_MS;
@@ -79,39 +74,26 @@ export function createFileStore({ store, clock }: { store: Store; clock: Clock }
   };
 }
 
-interface Writing {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly drop: (file: string, pieces: number) => Promise<void>;
+async function drop(store: Store, file: string, pieces: number): Promise<void> {
+  if (pieces > 0) await store.write([deleteFileChunks({ file })]);
 }
 
-function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter {
+function openWriter(head: FileHead, store: Store, clock: Clock): FileWriter {
   // One line each: what is stored, shown and sent holds no control character, and PostgreSQL takes no NUL.
   const field = cleanText(head.field, 200);
   const filename = cleanText(head.filename, 255);
   const contentType = cleanText(head.contentType, 255);
   const id = newId('fil', clock.now());
   const digest = head.hash === true ? createHash('sha256') : undefined;
-  let piece = new Uint8Array(0);
+  let piece = new ArrayBuffer(0);
   let used = 0;
   let size = 0;
   let pieces = 0;
 
-  /** Copies: the chunk may be a sliver of a large buffer, or be used again by whoever read it. */
-  function add(part: Uint8Array): void {
-    if (used + part.length > piece.length) {
-      const grown = new Uint8Array(Math.min(PIECE, Math.max(SMALLEST, used + part.length, piece.length * 2)));
-      grown.set(piece.subarray(0, used));
-      piece = grown;
-    }
-    piece.set(part, used);
-    used += part.length;
-  }
-
   /** What is there, in memory of its own: the store's thread is posted all the memory that a view is of. */
   function take(): Uint8Array {
-    const bytes = used === piece.length ? piece : piece.slice(0, used);
-    piece = new Uint8Array(0);
+    const bytes = new Uint8Array(piece.transfer(used));
+    piece = new ArrayBuffer(0);
     used = 0;
     return bytes;
   }
@@ -122,7 +104,11 @@ function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter
     for (let rest = chunk; rest.length > 0;) {
       const part = rest.subarray(0, PIECE - used);
       rest = rest.subarray(part.length);
-      add(part);
+      const needed = used + part.length;
+      if (needed > piece.byteLength) piece = piece.transfer(Math.min(PIECE, Math.max(SMALLEST, needed * 2)));
+      // Copied: the chunk may be a sliver of a large buffer, or be used again by whoever read it.
+      new Uint8Array(piece, used).set(part);
+      used = needed;
       if (used < PIECE) return;
       await store.write([insertFileChunk({ file: id, seq: pieces++, bytes: take(), created_at: clock.now() })]);
     }
@@ -133,7 +119,7 @@ function openWriter(head: FileHead, { store, clock, drop }: Writing): FileWriter
     end: () => ({ id, field, filename, contentType, size, pieces, tail: take(), sha256: digest?.digest('hex') }),
     async abort() {
       take();
-      await drop(id, pieces);
+      await drop(store, id, pieces);
     },
   };
 }

@@ -1,18 +1,55 @@
 /**
- * What a form's mail is made from: the submission, the form as the revision that accepted it has it, and what templates
- * see of both. A template that fails is logged and replaced by the built-in one: no lead is lost to a template.
+ * Mail about a submission: loaded, rendered under the revision that accepted it, composed and signed, when it is first tried.
+ * The same message gives the same mail, but for the time of its signature. A template that fails is logged and replaced by
+ * the built-in one: no lead is lost to a template.
  */
+import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/label.ts';
-import type { FormConfig } from '../config/schema.ts';
+import { formSchema } from '../config/schema-project.ts';
+import type { FormConfig, ServerConfig } from '../config/schema.ts';
+import { needsSmtpUtf8 } from '../lib/addresses.ts';
+import { escapeHtml } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
+import { Recent } from '../lib/lru.ts';
+import { sizeWords } from '../lib/sizes.ts';
+import { composeMail, type Mail } from '../mail/compose.ts';
 import { cleanText } from '../mail/header-text.ts';
+import { replyAddress, type Conversation } from '../mail/relay.ts';
+import { signMail, type SigningContext } from '../mail/sign.ts';
+import type { Source } from '../queue/transport.ts';
+import { filesOf, readFile } from '../store/files.ts';
+import { findMessage } from '../store/messages.ts';
+import type { Store } from '../store/store.ts';
+import { submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
-import { isBuiltin, oneLine } from '../templates/engine.ts';
 import type { Builtin } from '../templates/builtin.ts';
-import type { Rendered, TemplateType, Variables } from '../templates/template.ts';
+import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';
 import type { ProjectTemplates, RenderedPart, Renderer, RenderPart } from '../templates/render.ts';
-import { valuesOf, type Field, type StoredControl } from './fields.ts';
+import type { Rendered, TemplateType, Variables } from '../templates/template.ts';
+import {
+  emailOf,
+  readAcknowledgmentSource,
+  readControl,
+  readFields,
+  readNotificationSource,
+  replyToOf,
+  valuesOf,
+  type AcknowledgmentSource,
+  type Field,
+  type StoredControl,
+} from './fields.ts';
+import { findMadeCollection, findOwnForm } from './find.ts';
 
+export interface FormSourceOptions {
+  readonly store: Store;
+  readonly log: Log;
+  readonly config: () => ServerConfig;
+  readonly revisionOf: RevisionOf;
+  readonly renderer: Renderer;
+  readonly signing: SigningContext;
+}
+
+/** What a form's mail is made from. */
 export interface FormMail {
   readonly message: MessageRow;
   readonly submission: SubmissionRow;
@@ -29,8 +66,259 @@ export interface FormMail {
   readonly log: Log;
 }
 
+/** Time zones whose built-in templates are kept: making a formatter costs a hundred times what using it does. */
+const MAX_ZONES = 100;
+
+/** Base64 in lines makes 78 bytes of 57. */
+const ENCODED = 78 / 57;
+
+interface Composed {
+  readonly mail: Mail;
+  readonly bytes: Buffer;
+}
+
+async function composed(mail: Mail): Promise<Composed> {
+  return { mail, bytes: await composeMail(mail) };
+}
+
+/** The source of messages of the kinds `notification` and `acknowledgment`. */
+export function createFormSource(options: FormSourceOptions): Source {
+  const { store, log, config, revisionOf, renderer, signing } = options;
+  const zones = new Recent<ReturnType<typeof builtinTemplates>>(MAX_ZONES);
+
+  function builtins(timezone: string): ReturnType<typeof builtinTemplates> {
+    const known = zones.get(timezone) ?? builtinTemplates(timezone);
+    zones.set(timezone, known);
+    return known;
+  }
+
+  async function load(message: MessageRow, submission: SubmissionToMail, key: string): Promise<FormMail> {
+    const { revision: id } = submission;
+    const revision = id === '' ? undefined : await revisionOf(id);
+    const known = await formOf(submission, key, { revision, store, server: config() });
+    // The lead arrives even where its form is gone, or its revision cannot be read any more: plainly.
+    if (known === undefined) {
+      const facts = { form: submission.form, message: message.id };
+      if (id === '') log.info('form.gone', facts);
+      else log.error('revision.missing', { revision: id, ...facts });
+    }
+    const form = known ?? formSchema.parse({});
+    return {
+      message,
+      submission,
+      fields: readFields(submission.fields),
+      control: readControl(submission.control),
+      files: submission.has_files === 1 ? await filesOf(store, submission.id) : [],
+      form: { key, name: form.name ?? key, config: form },
+      project: revision && {
+        revision: revision.id,
+        templates: revision.config.templates,
+        timezone: revision.config.settings.timezone,
+      },
+      renderer,
+      builtins,
+      relay:
+        form.reply_relay === true
+          ? replyAddress({ message: message.id, to: 'visitor' }, message.domain, signing.secret)
+          : undefined,
+      log,
+    };
+  }
+
+  /** The mail, and before it the one for servers with SMTPUTF8 where that is another. */
+  async function compose(message: MessageRow, submission: SubmissionToMail): Promise<Composed[]> {
+    if (message.kind === 'acknowledgment') {
+      const source = readAcknowledgmentSource(message.source);
+      return [await composed(await acknowledgment(await load(message, submission, source.form), source))];
+    }
+    const { form, to } = readNotificationSource(message.source);
+    const parts = await load(message, submission, form);
+    const plain = await composeWithin(parts, { to, smtpUtf8: false });
+    // An address beyond ASCII, which not all servers take.
+    if (!needsSmtpUtf8(visitorOf(parts) ?? '')) return [plain];
+    return [await composeWithin(parts, { to, smtpUtf8: true }), plain];
+  }
+
+  /** The first of these that fits: all of it, without its files, the beginning of its text. */
+  async function composeWithin(parts: FormMail, way: NotificationWay): Promise<Composed> {
+    const { files, submission } = parts;
+    const { message: largest } = config().limits;
+    const bare = await notification(parts, way);
+    if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
+      const attachments = files.map(async ({ id, filename, content_type: contentType }) => ({
+        filename,
+        contentType,
+        content: await readFile(store, id),
+      }));
+      const whole = await composed({ ...bare, attachments: await Promise.all(attachments) });
+      if (whole.bytes.length <= largest) return whole;
+    }
+    log.warn('notification.too_big', { message: parts.message.id, submission: submission.id, files: files.length });
+    const light = await composed(withoutAttachments(bare, files, submission.id));
+    if (light.bytes.length <= largest) return light;
+    return composed(shortened(light.mail, Math.floor(largest / 4), submission.id));
+  }
+
+  return {
+    async prepare(message) {
+      const submission = message.submission === null ? undefined : await submissionToMail(store, message.submission);
+      if (submission === undefined) return { kind: 'unrenderable', reason: 'the submission that it tells of is gone' };
+      const { id, domain, tenant } = message;
+      if (submission.domain_status === 'failed') {
+        throw new Error(
+          `the DNS records of ${domain} have been wrong for too long: its mail waits until they are right`,
+        );
+      }
+      const mails = await compose(message, submission);
+      const signed = await Promise.all(mails.map((one) => signMail({ id, domain, tenant, ...one }, signing)));
+      const [first, plain] = signed;
+      if (first === undefined) throw new Error('nothing was composed');
+      return { ...first, plain };
+    },
+  };
+}
+
+interface Known {
+  readonly revision: Revision | undefined;
+  readonly store: Store;
+  readonly server: ServerConfig;
+}
+
+/** The form as the revision that accepted the submission has it; one that the API made, as it is now. */
+async function formOf(
+  { form, domain, revision: id }: SubmissionToMail,
+  key: string,
+  { revision, store, server }: Known,
+): Promise<FormConfig | undefined> {
+  const collection = /^c\/([^/]+)\//.exec(form)?.[1];
+  if (id === '') {
+    const made =
+      collection === undefined
+        ? await findOwnForm(store, form, server)
+        : (await findMadeCollection(store, collection, server))?.forms.get(key);
+    return made && { ...made.config, name: made.name };
+  }
+  if (collection === undefined) return revision?.config.domains[domain]?.forms[key];
+  return revision?.config.collections[collection]?.forms[key];
+}
+
+/** What all mail of a form has. */
+function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'replyTo' | 'date' | 'messageId'> {
+  const { message, submission } = mail;
+  return {
+    replyTo: answersTo === undefined ? undefined : [{ address: answersTo }],
+    date: message.created_at,
+    // The same for every try, and after a restart.
+    messageId: `<${message.id.slice(message.id.indexOf('_') + 1)}@${submission.domain}>`,
+  };
+}
+
+/** The address that the mail of a form comes from; `domain` is the form's. */
+export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string): string {
+  return from ?? `forms@${domain}`;
+}
+
+/** The acknowledgment to `to`; answers go to `replyTo`. */
+async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
+  const { form, submission } = mail;
+  const { from_name: fromName, acknowledgment: config } = form.config;
+  const rendered = await renderMail(mail, variablesOf(mail), { type: 'acknowledgment', lines: [config?.subject] });
+  // An expression in the sender's name is there for the notification: it would bring the visitor's words in here.
+  const plainName = fromName === undefined || fromName.includes('{') ? undefined : fromName;
+  return {
+    ...mailOf(mail, replyTo),
+    from: { name: firstLine([plainName], form.name), address: senderAddress(form.config, submission.domain) },
+    to: [{ address: to }],
+    subject: firstLine([...rendered.lines, rendered.subject], 'We have received your message'),
+    text: rendered.text,
+    html: rendered.html,
+    headers: [
+      ['Auto-Submitted', 'auto-replied'],
+      ['X-Auto-Response-Suppress', 'All'],
+    ],
+  };
+}
+
+interface NotificationWay {
+  readonly to: readonly string[];
+  /** For servers that take addresses beyond ASCII in it. */
+  readonly smtpUtf8: boolean;
+}
+
+/** The notification, without attachments. */
+export async function notification(mail: FormMail, { to, smtpUtf8 }: NotificationWay): Promise<Mail> {
+  const { submission, control, form } = mail;
+  const answersTo = answersGoTo(mail, smtpUtf8);
+  const { subject, from_name } = form.config;
+  const variables = variablesOf(mail, unseenReplyTo(mail, answersTo));
+  const rendered = await renderMail(mail, variables, { type: 'form', lines: [subject, from_name] });
+  const [line, fromName] = rendered.lines;
+  return {
+    ...mailOf(mail, answersTo),
+    from: { name: fromName ?? form.name, address: senderAddress(form.config, submission.domain) },
+    to: to.map((address) => ({ address })),
+    subject: firstLine([line, rendered.subject, control.subject], `New submission: ${form.name}`),
+    text: rendered.text,
+    html: rendered.html,
+    headers: [['Auto-Submitted', 'auto-generated']],
+  };
+}
+
+/**
+ * The visitor (through the relay where the form has it), while `replies` is true, else the form's `replyTo`. An address
+ * that needs SMTPUTF8 stands in the text alone where the server does not take it: it would refuse the whole mail.
+ */
+function answersGoTo(mail: FormMail, smtpUtf8: boolean): string | undefined {
+  const { form, relay } = mail;
+  const visitor = visitorOf(mail);
+  if (visitor === undefined) return form.config.replyTo;
+  if (needsSmtpUtf8(visitor)) return smtpUtf8 ? visitor : form.config.replyTo;
+  return relay ?? visitor;
+}
+
+/** The visitor's address, where answers go to him. */
+function visitorOf({ form, fields, control }: FormMail): string | undefined {
+  return form.config.replies ? (replyToOf(control) ?? emailOf(fields, form.config)) : undefined;
+}
+
+/** `_replyto` is no data, but where it is all that is known of the visitor and no header has it, it must be seen. */
+function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | undefined): Field[] {
+  const visitor = replyToOf(control);
+  if (visitor === undefined || visitor === replyTo || emailOf(fields, form.config) === visitor) return [];
+  return [['email', visitor]];
+}
+
+/** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
+function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
+  if (files.length === 0) return mail;
+  const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${sizeWords(size)})`);
+  const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
+  const { text = '', html } = mail;
+  return {
+    ...mail,
+    attachments: [],
+    text: `${text.trimEnd()}\n\n${note}\n`,
+    html: html === undefined ? undefined : withNote(html, note),
+  };
+}
+
+/** What is left when even the fields are too big for one mail: the beginning of the text, at most `bytes` of UTF-8. */
+function shortened(mail: Mail, bytes: number, submission: string): Mail {
+  const start = Buffer.from(mail.text ?? '')
+    .subarray(0, bytes)
+    .toString();
+  const note = `This submission is too large for one email. All of it is kept on the server (${submission}).`;
+  return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
+}
+
+function withNote(html: string, note: string): string {
+  const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escapeHtml(note)}</p>`;
+  const end = html.toLowerCase().lastIndexOf('</body');
+  return end === -1 ? html + paragraph : html.slice(0, end) + paragraph + html.slice(end);
+}
+
 /** What templates see; `more` are fields beside those that were sent. */
-export function variablesOf({ submission, fields, files, form }: FormMail, more: readonly Field[] = []): Variables {
+function variablesOf({ submission, fields, files, form }: FormMail, more: readonly Field[] = []): Variables {
   return {
     form: byName(fields),
     fields: [...fields, ...more].map(([name, value]) => ({
@@ -57,7 +345,7 @@ function byName(fields: readonly Field[]): Readonly<Record<string, unknown>> {
 }
 
 /** What the templates and expressions of a form came to. */
-export interface RenderedMail extends Rendered {
+interface RenderedMail extends Rendered {
   /** Of the lines that were given: undefined where one is not given, blank or fails. */
   readonly lines: readonly (string | undefined)[];
 }
@@ -66,7 +354,7 @@ export interface RenderedMail extends Rendered {
  * The form's template, or the built-in one of its type where that fails, and lines that may hold expressions: all within
  * one budget.
  */
-export async function renderMail(
+async function renderMail(
   mail: FormMail,
   variables: Variables,
   { type, lines }: { readonly type: TemplateType; readonly lines: readonly (string | undefined)[] },
@@ -99,7 +387,7 @@ function okOr(mail: FormMail, template: string, result: RenderedPart | undefined
 }
 
 /** The first that says something, as one line. */
-export function firstLine(candidates: readonly (string | undefined)[], fallback: string): string {
+function firstLine(candidates: readonly (string | undefined)[], fallback: string): string {
   for (const text of candidates) {
     const line = cleanText(text ?? '', 250);
     if (line !== '') return line;
@@ -107,22 +395,31 @@ export function firstLine(candidates: readonly (string | undefined)[], fallback:
   return fallback;
 }
 
-/** The address that the form's mail comes from. */
-export function senderOf({ form, submission }: FormMail): string {
-  return senderAddress(form.config, submission.domain);
-}
-
-/** The same of a form whose mail is from this domain. */
-export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string): string {
-  return from ?? `forms@${domain}`;
-}
-
-/** The same for every try, and after a restart. */
-export function messageIdOf({ message, submission }: FormMail): string {
-  return `<${message.id.slice(message.id.indexOf('_') + 1)}@${submission.domain}>`;
-}
-
 function logFailure({ log, form, submission, message }: FormMail, template: string, error: string): void {
   const { revision, form: id } = submission;
   log.error('template.failed', { form: id, key: form.key, template, revision, message: message.id, error });
+}
+
+/** The conversation that this notification (`msg_…`) began; undefined where it, or what it tells of, is forgotten. */
+export function createConversations({
+  store,
+  config,
+  revisionOf,
+}: Pick<FormSourceOptions, 'store' | 'config' | 'revisionOf'>): (
+  notification: string,
+) => Promise<Conversation | undefined> {
+  return async (notification) => {
+    const message = await findMessage(store, notification);
+    if (message?.kind !== 'notification' || message.submission === null) return undefined;
+    const submission = await submissionToMail(store, message.submission);
+    if (submission === undefined) return undefined;
+    const { form: key, to: owners } = readNotificationSource(message.source);
+    const revision = submission.revision === '' ? undefined : await revisionOf(submission.revision);
+    const form = await formOf(submission, key, { revision, store, server: config() });
+    if (form === undefined) return undefined;
+    const visitor = replyToOf(readControl(submission.control)) ?? emailOf(readFields(submission.fields), form);
+    if (visitor === undefined || needsSmtpUtf8(visitor)) return undefined;
+    const { tenant, domain, environment } = message;
+    return { tenant, domain, submission: submission.id, environment, name: form.name ?? key, visitor, owners };
+  };
 }

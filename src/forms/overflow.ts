@@ -43,16 +43,15 @@ export function countOverflow({ id: form, tenant, name }: Form, now: number): St
 /** Mails the owners who are due. */
 export async function mailOverflows(parts: OverflowParts): Promise<void> {
   const { store, clock, wake } = parts;
-  const rows = await dueOverflows(store, clock.now(), MAX_FORMS);
-  for (const row of rows) {
+  for (const row of await dueOverflows(store, clock.now(), MAX_FORMS)) {
     const { form, count } = row;
     if (count === 0) {
       await store.write([forgetOverflow({ form })]);
       continue;
     }
-    const mail_at = clock.now() + HOUR;
+    const restarted = restartOverflow({ form, count, mail_at: clock.now() + HOUR }, 1);
     try {
-      await store.write([restartOverflow({ form, count, mail_at }, 1), ...(await mailAbout(row, parts))]);
+      await store.write([restarted, ...(await mailAbout(row, parts))]);
       wake();
     } catch (error) {
       // There is one more since, or another daemon was faster: the next look decides.
@@ -61,10 +60,7 @@ export async function mailOverflows(parts: OverflowParts): Promise<void> {
   }
 }
 
-async function mailAbout(
-  { form: id, tenant, name, count }: FormOverflowRow,
-  parts: OverflowParts,
-): Promise<Statement[]> {
+async function mailAbout({ form: id, tenant, name, count }: FormOverflowRow, parts: OverflowParts) {
   const { store, clock, snapshot } = parts;
   const { server } = snapshot();
   const form = await findFormOf({ tenant, id }, snapshot(), store);
@@ -72,20 +68,17 @@ async function mailAbout(
   const to =
     tenant === OPERATOR ? responsible(form?.project, server).address : (await findTenant(store, tenant))?.email;
   if (to === undefined) return [];
-  const { hostname } = server.server;
   const limit = form === undefined ? '' : ` of ${form.maxPerHour}`;
   const subject = `${count} ${count === 1 ? 'submission' : 'submissions'} to the form ${id} not mailed`;
-  const text = [
-    `The form "${name}" (${id}) exceeded its limit${limit} submissions per hour (max_per_hour) by ${count}.`,
-    '',
-    'These submissions were kept as spam, with the reason max_per_hour, and not mailed. To list them:',
-    '',
-    `    postern submissions list ${id} --status spam`,
-    '',
-    'To release one, use POST /submissions/<id>/ham of the API. If this volume is normal, raise max_per_hour of the form.',
-    '',
-    'You receive at most one such email per hour.',
-    '',
-  ].join('\n');
-  return systemMail({ tenant, to, subject, text }, hostname, clock.now());
+  const text = `The form "${name}" (${id}) exceeded its limit${limit} submissions per hour (max_per_hour) by ${count}.
+
+These submissions were kept as spam, with the reason max_per_hour, and not mailed. To list them:
+
+    postern submissions list ${id} --status spam
+
+To release one, use POST /submissions/<id>/ham of the API. If this volume is normal, raise max_per_hour of the form.
+
+You receive at most one such email per hour.
+`;
+  return systemMail({ tenant, to, subject, text }, server.server.hostname, clock.now());
 }

@@ -62,8 +62,8 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
   );
   const unit = [
     markSubmission({ id: row.id, status: 'accepted' }, 1),
-    eventOf(row, 'submission.accepted', { now, data: { form: row.form, released: true } }),
-    ...(isNotified ? [] : notify(row, form, { ...decision, now })),
+    recordEvent({ ...about(row, now), type: 'submission.accepted', data: { form: row.form, released: true } }),
+    ...(isNotified ? [] : notify(row, form, decision, now)),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
   const changed = await done(store.write(unit));
@@ -88,8 +88,9 @@ export async function markAsSpam(
   const destinations = [...new Set(waiting.map(({ destination }) => destination))].sort();
   const unit = [
     markSubmission({ id: row.id, status: 'spam' }, 1),
-    eventOf(row, 'submission.spam', {
-      now: at,
+    recordEvent({
+      ...about(row, at),
+      type: 'submission.spam',
       data: { form: row.form, score: row.spam_score, reasons: [], marked: true },
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
@@ -108,28 +109,20 @@ export async function resendSubmission(row: SubmissionRow, decision: Decision, p
   if (form === undefined) return { kind: 'form-gone' };
   const question = { tenant: form.tenant, addresses: form.to };
   if (![...(await parts.consent.statuses(question)).values()].includes('confirmed')) return { kind: 'unconfirmed' };
-  const mail = notify(row, form, { ...decision, now: parts.clock.now() });
+  const mail = notify(row, form, decision, parts.clock.now());
   if (!(await done(parts.store.write([keepSubmission({ id: row.id }, 1), ...mail]))))
     return { kind: 'submission-gone' };
   parts.wake();
   return { kind: 'done', changed: true };
 }
 
-function notify(
-  { id, environment: came }: SubmissionRow,
-  form: Form,
-  { snapshot, environment, now }: Decision & { readonly now: number },
-) {
+function notify(row: SubmissionRow, form: Form, { snapshot, environment }: Decision, now: number) {
   const ttl = snapshot.server.delivery.expire.default;
-  return notification({ form, id, ttl, environment: came === 'test' ? came : environment, now });
+  return notification({ form, id: row.id, ttl, environment: row.environment === 'test' ? 'test' : environment, now });
 }
 
-function eventOf(
-  { id, tenant, domain }: SubmissionRow,
-  type: 'submission.accepted' | 'submission.spam',
-  { now, data }: { readonly now: number; readonly data: Readonly<Record<string, unknown>> },
-) {
-  return recordEvent({ type, tenant, at: now, data, submission: id, domain });
+function about({ id, tenant, domain }: SubmissionRow, at: number) {
+  return { tenant, at, submission: id, domain };
 }
 
 /** False where somebody else did it meanwhile. */
@@ -145,15 +138,11 @@ async function done(writing: Promise<unknown>): Promise<boolean> {
 
 /** The form as it is now, else as the revision that accepted the submission has it. */
 async function formOf(row: SubmissionRow, snapshot: Snapshot, parts: ReleaseParts): Promise<Form | undefined> {
-  const { tenant, form: id } = row;
+  const { tenant, form: id, revision } = row;
   const current = await findFormOf({ tenant, id }, snapshot, parts.store);
-  if (current !== undefined || row.revision === '') return current;
-  return formerForm(row, snapshot, parts.revisionOf);
-}
-
-async function formerForm({ form: id, tenant, revision }: SubmissionRow, { server }: Snapshot, revisionOf: RevisionOf) {
-  const config = (await revisionOf(revision))?.config;
-  if (config === undefined) return undefined;
+  const config = current === undefined && revision !== '' ? (await parts.revisionOf(revision))?.config : undefined;
+  if (config === undefined) return current;
+  const { server } = snapshot;
   const project: Project = { revision, slug: config.project.slug, tenant, source: 'push', config };
   const [first = '', second = '', third] = id.split('/');
   if (third === undefined) {

@@ -2,23 +2,11 @@
 import type { ServerConfig } from '../config/schema.ts';
 import type { Form } from '../config/forms.ts';
 import type { SubmittedBody } from '../forms/fields.ts';
-import type { FileStore } from '../forms/files.ts';
-import {
-  decoderOf,
-  parametersOf,
-  utf8Text,
-  bodyTooLarge,
-  collect,
-  discardRest,
-  malformed,
-  unknownCharset,
-  type Parsed,
-  parseUrlencoded,
-} from './entries.ts';
+import { parametersOf, textOf, bodyTooLarge, collect, discardRest, type Parsed, parseUrlencoded } from './entries.ts';
 import { refuse, type Refusal } from './errors.ts';
 import type { Exchange } from './context.ts';
 import { parseJsonObject } from './json-entries.ts';
-import { type MultipartLimits, readMultipart } from './multipart.ts';
+import { type MultipartLimits, type MultipartOptions, readMultipart } from './multipart.ts';
 import type { SubmittedValues } from './pages/error.ts';
 
 export interface ReadBody {
@@ -31,13 +19,6 @@ export interface ReadBody {
 
 type Requested = Pick<Exchange, 'request' | 'response'>;
 
-export interface BodyOptions {
-  readonly limits: MultipartLimits;
-  readonly files: FileStore;
-  /** Whether files' SHA-256 are wanted. */
-  readonly hash: boolean;
-}
-
 /**
  * Bodies without files are parsed at once, not in slices, so that they must be smaller: two million bytes take less than
  * 50 ms, whatever they hold. Where the configuration allows longer fields, four of the longest fit.
@@ -47,16 +28,7 @@ const FIELDS_IN_TEXT = 4;
 
 /** The limits for a form's bodies: the server's, and whether it takes files. */
 export function limitsFor({ limits }: ServerConfig, form: Form | undefined): MultipartLimits {
-  const { body, fields, field, files, file, files_total: filesTotal } = limits;
-  return {
-    body,
-    fields,
-    field,
-    files,
-    file,
-    filesTotal,
-    uploads: form === undefined || form.config.uploads?.enabled === true,
-  };
+  return { ...limits, uploads: form === undefined || form.config.uploads?.enabled === true };
 }
 
 /** Whether the request says that its body is JSON. */
@@ -65,25 +37,27 @@ export function isJson(contentType: string | undefined): boolean {
 }
 
 /** Reads the body. Rejects with ClientGone, StoreError, or a fault of ours. */
-export async function readBody({ request, response }: Requested, options: BodyOptions): Promise<ReadBody> {
-  const read = await readByType({ request, response }, options);
-  if (read.refusal !== undefined && !request.complete) discardRest(request);
+export async function readBody(requested: Requested, options: MultipartOptions): Promise<ReadBody> {
+  const read = await readByType(requested, options);
+  if (read.refusal !== undefined && !requested.request.complete) discardRest(requested.request);
   return read;
 }
 
-async function readByType({ request, response }: Requested, options: BodyOptions): Promise<ReadBody> {
+async function readByType({ request, response }: Requested, options: MultipartOptions): Promise<ReadBody> {
   const { headers } = request;
   const { limits } = options;
   const length = Number(headers['content-length'] ?? 0);
   const type = headers['content-type'];
   const coding = headers['content-encoding'];
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') return refused(unsupportedCoding());
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    const message = 'Send the body without a Content-Encoding.';
+    return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message, headers: { 'Accept-Encoding': 'identity' } }));
+  }
   if (length > limits.body) return refused(bodyTooLarge(limits.body));
-  if (type === undefined)
-    return length === 0 && headers['transfer-encoding'] === undefined ? NOTHING : refused(unsupported());
+  if (type === undefined) return length === 0 && headers['transfer-encoding'] === undefined ? NOTHING : unsupported();
   const json = isJson(type);
   if (!json && !/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
-    if (!/^multipart\/form-data\s*;/i.test(type)) return refused(unsupported());
+    if (!/^multipart\/form-data\s*;/i.test(type)) return unsupported();
     expectBody({ request, response });
     const { entries, files, chosen, refusal } = await readMultipart(request, options);
     return { body: { entries, files }, submitted: { entries, files: chosen }, refusal };
@@ -104,32 +78,19 @@ function expectBody({ request, response }: Requested): void {
   if (request.headers.expect !== undefined) response.writeContinue();
 }
 
-function parseJson(bytes: Buffer, charset: string | undefined, { limits }: BodyOptions): Parsed {
-  const plain = utf8Text(bytes, charset);
-  if (plain !== undefined) return parseJsonObject(plain, limits);
-  const decoder = decoderOf(charset ?? 'utf-8');
-  if (decoder === undefined) return { entries: [], refusal: unknownCharset(charset ?? '') };
-  const text = decoder.decode(bytes);
-  if (text === undefined) return { entries: [], refusal: malformed(`The body is not valid ${decoder.charset}.`) };
-  return parseJsonObject(text, limits);
+function parseJson(bytes: Buffer, charset: string | undefined, { limits }: MultipartOptions): Parsed {
+  const text = textOf(bytes, charset);
+  return typeof text === 'string' ? parseJsonObject(text, limits) : { entries: [], refusal: text };
 }
 
 const NOTHING: ReadBody = { body: { entries: [], files: [] }, submitted: { entries: [], files: [] } };
+const TYPES = 'application/x-www-form-urlencoded, multipart/form-data';
 
 function refused(refusal: Refusal): ReadBody {
   return { ...NOTHING, refusal };
 }
 
-function unsupported(): Refusal {
-  return refuse('UNSUPPORTED_MEDIA_TYPE', {
-    message: 'Send application/x-www-form-urlencoded, multipart/form-data or application/json.',
-    headers: { Accept: 'application/x-www-form-urlencoded, multipart/form-data, application/json' },
-  });
-}
-
-function unsupportedCoding(): Refusal {
-  return refuse('UNSUPPORTED_MEDIA_TYPE', {
-    message: 'Send the body without a Content-Encoding.',
-    headers: { 'Accept-Encoding': 'identity' },
-  });
+function unsupported(): ReadBody {
+  const headers = { Accept: `${TYPES}, application/json` };
+  return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message: `Send ${TYPES} or application/json.`, headers }));
 }

@@ -15,13 +15,10 @@ const DAY = '86400';
 /** A scheme, a name of DNS and a port. */
 const MAX_ORIGIN_LENGTH = 300;
 
-/** Answers preflights for the origin in the state's `readableFor`; whatever headers it asks for may come. */
-export function preflights(): Koa.Middleware {
-  return cors({
-    origin: (ctx) => String(ctx.state['readableFor']),
-    allowMethods: 'POST',
-    maxAge: DAY,
-  });
+/** Answers preflights for the origin in the state's `readableFor`; with these headers, else with whichever it asks for. */
+export function preflights(allowMethods = 'POST', allowHeaders?: string): Koa.Middleware {
+  const origin: cors.Options['origin'] = ({ state }) => String(state['readableFor'] ?? '');
+  return cors({ origin, allowMethods, allowHeaders, maxAge: DAY });
 }
 
 /** Headers by which pages of this origin may read the answer; none may where it is empty. */
@@ -49,18 +46,13 @@ export function validOrigin(header: string | undefined): string {
 
 /** The origin (`https://www.example.com`) of an `Origin` header or of a URL; undefined where it has none that we take. */
 export function originOf(url: string): string | undefined {
-  const start = url.startsWith('https://') ? 8 : url.startsWith('http://') ? 7 : 0;
-  if (start === 0) return undefined;
-  const end = url.slice(start).search(/[/?#]/);
-  const origin = end === -1 ? url : url.slice(0, start + end);
-  return /[\s@\\]/.test(origin) || origin.length === start ? undefined : origin.toLowerCase();
+  const parsed = URL.parse(url);
+  return parsed !== null && /^https?:$/.test(parsed.protocol) && parsed.username === '' ? parsed.origin : undefined;
 }
 
 /** The host of an origin, without its port. */
 export function hostOf(origin: string): string {
-  const host = origin.slice(origin.indexOf('://') + 3);
-  const colon = host.lastIndexOf(':');
-  return colon === -1 || host.endsWith(']') ? host : host.slice(0, colon);
+  return URL.parse(origin)?.hostname ?? '';
 }
 
 /** Whether a page of this origin is one of these. */
@@ -105,12 +97,7 @@ const HEADERS =
 
 /** Answers preflights of those pages, and lets them read answers. */
 export function apiCors(): Koa.Middleware<State> {
-  const preflight = cors({
-    origin: ({ state }) => (state as State).readableFor ?? '',
-    allowMethods: 'GET, POST, PUT, PATCH, DELETE',
-    allowHeaders: HEADERS,
-    maxAge: '86400',
-  });
+  const preflight = preflights('GET, POST, PUT, PATCH, DELETE', HEADERS);
   return async (ctx, next) => {
     const { exchange } = ctx.state;
     ctx.state.readableFor = readableFor(exchange);

@@ -114,9 +114,11 @@ export function decoderOf(label: string): Decoder | undefined {
   }
 }
 
-/** The text where it is the UTF-8 that it is declared to be, or may be because nothing is declared: the short way to it. */
-export function utf8Text(bytes: Buffer, charset: string | undefined): string | undefined {
-  return (charset === undefined || /^utf-?8$/i.test(charset)) && isUtf8(bytes) ? bytes.toString('utf8') : undefined;
+/** The body as text of its charset. */
+export function textOf(bytes: Buffer, charset = 'utf-8'): string | Refusal {
+  const decoder = decoderOf(charset);
+  if (decoder === undefined) return unknownCharset(charset);
+  return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);
 }
 
 /** The decoder for pieces of one body that declares no charset. */

@@ -39,7 +39,7 @@ function parse(text: string, beginnings: readonly string[], reader: Reader): { r
       // Of a token; JSON.parse says where it stands.
       if (!(error instanceof SyntaxError)) throw error;
     }
-    return { value: JSON.parse(text.replace(/^\ufeff/, '')) };
+    return { value: JSON.parse(text) };
   } catch (error) {
     if (!(error instanceof BeyondLimits || error instanceof SyntaxError)) throw error;
     return malformed(`The body is not JSON that can be read: ${messageOf(error)}.`);

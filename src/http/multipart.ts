@@ -4,6 +4,7 @@
  * measure is not.
  */
 import type { IncomingMessage } from 'node:http';
+import type { ServerConfig } from '../config/schema.ts';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
 import { codeOf } from '../lib/errors.ts';
 import { sizeWords } from '../lib/sizes.ts';
@@ -23,15 +24,9 @@ import {
 } from './entries.ts';
 import { refuse, type Refusal } from './errors.ts';
 
-export interface MultipartLimits extends FieldLimits {
-  /** Bytes of the whole body. */
-  readonly body: number;
-  readonly files: number;
-  /** Bytes of one file. */
-  readonly file: number;
-  /** Bytes of all files. */
-  readonly filesTotal: number;
-  /** Whether the form takes files at all. */
+/** Bytes of the body, of a file and of all files, and how many files; `uploads`: whether the form takes files at all. */
+export interface MultipartLimits
+  extends FieldLimits, Pick<ServerConfig['limits'], 'body' | 'files' | 'file' | 'files_total'> {
   readonly uploads: boolean;
 }
 
@@ -286,7 +281,7 @@ class PartCollector {
     this.#filesTotal += chunk.length;
     if (!limits.uploads) this.#refusal ??= refuse('NO_FILE_UPLOADS');
     else if (piece.size > limits.file) this.#refusal ??= fileTooBig(piece, limits.file);
-    else if (this.#filesTotal > limits.filesTotal) this.#refusal ??= filesTooBig(limits.filesTotal);
+    else if (this.#filesTotal > limits.files_total) this.#refusal ??= filesTooBig(limits.files_total);
     else if (piece.writer === undefined && this.#stored === limits.files) this.#refusal ??= tooManyFiles(limits.files);
     if (this.#refusal !== undefined) return;
     if (piece.writer === undefined) this.#stored++;

@@ -56,33 +56,27 @@ function rowsOf(variables: Variables): string {
     ...(isEmpty(variables['ip']) ? [] : [`IP address ${shown(variables, 'ip')}`]),
     ...(isEmpty(variables['referer']) ? [] : [`Page ${shown(variables, 'referer')}`]),
   ];
-  const rows = [
-    `<tr>
-<td class="cell" style="padding:26px 28px 20px">
-<div class="muted" style="${LABEL}">New submission</div>
-<div class="text" style="${TITLE}">${name}</div>
-</td>
-</tr>`,
+  return [
+    row('cell', '26px 28px 20px', [muted(LABEL, 'New submission'), `<div class="text" style="${TITLE}">${name}</div>`]),
     ...listOf(variables, 'fields').map((field) =>
-      row(shown(field, 'label'), htmlLines(escapeHtml(printable(valueOf(field))))),
+      fieldRow(shown(field, 'label'), htmlLines(escapeHtml(printable(valueOf(field))))),
     ),
-    ...(files.length === 0 ? [] : [row('Files', files.join('<br>'))]),
-    `<tr>
-<td class="cell line" style="padding:16px 28px 22px;${LINE}">
-<div class="muted" style="${SMALL}">${source.join('<br>')}</div>
-</td>
-</tr>`,
-  ];
-  return rows.join('\n');
+    ...(files.length === 0 ? [] : [fieldRow('Files', files.join('<br>'))]),
+    row('cell line', `16px 28px 22px;${LINE}`, [muted(SMALL, source.join('<br>'))]),
+  ].join('\n');
 }
 
-function row(label: string, value: string): string {
-  return `<tr>
-<td class="cell line" style="padding:14px 28px;${LINE}">
-<div class="muted" style="${LABEL}">${label}</div>
-<div class="text" dir="auto" style="${VALUE}">${value}</div>
-</td>
-</tr>`;
+function fieldRow(label: string, value: string): string {
+  const shown = `<div class="text" dir="auto" style="${VALUE}">${value}</div>`;
+  return row('cell line', `14px 28px;${LINE}`, [muted(LABEL, label), shown]);
+}
+
+function muted(style: string, content: string): string {
+  return `<div class="muted" style="${style}">${content}</div>`;
+}
+
+function row(classes: string, padding: string, content: readonly string[]): string {
+  return `<tr>\n<td class="${classes}" style="padding:${padding}">\n${content.join('\n')}\n</td>\n</tr>`;
 }
 
 function listOf(variables: Variables, name: string): readonly Variables[] {
@@ -112,17 +106,12 @@ function reason(domain: string): string {
 }
 
 function acknowledgmentRows(domain: string): string {
-  return `<tr>
-<td class="cell" style="padding:28px 28px 24px">
-<div class="text" style="${ACKNOWLEDGMENT_TITLE}">Thank you</div>
-<div class="text" style="font-size:16px;line-height:24px;${TEXT};${FONT}">${received(domain)}</div>
-</td>
-</tr>
-<tr>
-<td class="cell line" style="padding:16px 28px 22px;${LINE}">
-<div class="muted" style="font-size:13px;line-height:20px;${MUTED};${FONT}">${reason(domain)}</div>
-</td>
-</tr>`;
+  const thanks = [
+    `<div class="text" style="${ACKNOWLEDGMENT_TITLE}">Thank you</div>`,
+    `<div class="text" style="font-size:16px;line-height:24px;${TEXT};${FONT}">${received(domain)}</div>`,
+  ];
+  const small = muted(`font-size:13px;line-height:20px;${MUTED};${FONT}`, reason(domain));
+  return [row('cell', '28px 28px 24px', thanks), row('cell line', `16px 28px 22px;${LINE}`, [small])].join('\n');
 }
 
 const DARK: readonly (readonly [name: string, rule: string])[] = [

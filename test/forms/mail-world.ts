@@ -13,7 +13,7 @@ import { checkForSpam } from '../../src/forms/spam/filter.ts';
 import type { FormMail } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/domains/signing-keys.ts';
 
-import { createFormSource } from '../../src/forms/source.ts';
+import { createFormSource } from '../../src/forms/form-mail.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { notification } from '../../src/forms/source.ts';
+import { notification } from '../../src/forms/form-mail.ts';
 import { openReturnPath } from '../../src/mail/return-path.ts';
 import { addressing, ana, formMailOf, openMailWorld, secret, type Entries } from './mail-world.ts';
 import type { WorldConfig } from './world.ts';
@@ -77,11 +77,10 @@ describe('who a notification comes from and what it is about', () => {
       { replyTo: undefined },
     ],
   ])('%s', async (_, config, entries, expected) => {
-    const { from, replyTo, subject } = await notification(
-      formMailOf(config, [['name', 'Ana'], ...entries]),
-      { to: ['a@example.org'], smtpUtf8: false },
-      [],
-    );
+    const { from, replyTo, subject } = await notification(formMailOf(config, [['name', 'Ana'], ...entries]), {
+      to: ['a@example.org'],
+      smtpUtf8: false,
+    });
     const shown = {
       from: `${from.name} <${from.address}>`,
       replyTo: replyTo?.map(({ address }) => address).join(),
@@ -92,7 +91,7 @@ describe('who a notification comes from and what it is about', () => {
 
   test('an address beyond ASCII is where answers go for servers that take it', async () => {
     const way = { to: ['a@example.org'], smtpUtf8: true };
-    const mail = await notification(formMailOf({}, [['email', 'jürgen@example.org']]), way, []);
+    const mail = await notification(formMailOf({}, [['email', 'jürgen@example.org']]), way);
     expect(mail.replyTo).toEqual([{ address: 'jürgen@example.org' }]);
   });
 
@@ -102,7 +101,7 @@ describe('who a notification comes from and what it is about', () => {
       ['_replyto', 'ana@example.org'],
     ];
     const way = { to: ['a@example.org'], smtpUtf8: false };
-    const text = async (form: object) => (await notification(formMailOf({ form }, entries), way, [])).text;
+    const text = async (form: object) => (await notification(formMailOf({ form }, entries), way)).text;
     expect(await text({ replies: false })).toContain('ana@example.org');
     expect(await text({})).not.toContain('ana@example.org');
   });
@@ -193,7 +192,7 @@ describe('files', () => {
     expect(bytes.length).toBeLessThan(65_536);
     expect(mail.attachments).toEqual([]);
     expect(mail.text).toContain(`kept on the server (${id}): <plan>.pdf (98 KiB).`);
-    expect(mail.html).toContain('plan&#62;.pdf');
+    expect(mail.html).toContain('plan&gt;.pdf');
     expect(mail.text).toContain('Ana García');
     expect(world.warn).toHaveBeenCalledWith('notification.too_big', expect.objectContaining({ submission: id }));
   });

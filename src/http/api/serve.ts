@@ -15,16 +15,7 @@ import { UnmetError } from '../../store/store.ts';
 import { type Answer, formatAnswer, json, parseAnswer, refusedA } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson } from '../body.ts';
-import {
-  bodyTooLarge,
-  collect,
-  decoderOf,
-  discardRest,
-  malformed,
-  parametersOf,
-  unknownCharset,
-  utf8Text,
-} from '../entries.ts';
+import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
 
 import { type Exchange, header, rateLimited, tighter } from '../context.ts';
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
@@ -203,13 +194,7 @@ async function readText(exchange: Exchange, route: Route): Promise<string | Refu
   if (headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, most);
   if (bytes === undefined) return bodyTooLarge(most);
-  const declared = parametersOf(headers['content-type'] ?? '').get('charset');
-  const plain = utf8Text(bytes, declared);
-  if (plain !== undefined) return plain;
-  const charset = declared ?? 'utf-8';
-  const decoder = decoderOf(charset);
-  if (decoder === undefined) return unknownCharset(charset);
-  return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);
+  return textOf(bytes, parametersOf(headers['content-type'] ?? '').get('charset'));
 }
 
 function unreadable(headers: Exchange['request']['headers'], most: number): Refusal | undefined {

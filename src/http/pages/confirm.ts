@@ -7,7 +7,7 @@ import type { ServerConfig } from '../../config/schema.ts';
 /** The `answer` of a recipient who wants no more mail from this server. */
 export const NEVER = 'never';
 
-export interface ConfirmOptions {
+interface ConfirmOptions {
   /** Whether the page offers never to be mailed again. */
   readonly refusable?: boolean;
 }
@@ -57,8 +57,7 @@ function paragraphs(text: readonly string[]): Content {
   return text.map((paragraph) => html`<p>${paragraph}</p>\n`);
 }
 
-// The page of the server's own address: what it is, and where to go on.
-
+/** The page of the server's own address: what it is, and where to go on. */
 export function frontPage({ hostname, operator }: Pick<ServerConfig['server'], 'hostname' | 'operator'>): Page {
   return layout({
     title: hostname,

@@ -29,33 +29,21 @@ const HEADINGS: Partial<Record<ErrorCode, string>> = {
   ORIGIN_NOT_ALLOWED: 'Form not available from this page',
 };
 
-export function errorPage({
-  refusal,
-  requestId,
-  form,
-  submitted,
-  wait,
-  formAction,
-  action,
-  ancestors,
-}: ErrorPage): Page {
+export function errorPage({ refusal, form, wait, formAction, ...more }: ErrorPage): Page {
   const faults = refusal.errors ?? [];
-  const again =
-    form !== undefined && submitted !== undefined
-      ? refilledForm({ form, submitted, errors: faults, action })
-      : undefined;
+  const again = form && more.submitted && refilledForm(form, more.submitted, { errors: faults, action: more.action });
   const heading = HEADINGS[refusal.code] ?? 'Your message was not sent';
   return layout({
     title: `Error: ${heading}`,
-    requestId,
-    ...(again === undefined || formAction === undefined ? {} : { formAction }),
-    ...(ancestors === undefined ? {} : { ancestors }),
+    requestId: more.requestId,
+    formAction: again && formAction,
+    ancestors: more.ancestors,
     content: html`${mark('bad')}
 <h1>${heading}</h1>
 ${form !== undefined && html`<p class="soft">${form.name}</p>\n`}<div class="alert" role="alert" tabindex="-1" autofocus>
 <p>${wordsOf(refusal)}</p>
 ${faults.length > 0 && html`<ul>${inOrder(faults, again?.ids).map((fault) => faultLine(fault, again?.ids))}</ul>\n`}</div>
-${advice({ code: refusal.code, givenBack: again !== undefined, wait })}
+${advice(refusal.code, again !== undefined, wait)}
 ${again?.html}`,
   });
 }
@@ -71,7 +59,7 @@ function faultLine({ field = '', message }: FieldError, ids: ReadonlyMap<string,
   return id === undefined ? html`<li>${message}</li>` : html`<li><a href="#${id}">${message}</a></li>`;
 }
 
-function advice({ code, givenBack, wait }: { code: ErrorCode; givenBack: boolean; wait: number | undefined }): Content {
+function advice(code: ErrorCode, givenBack: boolean, wait: number | undefined): Content {
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
   if (code === 'OUTCOME_UNKNOWN') {
     return html`<p>Your message may have been received. Please wait a few minutes for a reply before you send it again.</p>`;
@@ -92,9 +80,6 @@ function waitWords(seconds: number): string {
   return minutes < 90 ? `about ${minutes} minutes` : `about ${Math.ceil(minutes / 60)} hours`;
 }
 
-// * The form again with the submitted values, so that nobody enters a message twice. Without `action` it is sent to the
-// address of the page itself, whatever path a proxy in front shows.
-
 export interface SubmittedValues {
   /** Names and values in the order sent. */
   readonly entries: readonly (readonly [name: string, value: string])[];
@@ -108,131 +93,107 @@ export interface SubmittedValues {
 const MAX_CHARACTERS = 512 * 1024;
 const CONTROL = new Set(['_subject', '_replyto', '_next', '_charset_']);
 
-export interface RefilledForm {
-  readonly form: Form;
-  readonly submitted: SubmittedValues;
-  readonly errors: readonly FieldError[];
-  readonly action?: string | undefined;
-}
-
 interface Field {
   readonly name: string;
   readonly values: readonly string[];
   readonly files: readonly string[];
+  readonly isFile: boolean;
   readonly id: string;
+  readonly label: string;
+  readonly rule: ReturnType<typeof ruleOf>;
   readonly faults: readonly string[];
 }
 
-/** The form, or undefined where nothing was typed or too much of it. */
-export function refilledForm({
-  form,
-  submitted,
-  errors,
-  action,
-}: RefilledForm): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
-  const size = submitted.entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
-  if (submitted.entries.length + submitted.files.length === 0 || size > MAX_CHARACTERS) return undefined;
-  const traps = new Set(['_gotcha', form.config.spam_protection.honeypot]);
+/**
+ * The form again with the submitted values, so that nobody enters a message twice; undefined where nothing was typed or too
+ * much of it. Without `action` it is sent to the address of the page itself, whatever path a proxy in front shows.
+ */
+function refilledForm(
+  form: Form,
+  submitted: SubmittedValues,
+  { errors, action }: { readonly errors: readonly FieldError[]; readonly action: string | undefined },
+): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
+  const { entries, files, formName } = submitted;
+  const size = entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  if (entries.length + files.length === 0 || size > MAX_CHARACTERS) return undefined;
   const hidden = [
-    ...submitted.entries.filter(([name]) => CONTROL.has(name)),
-    ...(submitted.formName === undefined ? [] : [['form', submitted.formName] as const]),
+    ...entries.filter(([name]) => CONTROL.has(name)),
+    ...(formName === undefined ? [] : [['form', formName] as const]),
   ];
-  const shown = submitted.entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
-  const fields = fieldsOf(shown, submitted.files, errors);
-  const uploads = fields.some((field) => isFile(form, field));
+  const fields = fieldsOf(form, submitted, errors);
   return {
-    html: html`<form method="post"${action !== undefined && html` action="${action}"`}${uploads && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
-${hidden.map(hiddenField)}${fields.map((field) => fieldHtml(form, field))}<p class="actions"><button type="submit">Send</button></p>
+    html: html`<form method="post"${action !== undefined && html` action="${action}"`}${fields.some(({ isFile }) => isFile) && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
+${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">\n`)}${fields.map(fieldHtml)}<p class="actions"><button type="submit">Send</button></p>
 </form>`,
     ids: new Map(fields.map(({ name, id }) => [name, id])),
   };
 }
 
 /** The fields by name, in the order sent; those that are missing come after. */
-function fieldsOf(
-  entries: SubmittedValues['entries'],
-  files: SubmittedValues['files'],
-  errors: readonly FieldError[],
-): Field[] {
-  const values = new Map<string, string[]>();
-  const filenames = new Map<string, string[]>();
-  for (const [name, value] of entries) append(values, name, value);
-  for (const { field, filename } of files) append(filenames, field, filename);
-  const missing = errors.flatMap(({ field }) => (field === undefined ? [] : [field]));
-  const names = new Set([...values.keys(), ...filenames.keys(), ...missing.filter((name) => !values.has(`${name}[]`))]);
-  return [...names].map((name, i) => ({
-    name,
-    values: values.get(name) ?? [],
-    files: filenames.get(name) ?? [],
-    id: `field-${i + 1}`,
-    faults: errors.filter(({ field }) => field === name || `${field}[]` === name).map(({ message }) => message),
-  }));
+function fieldsOf({ config }: Form, { entries, files }: SubmittedValues, errors: readonly FieldError[]): Field[] {
+  const traps = new Set(['_gotcha', config.spam_protection.honeypot]);
+  const shown = entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
+  const values = Map.groupBy(shown, ([name]) => name);
+  const filenames = Map.groupBy(files, ({ field }) => field);
+  const missing = errors.flatMap(({ field }) => (field === undefined || values.has(`${field}[]`) ? [] : [field]));
+  return [...new Set([...values.keys(), ...filenames.keys(), ...missing])].map((name, i) => {
+    const rule = ruleOf(config, name);
+    return {
+      name,
+      values: values.get(name)?.map(([, value]) => value) ?? [],
+      files: filenames.get(name)?.map(({ filename }) => filename) ?? [],
+      isFile: !values.has(name) && (filenames.has(name) || rule?.type === 'file'),
+      id: `field-${i + 1}`,
+      label: labelOf(config, name),
+      rule,
+      faults: errors.filter(({ field }) => field === name || `${field}[]` === name).map(({ message }) => message),
+    };
+  });
 }
 
-function append(map: Map<string, string[]>, name: string, value: string): void {
-  const list = map.get(name);
-  if (list === undefined) map.set(name, [value]);
-  else list.push(value);
-}
-
-function isFile(form: Form, { name, values, files }: Field): boolean {
-  return values.length === 0 && (files.length > 0 || ruleOf(form.config, name)?.type === 'file');
-}
-
-function hiddenField([name, value]: SubmittedValues['entries'][number]): Html {
-  return html`<input type="hidden" name="${name}" value="${value}">\n`;
-}
-
-function fieldHtml(form: Form, field: Field): Html {
-  const { name, id, faults, values } = field;
+function fieldHtml(field: Field): Html {
+  const { name, id, faults, values, label, rule } = field;
   const wrong = faults.length > 0;
   const described = html`${wrong && html` aria-invalid="true" aria-describedby="${id}-fault"`}`;
   const fault = html`${wrong && html`<p class="fault" id="${id}-fault">${faults.join(' ')}</p>\n`}`;
-  const label = labelOf(form.config, name);
-  const { type, options } = ruleOf(form.config, name) ?? {};
-  if (options !== undefined && type === 'list') {
+  if (rule?.options !== undefined && rule.type === 'list') {
+    const choices = rule.options.map(
+      (option) =>
+        html`<label class="choice"><input type="checkbox" name="${name}" value="${option}"${values.includes(option) && html` checked`}> ${option}</label>\n`,
+    );
     return html`<fieldset class="field${wrong && ' wrong'}" id="${id}"${described}>
 <legend>${label}</legend>
-${options.map((option) => choice({ name, option, chosen: values.includes(option) }))}${fault}</fieldset>
+${choices}${fault}</fieldset>
 `;
   }
   return html`<div class="field${wrong && ' wrong'}">
 <label for="${id}">${label}</label>
-${controls(form, field, { described, options })}
+${controls(field, described)}
 ${fault}</div>
 `;
 }
 
-function choice({ name, option, chosen }: { name: string; option: string; chosen: boolean }): Html {
-  const checked = chosen && html` checked`;
-  return html`<label class="choice"><input type="checkbox" name="${name}" value="${option}"${checked}> ${option}</label>\n`;
-}
-
-function controls(form: Form, field: Field, more: { described: Html; options: readonly string[] | undefined }): Html {
-  const { name, id, values } = field;
-  const { described, options } = more;
-  if (isFile(form, field)) {
-    const names = field.files.filter((filename) => filename !== '');
+function controls({ name, id, values, files, isFile, rule }: Field, described: Html): Html {
+  if (isFile) {
+    const names = files.filter((filename) => filename !== '');
     const again = names.length > 0 && html`\n<p class="hint">Please choose the file again: ${names.join(', ')}</p>`;
     return html`<input type="file" id="${id}" name="${name}" multiple${described}>${again}`;
   }
-  if (options !== undefined && values.length < 2) {
-    const chosen = values[0] ?? '';
-    const all = options.includes(chosen) ? options : [chosen, ...options];
+  const [chosen = '', ...others] = values;
+  if (rule?.options !== undefined && others.length === 0) {
+    const all = rule.options.includes(chosen) ? rule.options : [chosen, ...rule.options];
     const list = all.map((option) => html`<option${option === chosen && html` selected`}>${option}</option>`);
     return html`<select id="${id}" name="${name}"${described}>${list}</select>`;
   }
-  const shown = values.length === 0 ? [''] : values;
-  return html`${shown.map((value, i) => {
-    const attributes = html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}"${described}`;
-    return textControl(form, { name, value, attributes });
-  })}`;
+  const type = rule?.type ?? (name === 'email' ? 'email' : 'text');
+  return html`${[chosen, ...others].map((value, i) =>
+    textControl(type, { name, value, attributes: html` id="${id}${i > 0 && `-${i + 1}`}" name="${name}"${described}` }),
+  )}`;
 }
 
 /** Types whose input would drop what it cannot read (number, date) stay text, or the visitor's words would be lost. */
-function textControl(form: Form, field: { name: string; value: string; attributes: Html }): Html {
+function textControl(type: string, field: { name: string; value: string; attributes: Html }): Html {
   const { name, value, attributes } = field;
-  const type = ruleOf(form.config, name)?.type ?? (name === 'email' ? 'email' : 'text');
   if (value.includes('\n') || value.length > 80 || /message|comment|text|body/i.test(name)) {
     // The parser drops the first line end in it: without ours it would be the visitor's.
     return html`<textarea rows="6"${attributes}>\n${value}</textarea>`;

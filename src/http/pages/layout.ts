@@ -16,9 +16,9 @@ export interface Layout {
   /** Shown where somebody may have to ask about it. */
   readonly requestId?: string;
   /** CSP sources that a form on the page may be sent to; a browser asks it for redirects of the answer too. */
-  readonly formAction?: readonly string[];
+  readonly formAction?: readonly string[] | undefined;
   /** CSP sources of pages that may show this one in a frame. */
-  readonly ancestors?: readonly string[];
+  readonly ancestors?: readonly string[] | undefined;
 }
 
 export function layout({ title, content, style = '', requestId, formAction, ancestors }: Layout): Page {

@@ -246,8 +246,6 @@ function paragraphs(text: string): Html[] {
   return blocks.map((block) => html`<p class="soft">${prose(block)}</p>\n`);
 }
 
-// A JSON Schema as a list of its members, for people.
-
 /** The members of the schema, theirs below them. */
 export function schemaTree(schema: Json): Html {
   const members = membersOf(schema);
