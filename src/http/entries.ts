@@ -5,6 +5,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { TextDecoder } from 'node:util';
 import type { FieldError } from '../forms/check.ts';
 import { sizeWords } from '../lib/sizes.ts';
 import { refuse, type Refusal } from './errors.ts';
@@ -88,27 +89,19 @@ function longerThan(text: string, bytes: number): boolean {
   return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes);
 }
 
-/** Decodes bytes; undefined where they are not valid in its charset. */
-export interface Decoder {
-  /** As the Encoding Standard names it. */
-  readonly charset: string;
-  decode(bytes: Uint8Array): string | undefined;
+/** The decoder of a charset by any of its labels, or undefined where it is unknown. */
+export function decoderOf(label: string): TextDecoder | undefined {
+  try {
+    return new TextDecoder(label.trim(), { fatal: true });
+  } catch {
+    return undefined;
+  }
 }
 
-/** The decoder of a charset by any of its labels, or undefined where it is unknown. */
-export function decoderOf(label: string): Decoder | undefined {
+/** The text, or undefined where the bytes are not valid in the charset. */
+export function decode(bytes: Uint8Array, decoder: TextDecoder): string | undefined {
   try {
-    const decoder = new TextDecoder(label.trim(), { fatal: true, ignoreBOM: false });
-    return {
-      charset: decoder.encoding,
-      decode(bytes) {
-        try {
-          return decoder.decode(bytes);
-        } catch {
-          return undefined;
-        }
-      },
-    };
+    return decoder.decode(bytes);
   } catch {
     return undefined;
   }
@@ -118,14 +111,12 @@ export function decoderOf(label: string): Decoder | undefined {
 export function textOf(bytes: Buffer, charset = 'utf-8'): string | Refusal {
   const decoder = decoderOf(charset);
   if (decoder === undefined) return unknownCharset(charset);
-  return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);
+  return decode(bytes, decoder) ?? malformed(`The body is not valid ${decoder.encoding}.`);
 }
 
 /** The decoder for pieces of one body that declares no charset. */
-export function guessDecoder(pieces: readonly Uint8Array[]): Decoder {
-  const decoder = decoderOf(pieces.every((piece) => isUtf8(piece)) ? 'utf-8' : 'windows-1252');
-  if (decoder === undefined) throw new Error('this Node was built without its text decoders');
-  return decoder;
+export function guessDecoder(pieces: readonly Uint8Array[]): TextDecoder {
+  return new TextDecoder(pieces.every((piece) => isUtf8(piece)) ? 'utf-8' : 'windows-1252', { fatal: true });
 }
 
 /**
@@ -202,12 +193,13 @@ export function parseUrlencoded(body: Buffer, declared: string | undefined, limi
   const entries = new Entries(limits);
   for (const [i, [name, value]] of pairs.entries()) {
     if (name.equals(CHARSET)) continue;
-    const texts = [decoder.decode(name), decoder.decode(value)] as const;
-    if (texts[0] === undefined || texts[1] === undefined) {
-      const refusal = malformed(`Field ${i + 1} of the body is not valid ${decoder.charset}.`);
+    const field = decode(name, decoder);
+    const text = decode(value, decoder);
+    if (field === undefined || text === undefined) {
+      const refusal = malformed(`Field ${i + 1} of the body is not valid ${decoder.encoding}.`);
       return { entries: entries.list, refusal };
     }
-    if (!entries.add(texts[0], texts[1])) break;
+    if (!entries.add(field, text)) break;
   }
   return { entries: entries.list, refusal: entries.refusal };
 }

@@ -4,6 +4,7 @@
  * measure is not.
  */
 import type { IncomingMessage } from 'node:http';
+import type { TextDecoder } from 'node:util';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
 import { codeOf } from '../lib/errors.ts';
@@ -13,9 +14,9 @@ import {
   ClientGone,
   bodyTooLarge,
   malformed,
+  decode,
   decoderOf,
   guessDecoder,
-  type Decoder,
   Entries,
   tooManyFields,
   unknownCharset,
@@ -302,7 +303,7 @@ class PartCollector {
     const chosen: { field: string; filename: string }[] = [];
     for (const piece of this.#pieces) {
       const field = decodeName(piece.name, decoder);
-      if (field === undefined) this.#refusal ??= malformed(`The name of a field is not valid ${decoder.charset}.`);
+      if (field === undefined) this.#refusal ??= malformed(`The name of a field is not valid ${decoder.encoding}.`);
       else if (piece.filename === undefined) this.#addField(entries, { field, piece, decoder });
       else if (piece.filename !== '' || piece.size > 0) {
         piece.names = { field, filename: plainFilename(decodeName(piece.filename, decoder) ?? '') };
@@ -324,19 +325,20 @@ class PartCollector {
     });
   }
 
-  #addField(entries: Entries, { field, piece, decoder }: { field: string; piece: Piece; decoder: Decoder }): void {
+  #addField(entries: Entries, { field, piece, decoder }: { field: string; piece: Piece; decoder: TextDecoder }): void {
     const own = parametersOf(piece.type).get('charset');
     const bytes = piece.chunks.length === 1 ? piece.chunks[0] : Buffer.concat(piece.chunks);
-    const value = (own === undefined ? decoder : decoderOf(own))?.decode(bytes ?? Buffer.alloc(0));
+    const known = own === undefined ? decoder : decoderOf(own);
+    const value = known && decode(bytes ?? Buffer.alloc(0), known);
     if (field === '_charset_') return;
     if (value !== undefined) return void entries.add(field, value);
     this.#refusal ??=
-      own !== undefined && decoderOf(own) === undefined
-        ? unknownCharset(own)
-        : malformed(`The field "${field.slice(0, 60)}" is not valid ${own ?? decoder.charset}.`);
+      known === undefined
+        ? unknownCharset(own ?? '')
+        : malformed(`The field "${field.slice(0, 60)}" is not valid ${known.encoding}.`);
   }
 
-  #decoder(declared: string | undefined): Decoder | undefined {
+  #decoder(declared: string | undefined): TextDecoder | undefined {
     const named = this.#pieces.find(({ name, filename }) => name === '_charset_' && filename === undefined);
     const charset = declared ?? (named === undefined ? undefined : Buffer.concat(named.chunks).toString('latin1'));
     if (charset !== undefined) return decoderOf(charset);
@@ -368,8 +370,8 @@ function tooManyFiles(most: number): Refusal {
 }
 
 /** A field's name or a file's, from the header's bytes one per character. Browsers escape only `"`, CR and LF (HTML §4.10.21.8). */
-function decodeName(binary: string, decoder: Decoder): string | undefined {
-  const text = decoder.decode(Buffer.from(binary, 'latin1'));
+function decodeName(binary: string, decoder: TextDecoder): string | undefined {
+  const text = decode(Buffer.from(binary, 'latin1'), decoder);
   return text?.replaceAll('%22', '"').replaceAll(/%0D%0A|%0D|%0A/g, '\n');
 }
 
