@@ -63,7 +63,7 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
   const unit = [
     markSubmission({ id: row.id, status: 'accepted' }, 1),
     recordEvent({ ...about(row, now), type: 'submission.accepted', data: { form: row.form, released: true } }),
-    ...(isNotified ? [] : notify(row, form, decision, now)),
+    ...(isNotified ? [] : notify(row, form, { ...decision, now })),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
   const changed = await done(store.write(unit));
@@ -109,14 +109,14 @@ export async function resendSubmission(row: SubmissionRow, decision: Decision, p
   if (form === undefined) return { kind: 'form-gone' };
   const question = { tenant: form.tenant, addresses: form.to };
   if (![...(await parts.consent.statuses(question)).values()].includes('confirmed')) return { kind: 'unconfirmed' };
-  const mail = notify(row, form, decision, parts.clock.now());
+  const mail = notify(row, form, { ...decision, now: parts.clock.now() });
   if (!(await done(parts.store.write([keepSubmission({ id: row.id }, 1), ...mail]))))
     return { kind: 'submission-gone' };
   parts.wake();
   return { kind: 'done', changed: true };
 }
 
-function notify(row: SubmissionRow, form: Form, { snapshot, environment }: Decision, now: number) {
+function notify(row: SubmissionRow, form: Form, { snapshot, environment, now }: Decision & { now: number }) {
   const ttl = snapshot.server.delivery.expire.default;
   return notification({ form, id: row.id, ttl, environment: row.environment === 'test' ? 'test' : environment, now });
 }

@@ -12,7 +12,9 @@ const BEARER = 'authorization';
 const HEADERS = [BEARER, 'x-api-key', 'service-api-key'];
 
 /** The keys that the request shows; `Authorization` counts only with the Bearer scheme (RFC 6750 §2.1). One header twice is two. */
-function keysOf({ headersDistinct }: IncomingMessage): string[] {
+function keysOf(request: IncomingMessage): string[] {
+  if (!HEADERS.some((name) => name in request.headers)) return [];
+  const { headersDistinct } = request;
   return HEADERS.flatMap((name) =>
     (headersDistinct[name] ?? []).map((value) =>
       name === BEARER ? (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '') : value,

@@ -17,8 +17,7 @@ const MAX_ORIGIN_LENGTH = 300;
 
 /** Answers preflights for the origin in the state's `readableFor`; with these headers, else with whichever it asks for. */
 export function preflights(allowMethods = 'POST', allowHeaders?: string): Koa.Middleware {
-  const origin: cors.Options['origin'] = ({ state }) => String(state['readableFor'] ?? '');
-  return cors({ origin, allowMethods, allowHeaders, maxAge: DAY });
+  return cors({ origin: ({ state }) => String(state['readableFor'] ?? ''), allowMethods, allowHeaders, maxAge: DAY });
 }
 
 /** Headers by which pages of this origin may read the answer; none may where it is empty. */

@@ -292,7 +292,7 @@ class PartCollector {
 
   /** Drops what was stored. */
   async abort(): Promise<void> {
-    await Promise.all(this.#pieces.map(({ writer }) => writer?.abort()));
+    await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
   }
 
   /** What the parts say, as far as they have come. `declared` is the charset of the body's type. */

@@ -83,13 +83,11 @@ export class TemplateSet {
       throw new TemplateRenderError(fault ?? missing);
     }
     const scope = scopeOf(entry.variables, variables, this.#format);
-    const part = (key: TemplatePart): string | undefined => {
-      const parsed = entry.parts.get(key);
-      return parsed && attempt({ template, part: key }, () => this.#engine(key).render(parsed, scope, timeLeft));
-    };
-    const subject = part('subject');
-    const html = part('html');
-    const text = part('text') ?? (html === undefined ? undefined : htmlToText(html));
+    const made: Partial<Record<TemplatePart, string>> = {};
+    for (const [part, parsed] of entry.parts) {
+      made[part] = attempt({ template, part }, () => this.#engine(part).render(parsed, scope, timeLeft));
+    }
+    const { subject, html, text = html === undefined ? undefined : htmlToText(html) } = made;
     const bodies =
       text === undefined ? this.#builtins[entry.type](scope) : { text, ...(html === undefined ? {} : { html }) };
     return { ...bodies, ...(subject === undefined ? {} : { subject: oneLine(subject) }) };
