@@ -247,7 +247,7 @@ function paragraphs(text: string): Html[] {
 }
 
 /** The members of the schema, theirs below them. */
-export function schemaTree(schema: Json): Html {
+function schemaTree(schema: Json): Html {
   const members = membersOf(schema);
   if (members.length === 0) return html`<p class="soft">${typeOf(schema)} ${prose(textIn(schema, 'description'))}</p>`;
   const required = listIn(schema, 'required');
@@ -294,23 +294,20 @@ function variants(schema: Json): Json[] {
 }
 
 /** Text in which what stands between backquotes is code. */
-export function prose(text: string): Html[] {
+function prose(text: string): Html[] {
   return text.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : html`${part}`));
 }
 
-/** The text at this key; empty where there is none. */
-export function textIn(json: Json, key: string): string {
+function textIn(json: Json, key: string): string {
   const value = json[key];
   return typeof value === 'string' ? value : '';
 }
 
-/** The object at this key; empty where there is none. */
-export function objectIn(json: Json, key: string): Json {
+function objectIn(json: Json, key: string): Json {
   return asObject(json[key]);
 }
 
-/** The list at this key; empty where there is none. */
-export function listIn(json: Json, key: string): readonly unknown[] {
+function listIn(json: Json, key: string): readonly unknown[] {
   const value = json[key];
   return Array.isArray(value) ? value : [];
 }
