@@ -63,7 +63,7 @@ export async function readMultipart(request: IncomingMessage, options: Multipart
   }
   const collector = new PartCollector(options);
   try {
-    const early = await collect(chunksOf(request, options.limits.body), boundary, collector);
+    const early = await readInto(chunksOf(request, options.limits.body), boundary, collector);
     const parts = collector.read(parameters.get('charset'));
     const refusal = early ?? parts.refusal;
     if (refusal === undefined) return { ...parts, files: collector.uploads() };
@@ -87,7 +87,7 @@ class Refused extends Error {
 }
 
 /** Resolves when all is read and written, or with what ended the reading early. */
-async function collect(
+async function readInto(
   chunks: AsyncGenerator<Buffer, void>,
   boundary: string,
   collector: PartCollector,
