@@ -51,20 +51,20 @@ const sendTime = z.iso
 
 const common = {
   to: someone.describe('Recipients.'),
-  cc: anyone.optional().describe('Recipients whom all others see.'),
-  bcc: anyone.optional().describe('Recipients whom nobody sees.'),
-  reply_to: anyone.optional().describe('Where replies go.'),
+  cc: anyone.default([]).describe('Recipients whom all others see.'),
+  bcc: anyone.default([]).describe('Recipients whom nobody sees.'),
+  reply_to: anyone.default([]).describe('Where replies go.'),
   text: bodyPart.optional().describe('The text part, at most 2 Mi characters. Default: made from `html`.'),
   html: bodyPart.optional().describe('The HTML part, at most 2 Mi characters.'),
-  attachments: z.array(attachment).max(MAX_ATTACHMENTS).optional().describe('Files.'),
+  attachments: z.array(attachment).max(MAX_ATTACHMENTS).default([]).describe('Files.'),
   headers: z
     .record(z.string(), z.string())
-    .optional()
+    .default({})
     .describe('More headers: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like.'),
   tags: z
     .array(z.strictObject({ name: word, value: word }))
     .max(MAX_TAGS)
-    .optional()
+    .default([])
     .describe('Your own labels, shown with the message.'),
   subject: z.string().max(998).describe('One line; replaces the subject of the template.').optional(),
 };
@@ -86,12 +86,12 @@ export const newEmail = z.strictObject({
       'Sender, at a verified domain. Default: settings.from of the project, else noreply@ the first verified domain.',
     ),
   template: template.optional(),
-  data: data.optional().describe('Variables of the template, also available as `data`; at most 1 MiB of JSON.'),
+  data: data.default({}).describe('Variables of the template, also available as `data`; at most 1 MiB of JSON.'),
   project: z.string().min(1).max(100).optional().describe('Slug of the project that has the template.'),
   send_at: sendTime.optional().describe('When to send it, within 30 days. Default: at once.'),
   unsubscribe: z
     .boolean()
-    .optional()
+    .default(false)
     .describe('Adds an unsubscribe link (RFC 8058) that ends all mail of the account; needs exactly one recipient.'),
 });
 
@@ -108,8 +108,13 @@ export const newResendEmail = z.strictObject({
     .describe('A template of a project.'),
 });
 
-/** States of a message and its recipients, the worst first. */
-const status = z.enum([
+/** As it was asked for; every address has been read. */
+export type NewEmail = z.output<typeof newEmail>;
+
+/**
+ * States of a message and its recipients, the worst first. `scheduled`: not due yet. `complained`: a recipient called it spam.
+ */
+export const status = z.enum([
   'scheduled',
   'queued',
   'sending',
@@ -124,6 +129,10 @@ const status = z.enum([
 ]);
 
 const tags = z.array(z.object({ name: z.string(), value: z.string() }));
+const files = z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() }));
+
+/** What is kept of a message as it is shown. */
+export const kept = { tags, attachments: files };
 
 const emailSummary = z.object({
   id: z.string(),
@@ -145,7 +154,7 @@ const email = emailSummary.extend({
   text: z.string().nullable().describe('null once it is no longer kept (`retention.message_bodies` of the server).'),
   html: z.string().nullable(),
   headers: z.record(z.string(), z.string()).describe('Headers beside those of every message.'),
-  attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
+  attachments: files,
   recipients: z.array(
     z.object({
       address: z.string(),

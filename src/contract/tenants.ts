@@ -42,7 +42,7 @@ const accountName = label.describe('Of the person or organisation.');
 const accountEmail = mailAddress.describe('Gets alerts, and the mail of forms without a recipient.');
 const planName = z.string().describe('A name under `plans` of server.yml.');
 
-const usage = z.object({
+export const usage = z.object({
   requests: z.int().describe('Requests with a key.'),
   errors: z.int().describe('Answers of 400 and more except 429.'),
   rate_limited: z.int().describe('Answers of 429.'),

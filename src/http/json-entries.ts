@@ -1,7 +1,7 @@
 /**
  * A JSON object (RFC 8259) into entries: the order in which it was written, what stands where when it is malformed, no
- * name twice, and no work beyond the limits. One pass over the text, no object is built: neither `__proto__` nor a million
- * empty lists do anything here.
+ * name twice, and no work beyond the limits, in one pass over the text: neither `__proto__` nor a million empty lists do
+ * anything here.
  *
  * Text is itself; numbers and booleans are as written; null, {} and [] are empty; a list repeats the name; an object's members become
  * `name.member`; a list or an object inside a list stays JSON.
@@ -23,12 +23,12 @@ const MAX_NUMBER_LENGTH = 1000;
 const COUNTED_LINES = 1 << 20;
 
 /**
- * A JSON object or list as a value, for the API: the same rules, checked before anything is built. Its objects are JSON.parse's,
- * so that a member `__proto__` is one like any other, and unknown to every schema.
+ * A JSON object or list as a value, for the API: the same rules, in the same one pass. A member `__proto__` is one like any
+ * other, and unknown to every schema.
  */
 export function parseJsonValue(text: string): { readonly value: unknown } | Refusal {
   try {
-    return { value: new Reader(text, { fields: 0, field: 0 }).value() };
+    return { value: new Reader(text, { fields: 0, field: Infinity }).value() };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return malformed(`The body is not JSON that can be read: ${error.message}.`);
@@ -82,11 +82,10 @@ class Reader {
     this.#whole(['{'], () => this.#object('', 1));
   }
 
-  /** The value itself: JSON.parse, which is fast, judges the texts once the structure is known to be within bounds. */
   value(): unknown {
-    this.#whole(['{', '['], () => this.#skip(0));
-    const start = this.#text.charCodeAt(0) === 0xfeff ? 1 : 0;
-    return this.#parse(this.#text.slice(start), start);
+    let value: unknown;
+    this.#whole(['{', '['], () => (value = this.#build(0)));
+    return value;
   }
 
   /** What JSON.parse makes of the text that begins at `start`. */
@@ -119,7 +118,7 @@ class Reader {
   }
 
   /** Goes through an object; `value` is called where a member's value begins. Answers how many there are. */
-  #members(value: (name: string) => void): number {
+  #members(value: (name: string) => unknown): number {
     const names = new Set<string>();
     if (this.#empty('}')) return 0;
     for (;;) {
@@ -176,25 +175,34 @@ class Reader {
       const start = this.#at;
       const sign = this.#text[start];
       if (sign === '{' || sign === '[') {
-        this.#skip(depth);
+        this.#build(depth);
         this.#add(name, this.#text.slice(start, this.#at));
       } else this.#add(name, this.#scalar());
     } while (!this.#next(']'));
   }
 
-  /** Past a value of any kind, which has to be well-formed. */
-  #skip(depth: number): void {
+  /** A value of any kind. */
+  #build(depth: number): unknown {
     if (++this.#values > MAX_VALUES) throw this.#fault(`it holds more than ${MAX_VALUES} values`);
     const sign = this.#text[this.#at];
-    if (sign === '"') return this.#skipString();
-    if (sign !== '{' && sign !== '[') return void this.#scalar();
+    if (sign === '"') return this.#string();
+    if (sign !== '{' && sign !== '[') {
+      const word = this.#scalar();
+      return word === '' ? null : JSON.parse(word);
+    }
     this.#deeper(depth);
-    if (sign === '{') return void this.#members(() => this.#skip(depth + 1));
-    if (this.#empty(']')) return;
+    if (sign === '{') {
+      const members: [string, unknown][] = [];
+      this.#members((name) => members.push([name, this.#build(depth + 1)]));
+      return Object.fromEntries(members);
+    }
+    const list: unknown[] = [];
+    if (this.#empty(']')) return list;
     do {
       this.#space();
-      this.#skip(depth + 1);
+      list.push(this.#build(depth + 1));
     } while (!this.#next(']'));
+    return list;
   }
 
   #deeper(depth: number): void {
