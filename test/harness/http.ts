@@ -39,6 +39,7 @@ import { checkTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';
 import { createTransactional } from '../../src/transactional/send.ts';
 import { testConsent } from './consent.ts';
+import { expectListedCode } from './contract.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
 
 export interface TestAnswer {
@@ -216,7 +217,12 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     await usage.close();
   });
   return {
-    request: (path, request) => ask({ port, socket, path }, request),
+    async request(path, request) {
+      const answer = await ask({ port, socket, path }, request);
+      const method = request?.method ?? (request?.body === undefined ? 'GET' : 'POST');
+      if (answer.status >= 400 && answer.text.startsWith('{')) expectListedCode(method, path, answer.json());
+      return answer;
+    },
     base: `http://127.0.0.1:${port}`,
     port,
     socket,

@@ -1,5 +1,5 @@
 /** A JSON Schema as a list of its members, for people. */
-import type { Json } from '../openapi/parts.ts';
+import type { Json } from '../openapi/document.ts';
 import { html, type Html } from './html.ts';
 
 /** The members of the schema, theirs below them. */
@@ -74,3 +74,4 @@ export function listIn(json: Json, key: string): readonly unknown[] {
 function asObject(value: unknown): Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
+
