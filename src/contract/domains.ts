@@ -31,7 +31,7 @@ const dkimKey = z.object({
   advice: z.string(),
 });
 
-export const domain = z.object({
+const domain = z.object({
   domain: z.string().describe('Lower case, A-labels.'),
   project: z.string().describe('The slug of its project.'),
   environment,

@@ -175,7 +175,7 @@ const email = emailSummary.extend({
   ),
 });
 
-export const acceptedEmail = z.object({
+const acceptedEmail = z.object({
   id: z.string(),
   status: z.literal('queued'),
   to: z.array(z.string()),

@@ -33,7 +33,7 @@ const consent = {
 /** One address, or a list where there are several. */
 const addresses = z.union([z.string(), z.array(z.string())]);
 
-export const form = z.object({
+const form = z.object({
   id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
   name: z.string(),
   environment,
@@ -51,7 +51,7 @@ const formWithSettings = form.extend({
   settings: z.record(z.string(), z.unknown()).describe('Its other settings; those at their default are left out.'),
 });
 
-export const instantForm = z.object({
+const instantForm = z.object({
   id: z.string(),
   name: z.string(),
   environment,
@@ -63,7 +63,7 @@ export const instantForm = z.object({
   recipient_status: consent.recipient_status,
 });
 
-export const collection = z.object({
+const collection = z.object({
   name: z.string(),
   title: z.string(),
   environment,
@@ -80,7 +80,7 @@ export const collection = z.object({
   source,
 });
 
-export const recipient = z.object({
+const recipient = z.object({
   address: z.string(),
   status: recipientStatus.describe(
     'pending: mail for it waits until it agrees; refused: it wants no mail from this server.',

@@ -9,7 +9,7 @@ const MAX_FILES_BYTES = 5 * 1024 * 1024;
 /** The files and the YAML; JSON may escape some characters. */
 const MAX_BODY_BYTES = 12 * 1024 * 1024;
 
-export const project = z.object({
+const project = z.object({
   id: z.string(),
   name: z.string(),
   slug: z.string(),

@@ -109,8 +109,11 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
   return {
     rollUp,
     async *of(tenant, { from, until }, { type, form, domains } = {}) {
-      const matches = (row: Omit<Counted, keyof Span>) =>
-        (type ?? row.type) === row.type && (form ?? row.form) === row.form && domains?.includes(row.domain) !== false;
+      function matches(row: Omit<Counted, keyof Span>): boolean {
+        return (
+          (type ?? row.type) === row.type && (form ?? row.form) === row.form && domains?.includes(row.domain) !== false
+        );
+      }
       await rollUp();
       const first = (await firstCountedHour(store, tenant)) ?? counted;
       const known = { from: Math.max(from, first), until: Math.min(until, clock.now() + 1) };

@@ -220,7 +220,9 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     async request(path, request) {
       const answer = await ask({ port, socket, path }, request);
       const method = request?.method ?? (request?.body === undefined ? 'GET' : 'POST');
-      if (answer.status >= 400 && answer.text.startsWith('{')) expectListedCode(method, path, answer.json());
+      // Over the Unix socket the operator may name an account, which no key can: of one that is unknown each route says 404.
+      const isListed = request?.local !== true && answer.status >= 400 && answer.text.startsWith('{');
+      if (isListed) expectListedCode(method, path, answer.json());
       return answer;
     },
     base: `http://127.0.0.1:${port}`,

@@ -16,7 +16,7 @@ import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
 import type { DeliveryRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
-import { refuse } from '../errors.ts';
+import { type Refusal, refuse } from '../errors.ts';
 import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 /** `/admin/queue…` */
@@ -73,7 +73,7 @@ export function queueRoutes({ store, clock, wake }: Services): Route[] {
 }
 
 /** The refusal of an action on mail of which nothing waits. */
-export function nothingWaits(states: readonly string[]) {
+export function nothingWaits(states: readonly string[]): Refusal {
   return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(states)].join(', ')}.` });
 }
 

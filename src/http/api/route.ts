@@ -145,7 +145,9 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
   return Object.entries(routes).map(([name, route]) => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
-    const answerOf = ({ data }: Done) => jsonAnswer(Object(answerFrom(route.answer, data)));
+    function answerOf({ data }: Done): Answer {
+      return jsonAnswer(Object(answerFrom(route.answer, data)));
+    }
     return {
       ...route,
       async handle({ stored, ...call }) {

@@ -2,7 +2,7 @@
  * A request to the API, from its route to its answer. The order of the checks is part of the contract: who asks, what it
  * may, how often, whether it was answered before, and only then what it says.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
@@ -85,8 +85,7 @@ export function createServe(parts: ServeParts, routes: readonly Route[]): Serve 
     if (typeof text === 'object') return text;
     if (route.idempotent !== true || principal === undefined) return settle(asked, text, () => []);
     const scope = `api:${principal.key?.id ?? principal.tenant.id}:${route.method} ${route.path}`;
-    const hash = () => createHash('sha256').update(text).digest('hex');
-    return answerOnce(parts, { exchange, scope, hash }, async (stored) => {
+    return answerOnce(parts, { exchange, scope, hash: () => hash('sha256', text) }, async (stored) => {
       const outcome = await settle(asked, text, stored);
       return 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
     });

@@ -198,11 +198,11 @@ function noUse(): contract.TenantUsage {
 /** What each tenant used in a span of whole UTC days, by its id; those that used nothing are not there. */
 async function useOfAll({ store, counts, usage }: Services, span: Span) {
   const uses = new Map<string, contract.TenantUsage>();
-  const useOf = (tenant: string) => {
+  function useOf(tenant: string): contract.TenantUsage {
     const use = uses.get(tenant) ?? noUse();
     uses.set(tenant, use);
     return use;
-  };
+  }
   await usage.flush();
   for (const { tenant, ...requests } of await usageOfAll(store, span)) Object.assign(useOf(tenant), requests);
   for (const { tenant, messages } of await messagesOfAll(store, span)) useOf(tenant).messages = messages;

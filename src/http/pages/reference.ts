@@ -245,4 +245,3 @@ function paragraphs(text: string): Html[] {
   const blocks = text.split(/\n{2,}/).filter((block) => block.trim() !== '');
   return blocks.map((block) => html`<p class="soft">${prose(block)}</p>\n`);
 }
-

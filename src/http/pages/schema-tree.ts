@@ -74,4 +74,3 @@ export function listIn(json: Json, key: string): readonly unknown[] {
 function asObject(value: unknown): Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
-
