@@ -105,13 +105,17 @@ function expectBody({ request, response }: Requested): void {
 }
 
 function parseJson(bytes: Buffer, charset: string | undefined, { limits }: BodyOptions): Parsed {
+  const text = jsonText(bytes, charset);
+  return typeof text === 'string' ? parseJsonObject(text, limits) : { entries: [], refusal: text };
+}
+
+/** The text of a JSON body, or why it cannot be read. */
+export function jsonText(bytes: Buffer, charset = 'utf-8'): string | Refusal {
   const plain = utf8Text(bytes, charset);
-  if (plain !== undefined) return parseJsonObject(plain, limits);
-  const decoder = decoderOf(charset ?? 'utf-8');
-  if (decoder === undefined) return { entries: [], refusal: unknownCharset(charset ?? '') };
-  const text = decoder.decode(bytes);
-  if (text === undefined) return { entries: [], refusal: malformed(`The body is not valid ${decoder.charset}.`) };
-  return parseJsonObject(text, limits);
+  if (plain !== undefined) return plain;
+  const decoder = decoderOf(charset);
+  if (decoder === undefined) return unknownCharset(charset);
+  return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);
 }
 
 const NOTHING: ReadBody = { body: { entries: [], files: [] }, submitted: { entries: [], files: [] } };
@@ -127,7 +131,8 @@ function unsupported(): Refusal {
   });
 }
 
-function unsupportedCoding(): Refusal {
+/** The refusal of a body that is compressed. */
+export function unsupportedCoding(): Refusal {
   return refuse('UNSUPPORTED_MEDIA_TYPE', {
     message: 'Send the body without a Content-Encoding.',
     headers: { 'Accept-Encoding': 'identity' },

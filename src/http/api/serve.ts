@@ -10,17 +10,8 @@ import type { Verdict } from '../../accounts/sliding-window.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { type Answer, json, refusedA } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
-import { isJson } from '../body.ts';
-import {
-  bodyTooLarge,
-  collect,
-  decoderOf,
-  discardRest,
-  malformed,
-  parameterOf,
-  unknownCharset,
-  utf8Text,
-} from '../entries.ts';
+import { isJson, jsonText, unsupportedCoding } from '../body.ts';
+import { bodyTooLarge, collect, discardRest, malformed, parameterOf } from '../entries.ts';
 
 import { type Exchange, rateLimited, tighter } from '../context.ts';
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
@@ -169,23 +160,12 @@ async function readText(exchange: Exchange, route: Route): Promise<string | Refu
   if (headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, most);
   if (bytes === undefined) return bodyTooLarge(most);
-  const declared = parameterOf(headers['content-type'] ?? '', 'charset');
-  const plain = utf8Text(bytes, declared);
-  if (plain !== undefined) return plain;
-  const charset = declared ?? 'utf-8';
-  const decoder = decoderOf(charset);
-  if (decoder === undefined) return unknownCharset(charset);
-  return decoder.decode(bytes) ?? malformed(`The body is not valid ${decoder.charset}.`);
+  return jsonText(bytes, parameterOf(headers['content-type'] ?? '', 'charset'));
 }
 
 function unreadable(headers: Exchange['request']['headers'], most: number): Refusal | undefined {
   const { 'content-length': length, 'content-encoding': coding, 'content-type': type } = headers;
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    return refuse('UNSUPPORTED_MEDIA_TYPE', {
-      message: 'Send the body without a Content-Encoding.',
-      headers: { 'Accept-Encoding': 'identity' },
-    });
-  }
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') return unsupportedCoding();
   const empty = length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);
   if (!isJson(type) && !(empty && type === undefined)) {
     return refuse('UNSUPPORTED_MEDIA_TYPE', {
