@@ -69,7 +69,7 @@ export const domains = {
       project: z.string().describe('Slug of its project.'),
     }),
     answer: domain,
-    errors: ['NOT_FOUND', 'CONFLICT', 'PLAN_LIMIT'],
+    errors: ['DOMAIN_NOT_FOUND', 'NOT_FOUND', 'CONFLICT', 'PLAN_LIMIT'],
   }),
   show: route('GET /domains/:domain', {
     ...READ,

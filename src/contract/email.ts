@@ -186,7 +186,7 @@ const EMAIL = { permission: 'email.send', domains: 'narrow', tag: 'Email' } as c
 const SEND = {
   maxBody: 'limits.body',
   idempotent: true,
-  errors: ['DOMAIN_NOT_VERIFIED', 'TEMPLATE_NOT_FOUND', 'RECIPIENT_NOT_CONFIRMED', 'NOT_FOUND'],
+  errors: ['DOMAIN_NOT_VERIFIED', 'TEMPLATE_NOT_FOUND', 'RECIPIENT_NOT_CONFIRMED', 'NOT_FOUND', 'PLAN_LIMIT'],
 } as const;
 
 export const emails = {
