@@ -37,10 +37,8 @@ const event = z.object({
 const ANALYTICS = { permission: 'analytics.read', tag: 'Analytics' } as const;
 
 export const analytics = {
-  show: route({
+  show: route('GET /analytics', {
     ...ANALYTICS,
-    method: 'GET',
-    path: '/analytics',
     domains: 'narrow',
     summary: 'Counts submissions and mail over time.',
     description: `Whole buckets from that of \`from\` to that of \`to\`, at most ${MAX_BUCKETS}, including empty ones. \`queued\` counts messages; \`delivered\`, \`deferred\` and \`bounced\` count recipients, each deferral once. \`forwarded\` and \`rejected\` are inbound mail.`,
@@ -63,10 +61,8 @@ export const analytics = {
       top_domains: z.array(z.object({ domain: z.string(), submissions: z.int(), delivered: z.int() })),
     }),
   }),
-  apiUsage: route({
+  apiUsage: route('GET /analytics/api-usage', {
     ...ANALYTICS,
-    method: 'GET',
-    path: '/analytics/api-usage',
     domains: 'refuse',
     summary: 'Counts the requests of each API key by UTC day.',
     description: 'CSV with `Accept: text/csv` or `format=csv`.',
@@ -89,10 +85,8 @@ export const analytics = {
     alsoAnswers: 'text/csv',
     errors: ['NOT_FOUND'],
   }),
-  events: route({
+  events: route('GET /events', {
     ...ANALYTICS,
-    method: 'GET',
-    path: '/events',
     domains: 'narrow',
     summary: 'Lists events, newest first.',
     query: z.strictObject({

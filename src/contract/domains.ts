@@ -31,7 +31,7 @@ const dkimKey = z.object({
   advice: z.string(),
 });
 
-export const domain = z.object({
+const domain = z.object({
   domain: z.string().describe('Lower case, A-labels.'),
   project: z.string().describe('The slug of its project.'),
   environment,
@@ -51,20 +51,16 @@ const READ = { permission: 'domains.read', domains: 'narrow', tag: 'Domains' } a
 const WRITE = { ...READ, permission: 'domains.write', errors: ['DOMAIN_NOT_FOUND'] } as const;
 
 export const domains = {
-  list: route({
+  list: route('GET /domains', {
     ...READ,
-    method: 'GET',
-    path: '/domains',
     readsLive: true,
     summary: 'Lists the domains by name.',
     description: 'A test key sees the live domains and those that test keys added.',
     query: z.strictObject(listingByName()),
     answer: page({ domains: z.array(domain) }),
   }),
-  create: route({
+  create: route('POST /domains', {
     ...WRITE,
-    method: 'POST',
-    path: '/domains',
     summary: 'Adds a domain to a project.',
     description:
       'It is pending until its DNS publishes the required records. A domain that the project already has is answered as it is. The domain is added to the configuration of the project, as a new revision.',
@@ -73,37 +69,29 @@ export const domains = {
       project: z.string().describe('Slug of its project.'),
     }),
     answer: domain,
-    errors: ['NOT_FOUND', 'CONFLICT', 'PLAN_LIMIT'],
+    errors: ['DOMAIN_NOT_FOUND', 'NOT_FOUND', 'CONFLICT', 'PLAN_LIMIT'],
   }),
-  show: route({
+  show: route('GET /domains/:domain', {
     ...READ,
-    method: 'GET',
-    path: '/domains/:domain',
     readsLive: true,
     summary: 'Shows a domain, its DNS records, and what the last check found.',
     answer: domain,
     errors: ['DOMAIN_NOT_FOUND'],
   }),
-  verify: route({
+  verify: route('POST /domains/:domain/verify', {
     ...WRITE,
-    method: 'POST',
-    path: '/domains/:domain/verify',
     summary: 'Checks the DNS records at once, past any cache, and shows the result.',
     answer: domain,
   }),
-  rotateDkim: route({
+  rotateDkim: route('POST /domains/:domain/rotate-dkim', {
     ...WRITE,
-    method: 'POST',
-    path: '/domains/:domain/rotate-dkim',
     summary: 'Creates the next DKIM keys of a domain, and shows what to publish for them.',
     description:
       'The present keys sign until the records of the next ones are found in DNS, by the scheduled check or by `verify`. Keep the record of a retired key until no mail that it signed is under way; its `advice` says when to remove it. While next keys wait for their records, the call answers those.',
     answer: domain,
   }),
-  remove: route({
+  remove: route('DELETE /domains/:domain', {
     ...WRITE,
-    method: 'DELETE',
-    path: '/domains/:domain',
     summary: 'Removes a domain, and shows it as it was.',
     description:
       'Queued mail is still sent, signed with its DKIM keys: keep their records in DNS until it has gone. Added again, the domain has the same token and keys.',
@@ -120,10 +108,8 @@ const hostKeyList = z.object({
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 export const adminDomains = {
-  move: route({
+  move: route('POST /admin/domains/:domain/move', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/domains/:domain/move',
     summary: 'Makes an account the owner of a domain, whoever owned it before.',
     description:
       'The account must have the domain in one of its projects. Its DNS records are checked at once; until they are found, its mail of the domain is held. The claims of other accounts stay pending.',
@@ -139,25 +125,19 @@ export const adminDomains = {
 };
 
 export const hostKeys = {
-  list: route({
+  list: route('GET /admin/host-keys', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/host-keys',
     summary: 'Lists the DKIM keys that sign for the server’s own host name, and what to publish.',
     answer: hostKeyList,
   }),
-  rotate: route({
+  rotate: route('POST /admin/host-keys/rotate', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/host-keys/rotate',
     summary: 'Creates the next DKIM key of the host name, as `POST /domains/{domain}/rotate-dkim` does for a domain.',
     answer: hostKeyList,
     errors: ['CONFLICT'],
   }),
-  verify: route({
+  verify: route('POST /admin/host-keys/verify', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/host-keys/verify',
     summary: 'Checks the records of the host name’s keys in DNS at once, and shows the result.',
     answer: hostKeyList,
   }),

@@ -51,20 +51,20 @@ const sendTime = z.iso
 
 const common = {
   to: someone.describe('Recipients.'),
-  cc: anyone.optional().describe('Recipients whom all others see.'),
-  bcc: anyone.optional().describe('Recipients whom nobody sees.'),
-  reply_to: anyone.optional().describe('Where replies go.'),
+  cc: anyone.default([]).describe('Recipients whom all others see.'),
+  bcc: anyone.default([]).describe('Recipients whom nobody sees.'),
+  reply_to: anyone.default([]).describe('Where replies go.'),
   text: bodyPart.optional().describe('The text part, at most 2 Mi characters. Default: made from `html`.'),
   html: bodyPart.optional().describe('The HTML part, at most 2 Mi characters.'),
-  attachments: z.array(attachment).max(MAX_ATTACHMENTS).optional().describe('Files.'),
+  attachments: z.array(attachment).max(MAX_ATTACHMENTS).default([]).describe('Files.'),
   headers: z
     .record(z.string(), z.string())
-    .optional()
+    .default({})
     .describe('More headers: X-…, List-…, In-Reply-To, References, Feedback-ID, Precedence and the like.'),
   tags: z
     .array(z.strictObject({ name: word, value: word }))
     .max(MAX_TAGS)
-    .optional()
+    .default([])
     .describe('Your own labels, shown with the message.'),
   subject: z.string().max(998).describe('One line; replaces the subject of the template.').optional(),
 };
@@ -86,12 +86,12 @@ export const newEmail = z.strictObject({
       'Sender, at a verified domain. Default: settings.from of the project, else noreply@ the first verified domain.',
     ),
   template: template.optional(),
-  data: data.optional().describe('Variables of the template, also available as `data`; at most 1 MiB of JSON.'),
+  data: data.default({}).describe('Variables of the template, also available as `data`; at most 1 MiB of JSON.'),
   project: z.string().min(1).max(100).optional().describe('Slug of the project that has the template.'),
   send_at: sendTime.optional().describe('When to send it, within 30 days. Default: at once.'),
   unsubscribe: z
     .boolean()
-    .optional()
+    .default(false)
     .describe('Adds an unsubscribe link (RFC 8058) that ends all mail of the account; needs exactly one recipient.'),
 });
 
@@ -108,8 +108,13 @@ export const newResendEmail = z.strictObject({
     .describe('A template of a project.'),
 });
 
-/** States of a message and its recipients, the worst first. */
-const status = z.enum([
+/** As it was asked for; every address has been read. */
+export type NewEmail = z.output<typeof newEmail>;
+
+/**
+ * States of a message and its recipients, the worst first. `scheduled`: not due yet. `complained`: a recipient called it spam.
+ */
+export const status = z.enum([
   'scheduled',
   'queued',
   'sending',
@@ -124,6 +129,10 @@ const status = z.enum([
 ]);
 
 const tags = z.array(z.object({ name: z.string(), value: z.string() }));
+const files = z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() }));
+
+/** What is kept of a message as it is shown. */
+export const kept = { tags, attachments: files };
 
 const emailSummary = z.object({
   id: z.string(),
@@ -145,7 +154,7 @@ const email = emailSummary.extend({
   text: z.string().nullable().describe('null once it is no longer kept (`retention.message_bodies` of the server).'),
   html: z.string().nullable(),
   headers: z.record(z.string(), z.string()).describe('Headers beside those of every message.'),
-  attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
+  attachments: files,
   recipients: z.array(
     z.object({
       address: z.string(),
@@ -166,7 +175,7 @@ const email = emailSummary.extend({
   ),
 });
 
-export const acceptedEmail = z.object({
+const acceptedEmail = z.object({
   id: z.string(),
   status: z.literal('queued'),
   to: z.array(z.string()),
@@ -175,26 +184,23 @@ export const acceptedEmail = z.object({
 
 const EMAIL = { permission: 'email.send', domains: 'narrow', tag: 'Email' } as const;
 const SEND = {
-  method: 'POST',
   maxBody: 'limits.body',
   idempotent: true,
-  errors: ['DOMAIN_NOT_VERIFIED', 'TEMPLATE_NOT_FOUND', 'RECIPIENT_NOT_CONFIRMED', 'NOT_FOUND'],
+  errors: ['DOMAIN_NOT_VERIFIED', 'TEMPLATE_NOT_FOUND', 'RECIPIENT_NOT_CONFIRMED', 'NOT_FOUND', 'PLAN_LIMIT'],
 } as const;
 
 export const emails = {
-  send: route({
+  send: route('POST /email/send', {
     ...EMAIL,
     ...SEND,
-    path: '/email/send',
     summary: 'Sends a message, from a template or with the given text.',
     description: 'Mail of a test key is not delivered: it is captured, and shown by `GET /email/{id}`.',
     body: newEmail,
     answer: acceptedEmail,
   }),
-  sendBatch: route({
+  sendBatch: route('POST /email/batch', {
     ...EMAIL,
     ...SEND,
-    path: '/email/batch',
     summary: 'Sends up to 100 messages, all of them or none.',
     body: z.union([
       z.array(newEmail).min(1).max(MAX_EMAILS),
@@ -204,34 +210,26 @@ export const emails = {
     ]),
     answer: z.object({ emails: z.array(acceptedEmail), count: z.int() }),
   }),
-  list: route({
+  list: route('GET /email', {
     ...EMAIL,
-    method: 'GET',
-    path: '/email',
     summary: 'Lists the messages that were sent through the API, newest first.',
     query: z.strictObject(listing('msg')),
     answer: page({ emails: z.array(emailSummary) }),
   }),
-  show: route({
+  show: route('GET /email/:id', {
     ...EMAIL,
-    method: 'GET',
-    path: '/email/:id',
     summary: 'Shows a message, the state of each recipient and every delivery attempt.',
     answer: email,
   }),
-  source: route({
+  source: route('GET /email/:id/source', {
     ...EMAIL,
-    method: 'GET',
-    path: '/email/:id/source',
     summary: 'Shows the finished message with its signature, while it is kept.',
     description:
       'It is kept for all mail of test keys, including that of forms, and for other mail while it is retried. Mail that was not sent through the API or SMTP submission needs `forms.read` as well.',
     answer: z.object({ id: z.string(), size: z.int(), source: z.string() }),
   }),
-  cancel: route({
+  cancel: route('POST /email/:id/cancel', {
     ...EMAIL,
-    method: 'POST',
-    path: '/email/:id/cancel',
     summary: 'Cancels the undelivered recipients of a message, scheduled or deferred.',
     answer: email,
     errors: ['CONFLICT'],
@@ -279,18 +277,16 @@ const resendDone = z.object({ object: z.literal('email'), id: z.string() });
 const RESEND = { permission: 'email.send', domains: 'narrow', tag: 'Email (Resend)', resend: true } as const;
 
 export const resendEmails = {
-  send: route({
+  send: route('POST /emails', {
     ...RESEND,
     ...SEND,
-    path: '/emails',
     summary: 'Sends a message.',
     body: newResendEmail,
     answer: z.object({ id: z.string() }),
   }),
-  sendBatch: route({
+  sendBatch: route('POST /emails/batch', {
     ...RESEND,
     ...SEND,
-    path: '/emails/batch',
     summary: 'Sends up to 100 messages: all or none, or with `x-batch-validation: permissive` those that are valid.',
     body: z.array(newResendEmail).min(1).max(MAX_EMAILS),
     answer: z.object({
@@ -301,10 +297,8 @@ export const resendEmails = {
         .describe('Messages that were not sent, in permissive mode.'),
     }),
   }),
-  list: route({
+  list: route('GET /emails', {
     ...RESEND,
-    method: 'GET',
-    path: '/emails',
     summary: 'Lists the messages that were sent through the API, newest first.',
     query: z.strictObject({
       limit: z.coerce.number().int().min(1).max(100).default(20).describe('Number of entries on a page.'),
@@ -313,26 +307,20 @@ export const resendEmails = {
     }),
     answer: z.object({ object: z.literal('list'), has_more: z.boolean(), data: z.array(resendSummary) }),
   }),
-  show: route({
+  show: route('GET /emails/:id', {
     ...RESEND,
-    method: 'GET',
-    path: '/emails/:id',
     summary: 'Shows a message.',
     answer: resendEmail,
   }),
-  reschedule: route({
+  reschedule: route('PATCH /emails/:id', {
     ...RESEND,
-    method: 'PATCH',
-    path: '/emails/:id',
     summary: 'Moves a scheduled message to another time.',
     body: z.strictObject({ scheduled_at: sendTime.describe('When to send it, within 30 days.') }),
     answer: resendDone,
     errors: ['CONFLICT'],
   }),
-  cancel: route({
+  cancel: route('POST /emails/:id/cancel', {
     ...RESEND,
-    method: 'POST',
-    path: '/emails/:id/cancel',
     summary: 'Cancels the undelivered recipients of a message.',
     answer: resendDone,
     errors: ['CONFLICT'],
@@ -345,18 +333,14 @@ const suppression = z.object({ address: z.string(), reason: suppressionReason, c
 const SUPPRESSIONS = { permission: 'email.send', domains: 'refuse', tag: 'Suppressions' } as const;
 
 export const suppressions = {
-  list: route({
+  list: route('GET /suppressions', {
     ...SUPPRESSIONS,
-    method: 'GET',
-    path: '/suppressions',
     summary: 'Lists the suppressed addresses in alphabetical order.',
     query: z.strictObject(listingByName()),
     answer: page({ suppressions: z.array(suppression) }),
   }),
-  create: route({
+  create: route('POST /suppressions', {
     ...SUPPRESSIONS,
-    method: 'POST',
-    path: '/suppressions',
     summary: 'Adds an address to the suppression list; one that is on it keeps its reason.',
     body: z.strictObject({
       address: mailAddress.describe('Compared without case.'),
@@ -364,10 +348,8 @@ export const suppressions = {
     }),
     answer: suppression,
   }),
-  remove: route({
+  remove: route('DELETE /suppressions/:address', {
     ...SUPPRESSIONS,
-    method: 'DELETE',
-    path: '/suppressions/:address',
     summary: 'Removes an address from the suppression list.',
     answer: suppression,
   }),

@@ -33,7 +33,7 @@ const consent = {
 /** One address, or a list where there are several. */
 const addresses = z.union([z.string(), z.array(z.string())]);
 
-export const form = z.object({
+const form = z.object({
   id: z.string().describe('`<domain>/<key>`, `c/<collection>/<key>` or `frm_…`.'),
   name: z.string(),
   environment,
@@ -51,7 +51,7 @@ const formWithSettings = form.extend({
   settings: z.record(z.string(), z.unknown()).describe('Its other settings; those at their default are left out.'),
 });
 
-export const instantForm = z.object({
+const instantForm = z.object({
   id: z.string(),
   name: z.string(),
   environment,
@@ -63,7 +63,7 @@ export const instantForm = z.object({
   recipient_status: consent.recipient_status,
 });
 
-export const collection = z.object({
+const collection = z.object({
   name: z.string(),
   title: z.string(),
   environment,
@@ -80,7 +80,7 @@ export const collection = z.object({
   source,
 });
 
-export const recipient = z.object({
+const recipient = z.object({
   address: z.string(),
   status: recipientStatus.describe(
     'pending: mail for it waits until it agrees; refused: it wants no mail from this server.',
@@ -105,12 +105,10 @@ const READ = { permission: 'forms.read', tag: 'Forms' } as const;
 const WRITE = { permission: 'forms.write', domains: 'narrow', tag: 'Forms' } as const;
 
 export const forms = {
-  list: route({
+  list: route('GET /forms', {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    method: 'GET',
-    path: '/forms',
     summary: 'Lists the forms of domains and collections by id, then those created by the API, newest first.',
     description:
       'Instant forms have a list of their own. A key with `domain_restrictions` sees the forms of its domains.',
@@ -121,10 +119,8 @@ export const forms = {
     }),
     answer: page({ forms: z.array(form) }),
   }),
-  create: route({
+  create: route('POST /forms', {
     ...WRITE,
-    method: 'POST',
-    path: '/forms',
     summary: 'Creates a form at `/f/{id}`, or on a domain of the account at `/{domain}/{id}`.',
     description:
       'Its mail comes from `forms@` the domain, or without one from `forms@` the host name of the server, in the built-in template. Without a domain, pages of any origin may post unless `allowed_origins` names some. All members except `name`, `to` and `domain` are the settings of a form in a project file. Recipients who must agree first are mailed a link.',
@@ -132,30 +128,24 @@ export const forms = {
     answer: formWithSettings,
     errors: ['DOMAIN_NOT_FOUND', 'PLAN_LIMIT'],
   }),
-  show: route({
+  show: route('GET /forms/*id', {
     ...READ,
     readsLive: true,
     domains: 'narrow',
-    method: 'GET',
-    path: '/forms/*id',
     summary: 'Shows a form; slashes in its id may be written as they are.',
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND'],
   }),
-  change: route({
+  change: route('PATCH /forms/*id', {
     ...WRITE,
-    method: 'PATCH',
-    path: '/forms/*id',
     summary: 'Changes settings of a form that the API created; null restores a default.',
     description: 'Forms of a configuration are changed there (409).',
     body: newForm.omit({ domain: true }).partial(),
     answer: formWithSettings,
     errors: ['FORM_NOT_FOUND', 'CONFLICT'],
   }),
-  remove: route({
+  remove: route('DELETE /forms/*id', {
     ...WRITE,
-    method: 'DELETE',
-    path: '/forms/*id',
     summary: 'Deletes a form that the API created, and shows it.',
     description:
       'Its submissions are kept as before; queued mail is still sent. Forms of a configuration are removed there (409).',
@@ -169,19 +159,15 @@ const WRITE_INSTANT = { ...READ_INSTANT, permission: 'forms.write' } as const;
 const instantBody = z.strictObject({ name: displayName, email: mailAddress.describe('Who gets the notifications.') });
 
 export const instantForms = {
-  list: route({
+  list: route('GET /instant/forms', {
     ...READ_INSTANT,
     readsLive: true,
-    method: 'GET',
-    path: '/instant/forms',
     summary: 'Lists the instant forms, newest first.',
     query: z.strictObject(listing('frm')),
     answer: page({ forms: z.array(instantForm) }),
   }),
-  create: route({
+  create: route('POST /instant/forms', {
     ...WRITE_INSTANT,
-    method: 'POST',
-    path: '/instant/forms',
     summary: 'Creates an instant form at `/f/{id}`.',
     description:
       'If the recipient must agree first, a link is mailed to `email`; notifications wait until it is confirmed (`recipient_status`).',
@@ -189,29 +175,23 @@ export const instantForms = {
     answer: instantForm,
     errors: ['PLAN_LIMIT'],
   }),
-  show: route({
+  show: route('GET /instant/forms/:id', {
     ...READ_INSTANT,
     readsLive: true,
-    method: 'GET',
-    path: '/instant/forms/:id',
     summary: 'Shows an instant form.',
     answer: instantForm,
     errors: ['FORM_NOT_FOUND'],
   }),
-  change: route({
+  change: route('PATCH /instant/forms/:id', {
     ...WRITE_INSTANT,
-    method: 'PATCH',
-    path: '/instant/forms/:id',
     summary: 'Changes the name of an instant form, or its recipient, who must then agree.',
     description: 'An address that has not agreed yet is mailed a new link; older links end.',
     body: instantBody.partial(),
     answer: instantForm,
     errors: ['FORM_NOT_FOUND'],
   }),
-  remove: route({
+  remove: route('DELETE /instant/forms/:id', {
     ...WRITE_INSTANT,
-    method: 'DELETE',
-    path: '/instant/forms/:id',
     summary: 'Deletes an instant form, and shows it.',
     description: 'Its submissions are kept as before; queued mail is still sent.',
     answer: instantForm,
@@ -236,27 +216,21 @@ const READ_COLLECTIONS = { permission: 'collections.read', domains: 'refuse', ta
 const WRITE_COLLECTIONS = { ...READ_COLLECTIONS, permission: 'collections.write' } as const;
 
 export const collections = {
-  list: route({
+  list: route('GET /collections', {
     ...READ_COLLECTIONS,
     readsLive: true,
-    method: 'GET',
-    path: '/collections',
     summary: 'Lists the collections of the account by name.',
     query: z.strictObject({ limit: pageSize, cursor: cursor(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/) }),
     answer: page({ collections: z.array(collection) }),
   }),
-  show: route({
+  show: route('GET /collections/:name', {
     ...READ_COLLECTIONS,
     readsLive: true,
-    method: 'GET',
-    path: '/collections/:name',
     summary: 'Shows a collection with its forms.',
     answer: collection,
   }),
-  create: route({
+  create: route('POST /collections', {
     ...WRITE_COLLECTIONS,
-    method: 'POST',
-    path: '/collections',
     summary: 'Creates a collection; its forms are posted to at `/c/{collection}/{form}`.',
     description:
       'Its mail comes from `forms@` the host name of the server, in the built-in templates. With `settings.requireApiKey` a submission needs a key of the account that holds `forms.submit`. 409 if the name is taken; a client that finds many taken names has to wait (429).',
@@ -264,10 +238,8 @@ export const collections = {
     answer: collection,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
   }),
-  remove: route({
+  remove: route('DELETE /collections/:name', {
     ...WRITE_COLLECTIONS,
-    method: 'DELETE',
-    path: '/collections/:name',
     summary: 'Deletes a collection that the API created, and shows it.',
     description:
       'The submissions of its forms are kept as before. A collection of a configuration is removed there (409).',
@@ -279,19 +251,15 @@ export const collections = {
 const READ_RECIPIENTS = { permission: 'forms.read', domains: 'refuse', tag: 'Recipients' } as const;
 
 export const recipients = {
-  list: route({
+  list: route('GET /recipients', {
     ...READ_RECIPIENTS,
-    method: 'GET',
-    path: '/recipients',
     summary: 'Lists the addresses that were asked to agree to mail of the account.',
     query: z.strictObject(listingByName()),
     answer: page({ recipients: z.array(recipient) }),
   }),
-  ask: route({
+  ask: route('POST /recipients', {
     ...READ_RECIPIENTS,
     permission: 'forms.write',
-    method: 'POST',
-    path: '/recipients',
     summary: 'Asks an address to agree to mail of the account: mails it a link, which replaces the one before.',
     description:
       'Not needed if the account is trusted or owns the domain of the address. A mailbox is asked at most 3 times a day, whoever asks; 403 if it wants no mail from this server.',

@@ -1,6 +1,6 @@
 /** API keys, and what a client can find out about the key that it uses. */
 import { z } from 'zod';
-import { COARSE, PERMISSIONS } from '../lib/permission-names.ts';
+import { COARSE, PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { route } from './route.ts';
 import { domainName, environment, flag, label, limit, listing, optionalTime, page, time } from './values.ts';
 
@@ -78,10 +78,8 @@ const WRITE = { ...READ, permission: 'keys.write' } as const;
 const STATUS = { permission: 'any', domains: 'free', tag: 'API keys' } as const;
 
 export const keys = {
-  status: route({
+  status: route('GET /auth/status', {
     ...STATUS,
-    method: 'GET',
-    path: '/auth/status',
     summary: 'Shows the API key of the request and its account.',
     description: 'The first request to try with a new key.',
     answer: z.object({
@@ -89,27 +87,21 @@ export const keys = {
       tenant: z.object({ id: z.string(), name: z.string(), plan: z.string() }),
     }),
   }),
-  list: route({
+  list: route('GET /api-keys', {
     ...READ,
-    method: 'GET',
-    path: '/api-keys',
     summary: 'Lists the API keys of the account, newest first, including revoked ones.',
     description:
       'A key with `domain_restrictions` sees the keys whose domains are among its own; a test key sees test keys.',
     query: z.strictObject(listing('key')),
     answer: page({ api_keys: z.array(apiKey) }),
   }),
-  show: route({
+  show: route('GET /api-keys/:id', {
     ...READ,
-    method: 'GET',
-    path: '/api-keys/:id',
     summary: 'Shows an API key, without its value.',
     answer: apiKey.extend({ active_children }),
   }),
-  create: route({
+  create: route('POST /api-keys', {
     ...WRITE,
-    method: 'POST',
-    path: '/api-keys',
     summary: 'Creates an API key and shows its value once.',
     description:
       'The new key holds at most the permissions of the key that creates it. To rotate a key, create a new one, let the clients use it, and revoke the old one. Values that begin with `svc_sk_` hold every permission except perhaps `admin`; others begin with `svc_rk_`.',
@@ -142,10 +134,8 @@ export const keys = {
     }),
     errors: ['PLAN_LIMIT'],
   }),
-  revoke: route({
+  revoke: route('DELETE /api-keys/:id', {
     ...WRITE,
-    method: 'DELETE',
-    path: '/api-keys/:id',
     summary: 'Revokes an API key at once, and shows it.',
     description:
       'The keys that it created stay active, because a key is rotated by creating its successor with it: `active_children` lists them. If a key was stolen, revoke them too with `with_children=true`. A key may revoke itself. A key that was revoked before stays as it is.',
@@ -157,10 +147,8 @@ export const keys = {
       revoked_children: z.array(apiKey).describe('The keys that it created and that were revoked with it.'),
     }),
   }),
-  limits: route({
+  limits: route('GET /rate-limits', {
     ...STATUS,
-    method: 'GET',
-    path: '/rate-limits',
     summary: 'Shows what the rate limits leave.',
     description:
       'Shows the tightest of the limits of the account, the key and (per minute) the address. The request itself counts. Without an hourly limit the hour is sixty times the minute of the address. Messages are counted per recipient; messages that wait for the plan count as used.',
@@ -173,4 +161,23 @@ export const keys = {
       }),
     }),
   }),
+};
+
+// What each permission of an API key allows.
+
+export const PERMISSION_TEXTS: Readonly<Record<Permission, string>> = {
+  'forms.read': 'List and show forms, recipients and submissions.',
+  'forms.write': 'Create, change and delete forms; release, resend and delete submissions.',
+  'forms.submit': 'Post to forms that require a key. Part of `forms.write`.',
+  'domains.read': 'List and show domains and their DNS records.',
+  'domains.write': 'Add, verify and remove domains; rotate DKIM keys.',
+  'collections.read': 'List and show collections of forms.',
+  'collections.write': 'Create and delete collections.',
+  'analytics.read': 'Read statistics and events.',
+  'projects.read': 'List and show projects and their configuration.',
+  'projects.write': 'Create, push, roll back and delete projects; manage webhooks.',
+  'email.send': 'Send mail, show it, and manage the suppression list.',
+  'keys.read': 'List and show API keys.',
+  'keys.write': 'Create and revoke API keys.',
+  admin: 'Operate the server: accounts, billing, queue, backups. Must be named when a key is created.',
 };

@@ -9,7 +9,7 @@ const MAX_FILES_BYTES = 5 * 1024 * 1024;
 /** The files and the YAML; JSON may escape some characters. */
 const MAX_BODY_BYTES = 12 * 1024 * 1024;
 
-export const project = z.object({
+const project = z.object({
   id: z.string(),
   name: z.string(),
   slug: z.string(),
@@ -70,21 +70,17 @@ const READ = { permission: 'projects.read', domains: 'narrow', tag: 'Projects' }
 const WRITE = { ...READ, permission: 'projects.write' } as const;
 
 export const projects = {
-  list: route({
+  list: route('GET /projects', {
     ...READ,
     readsLive: true,
-    method: 'GET',
-    path: '/projects',
     summary: 'Lists the projects of the account, newest first.',
     description: 'A test key sees the live projects and those that test keys created.',
     query: z.strictObject(listing('prj')),
     answer: page({ projects: z.array(project) }),
   }),
-  create: route({
+  create: route('POST /projects', {
     ...WRITE,
     domains: 'refuse',
-    method: 'POST',
-    path: '/projects',
     summary: 'Creates a project without domains.',
     description: 'Add domains with `POST /domains`, or push a YAML file.',
     body: z.strictObject({
@@ -94,18 +90,14 @@ export const projects = {
     answer: project,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
   }),
-  show: route({
+  show: route('GET /projects/:slug', {
     ...READ,
     readsLive: true,
-    method: 'GET',
-    path: '/projects/:slug',
     summary: 'Shows a project.',
     answer: project,
   }),
-  remove: route({
+  remove: route('DELETE /projects/:slug', {
     ...WRITE,
-    method: 'DELETE',
-    path: '/projects/:slug',
     summary: 'Deletes a project, and shows it as it was.',
     description:
       'Its domains and forms stop working at once. Submissions are kept, and queued mail is still sent. A project that a file manages can be deleted once that file is gone.',
@@ -117,11 +109,9 @@ export const projects = {
     answer: project,
     errors: ['CONFLICT'],
   }),
-  config: route({
+  config: route('GET /projects/:slug/config', {
     ...READ,
     readsLive: true,
-    method: 'GET',
-    path: '/projects/:slug/config',
     summary: 'Shows the deployed configuration, or an earlier one, and lists the revisions.',
     query: z.strictObject({ revision: z.string().optional().describe('`rev_…`, one of `revisions`.') }),
     answer: z.object({
@@ -133,10 +123,8 @@ export const projects = {
         .describe('The latest 100, newest first; any of them can be restored.'),
     }),
   }),
-  push: route({
+  push: route('PUT /projects/:slug/config', {
     ...WRITE,
-    method: 'PUT',
-    path: '/projects/:slug/config',
     summary: 'Pushes a configuration: validates it, and deploys it as a whole.',
     description:
       'Creates the project if there is none. Errors are answered with path, line and column, and change nothing. Recipients who must agree first are named in `warnings`, and are mailed a link. References to secrets (`${NAME}`, `file:/…`) are refused, because they would be the server’s.',
@@ -152,10 +140,8 @@ export const projects = {
     answer: pushed,
     errors: ['CONFLICT', 'PLAN_LIMIT'],
   }),
-  rollback: route({
+  rollback: route('POST /projects/:slug/rollback', {
     ...WRITE,
-    method: 'POST',
-    path: '/projects/:slug/rollback',
     summary: 'Deploys an earlier revision again.',
     body: z.strictObject({ revision: z.string().describe('`rev_…`, one that was deployed before.'), base_revision }),
     answer: pushed,

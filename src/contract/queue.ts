@@ -79,10 +79,8 @@ const filter = {
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 export const queue = {
-  list: route({
+  list: route('GET /admin/queue', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/queue',
     summary: 'Lists deliveries of mail and to webhooks, newest first.',
     query: z.strictObject({
       ...listing('dlv'),
@@ -91,10 +89,8 @@ export const queue = {
     }),
     answer: page({ deliveries: z.array(delivery) }),
   }),
-  act: route({
+  act: route('POST /admin/queue/actions', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/queue/actions',
     summary: 'Retries, cancels, holds or releases all waiting deliveries that match.',
     description:
       '`retry` makes them due now, `cancel` ends them, `hold` keeps them without expiring until `release`. It applies to what waits now, not to later mail. Deliveries with an attempt in progress are left alone and counted in `in_progress`.',
@@ -110,41 +106,31 @@ export const queue = {
     }),
     answer: z.object({ action, count: z.int(), in_progress: z.int(), dry_run: z.boolean() }),
   }),
-  hold: route({
+  hold: route('POST /admin/queue/hold', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/queue/hold',
     summary: 'Holds everything for a domain or webhook until it is released.',
     body: destination,
     answer: destinationState,
   }),
-  release: route({
+  release: route('POST /admin/queue/release', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/queue/release',
     summary: 'Releases a domain or webhook, and ends its pause.',
     body: destination,
     answer: destinationState,
   }),
-  show: route({
+  show: route('GET /admin/queue/:id', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/queue/:id',
     summary: 'Shows a message with its deliveries and every attempt.',
     answer: z.object({ message, deliveries: z.array(delivery.extend({ tries: z.array(attempt) })) }),
   }),
-  retry: route({
+  retry: route('POST /admin/queue/:id/retry', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/queue/:id/retry',
     summary: 'Makes a waiting delivery, or those of a message, due now.',
     answer: changed,
     errors: ['CONFLICT'],
   }),
-  cancel: route({
+  cancel: route('POST /admin/queue/:id/cancel', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/queue/:id/cancel',
     summary: 'Cancels a waiting delivery, or those of a message.',
     answer: changed,
     errors: ['CONFLICT'],
@@ -154,10 +140,8 @@ export const queue = {
 const inboundOutcome = z.enum(['accepted', 'rejected', 'deferred']);
 
 export const mailLog = {
-  inbound: route({
+  inbound: route('GET /admin/inbound', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/inbound',
     summary: 'Lists the recipients of incoming mail, accepted or refused, newest first.',
     query: z.strictObject({
       ...listing('inl'),
@@ -190,10 +174,8 @@ export const mailLog = {
       ),
     }),
   }),
-  trace: route({
+  trace: route('GET /admin/trace/:id', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/trace/:id',
     summary: 'Shows everything that happened to a request, submission or message.',
     description:
       'Takes the id of a request (`req_…`, the `X-Request-Id` of an answer), submission, message, delivery, event or inbound message, or a Message-ID. Events and attempts are shown as long as they are kept.',
@@ -218,10 +200,8 @@ export const mailLog = {
         .describe('Oldest first.'),
     }),
   }),
-  explain: route({
+  explain: route('GET /admin/explain', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/explain',
     summary: 'Explains what would happen to mail for an address, or to a post to a form.',
     description:
       'Nothing is sent. An address of a domain of this server is explained as incoming mail, any other as outgoing mail; DNS is asked at once.',

@@ -10,6 +10,8 @@ import type { ErrorCode } from './errors.ts';
 /** `any`: every valid key. `none`: no key; one that is sent is ignored. */
 export type Access = Permission | 'any' | 'none';
 
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
 export interface Route<
   Path extends string = string,
   Query extends z.ZodType = z.ZodType,
@@ -17,7 +19,7 @@ export interface Route<
   Answer extends z.ZodType = z.ZodType,
   Needs extends Access = Access,
 > {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly method: Method;
   /** Without prefix: `/projects/:slug`. */
   readonly path: Path;
   readonly permission: Needs;
@@ -60,15 +62,20 @@ export type ParameterOf<Path extends string> = Path extends `${infer First}/${in
 /** What a client gets. */
 export type AnswerOf<R extends Route> = z.output<R['answer']>;
 
-/** The route with the exact types of its path and schemas. */
+/** The route at `GET /projects/:slug`, with the exact types of its path and schemas. */
 export function route<
   const Path extends string,
   Answer extends z.ZodType,
   const Needs extends Access,
   Query extends z.ZodType = z.ZodUndefined,
   Body extends z.ZodType = z.ZodUndefined,
->(spec: Route<Path, Query, Body, Answer, Needs>): Route<Path, Query, Body, Answer, Needs> {
-  return spec;
+>(
+  address: `${Method} ${Path}`,
+  spec: Omit<Route<Path, Query, Body, Answer, Needs>, 'method' | 'path'>,
+): Route<Path, Query, Body, Answer, Needs> {
+  const [method, path] = address.split(' ');
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the parts of the address are of these types
+  return { ...spec, method: method as Method, path: path as Path };
 }
 
 /** The path of a route with these values in the place of its parameters. */
@@ -85,12 +92,14 @@ export function parametersOf(path: string): string[] {
   return [...path.matchAll(/[:*](\w+)/g)].map(([, name = '']) => name);
 }
 
+/** `AUTH_FORBIDDEN`: the account is not confirmed yet, or the key has no permission for it. */
 const ANY_KEY: readonly ErrorCode[] = [
   'AUTH_AMBIGUOUS',
   'AUTH_MISSING_KEY',
   'AUTH_INVALID_KEY',
   'AUTH_EXPIRED_KEY',
   'AUTH_REVOKED_KEY',
+  'AUTH_FORBIDDEN',
   'AUTH_IP_NOT_ALLOWED',
 ];
 const ANY_BODY: readonly ErrorCode[] = [
@@ -109,7 +118,7 @@ export function errorCodesOf(route: Route): ErrorCode[] {
   return [
     ...new Set<ErrorCode>([
       ...(withKey ? ANY_KEY : []),
-      ...(isNamed ? (['AUTH_FORBIDDEN', 'AUTH_TEST_KEY'] as const) : []),
+      ...(isNamed ? (['AUTH_TEST_KEY'] as const) : []),
       ...(isNamed && domains !== 'free' ? (['AUTH_DOMAIN_NOT_ALLOWED'] as const) : []),
       ...(query === undefined ? [] : (['VALIDATION_FAILED', 'BODY_MALFORMED'] as const)),
       ...(body === undefined ? [] : ANY_BODY),

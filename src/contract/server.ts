@@ -26,44 +26,34 @@ const backup = z.object({
 });
 
 export const backups = {
-  begin: route({
+  begin: route('POST /admin/backup', {
     ...BACKUP,
-    method: 'POST',
-    path: '/admin/backup',
     summary: 'Starts a backup of the database: a consistent, verified copy, while the server runs.',
     description: `${SOCKET_ONLY} One backup runs at a time; it is given up if nobody asks for its state for a minute.`,
     answer: backup,
   }),
-  show: route({
+  show: route('GET /admin/backup', {
     ...BACKUP,
-    method: 'GET',
-    path: '/admin/backup',
     summary: 'Shows the progress of the backup.',
     answer: backup,
   }),
-  download: route({
+  download: route('GET /admin/backup/file', {
     ...BACKUP,
-    method: 'GET',
-    path: '/admin/backup/file',
     summary: 'Downloads the verified copy once; it is removed from the server then, also if the download breaks off.',
     answer: z.string(),
     alsoAnswers: 'application/octet-stream',
     errors: ['CONFLICT', 'NOT_FOUND'],
   }),
-  cancel: route({
+  cancel: route('DELETE /admin/backup', {
     ...BACKUP,
-    method: 'DELETE',
-    path: '/admin/backup',
     summary: 'Cancels the backup and removes its copy.',
     answer: backup,
   }),
 };
 
 export const configCheck = {
-  check: route({
+  check: route('POST /admin/config/check', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/config/check',
     summary: 'Checks server.yml and the project files as the daemon reads them, and changes nothing.',
     answer: z.object({
       file: z.string().describe('The server.yml of the daemon.'),
@@ -75,10 +65,8 @@ export const configCheck = {
 };
 
 export const doctor = {
-  check: route({
+  check: route('GET /admin/doctor', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/doctor',
     summary: 'Checks the server’s DNS, outbound connections, machine and configuration; takes up to half a minute.',
     query: z.strictObject({
       dnsbl: z

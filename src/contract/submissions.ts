@@ -53,10 +53,8 @@ const WRITE = { ...READ, permission: 'forms.write' } as const;
 const SEARCH = `With \`q\` a page looks at the next ${MAX_SEARCHED} submissions: it may hold few or none although there is a \`next_cursor\`, and \`count\` is that of the newest ${MAX_SEARCHED}.`;
 
 export const submissions = {
-  export: route({
+  export: route('GET /forms/*form/submissions/export', {
     ...READ,
-    method: 'GET',
-    path: '/forms/*form/submissions/export',
     summary: 'Downloads all submissions of a form, newest first.',
     description: 'In CSV each field is a column, after those of the submission itself; files are listed by name.',
     query: z.strictObject({ format: z.enum(['csv', 'json']).default('csv').describe('Of the file.'), ...conditions }),
@@ -64,71 +62,55 @@ export const submissions = {
     alsoAnswers: 'text/csv',
     errors: ['FORM_NOT_FOUND'],
   }),
-  list: route({
+  list: route('GET /forms/*form/submissions', {
     ...READ,
-    method: 'GET',
-    path: '/forms/*form/submissions',
     summary: 'Lists the submissions of a form, newest first; also those of a deleted form.',
     description: `Slashes in the form’s id may be written as they are or as \`%2F\`. ${SEARCH}`,
     query: z.strictObject({ ...listing('sub'), ...conditions }),
     answer: page({ submissions: z.array(submission) }),
     errors: ['FORM_NOT_FOUND'],
   }),
-  listInstant: route({
+  listInstant: route('GET /instant/submissions', {
     ...READ,
     domains: 'refuse',
-    method: 'GET',
-    path: '/instant/submissions',
     summary: 'Lists the submissions of all instant forms, newest first.',
     description: SEARCH,
     query: z.strictObject({ ...listing('sub'), ...conditions }),
     answer: page({ submissions: z.array(submission) }),
   }),
-  show: route({
+  show: route('GET /submissions/:id', {
     ...READ,
-    method: 'GET',
-    path: '/submissions/:id',
     summary: 'Shows a submission.',
     answer: submission,
   }),
-  file: route({
+  file: route('GET /submissions/:id/files/:file', {
     ...READ,
-    method: 'GET',
-    path: '/submissions/:id/files/:file',
     summary: 'Downloads a file of a submission as plain bytes, because a stranger sent it.',
     answer: z.string(),
     alsoAnswers: 'application/octet-stream',
   }),
-  spam: route({
+  spam: route('POST /submissions/:id/spam', {
     ...WRITE,
-    method: 'POST',
-    path: '/submissions/:id/spam',
     summary: 'Marks a submission as spam: it no longer counts, and its queued mail is cancelled.',
     answer: submission,
     errors: ['CONFLICT'],
   }),
-  ham: route({
+  ham: route('POST /submissions/:id/ham', {
     ...WRITE,
-    method: 'POST',
-    path: '/submissions/:id/ham',
     summary: 'Releases a submission that was marked as spam: it counts, and its notification is sent.',
     description: 'Repeating it changes nothing. The visitor gets no late acknowledgment.',
     answer: submission,
     errors: ['CONFLICT', 'RECIPIENT_NOT_CONFIRMED'],
   }),
-  resend: route({
+  resend: route('POST /submissions/:id/resend', {
     ...WRITE,
-    method: 'POST',
-    path: '/submissions/:id/resend',
     summary: 'Sends the notification of a submission again, as a new message to the present recipients of the form.',
     description: '403 `RECIPIENT_NOT_CONFIRMED` while none of them has agreed to get it.',
     answer: submission,
     errors: ['CONFLICT', 'RECIPIENT_NOT_CONFIRMED'],
   }),
-  remove: route({
+  remove: route('DELETE /submissions/:id', {
     ...WRITE,
-    method: 'DELETE',
-    path: '/submissions/:id',
     summary: 'Deletes a submission with its files and the bodies of its mail, and shows it for the last time.',
     description: 'Refused while mail about it is being delivered. The form’s count stays.',
     answer: submission,

@@ -42,7 +42,7 @@ const accountName = label.describe('Of the person or organisation.');
 const accountEmail = mailAddress.describe('Gets alerts, and the mail of forms without a recipient.');
 const planName = z.string().describe('A name under `plans` of server.yml.');
 
-const usage = z.object({
+export const usage = z.object({
   requests: z.int().describe('Requests with a key.'),
   errors: z.int().describe('Answers of 400 and more except 429.'),
   rate_limited: z.int().describe('Answers of 429.'),
@@ -73,9 +73,7 @@ const plan = z.object({
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 
 export const accounts = {
-  signup: route({
-    method: 'POST',
-    path: '/signup',
+  signup: route('POST /signup', {
     permission: 'none',
     domains: 'free',
     tag: 'Accounts',
@@ -89,35 +87,27 @@ export const accounts = {
 };
 
 export const tenants = {
-  list: route({
+  list: route('GET /admin/tenants', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/tenants',
     summary: 'Lists the accounts: the operator’s, then the others, newest first.',
     // The operator's account has an id of its own form.
     query: z.strictObject({ ...listing('ten'), cursor: cursor(/^ten_([0-9a-z]{26}|operator)$/) }),
     answer: page({ tenants: z.array(tenant) }),
   }),
-  create: route({
+  create: route('POST /admin/tenants', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/tenants',
     summary: 'Creates an account and its first API key, whose value is shown once.',
     description: 'The key works at once, and the account is `trusted`.',
     body: z.strictObject({ name: accountName, email: accountEmail, plan: planName.default(DEFAULT_PLAN) }),
     answer: newAccount,
   }),
-  show: route({
+  show: route('GET /admin/tenants/:id', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/tenants/:id',
     summary: 'Shows an account.',
     answer: tenant,
   }),
-  change: route({
+  change: route('PATCH /admin/tenants/:id', {
     ...ADMIN,
-    method: 'PATCH',
-    path: '/admin/tenants/:id',
     summary: 'Changes the plan or the limits of an account, suspends it, or trusts it.',
     description:
       'While an account is suspended its keys are refused, its forms accept nothing, and none of its mail and webhooks are sent; what is queued waits until it expires. `POST /admin/queue/actions` cancels all of it. What is not named stays as it is.',
@@ -133,10 +123,8 @@ export const tenants = {
     answer: tenant,
     errors: ['CONFLICT'],
   }),
-  usage: route({
+  usage: route('GET /admin/usage', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/usage',
     summary: 'Counts requests, submissions and mail, in total and by account.',
     description: `Whole UTC days, at most ${MAX_USAGE_DAYS}. Accounts without any use are left out.`,
     query: z.strictObject({
@@ -150,10 +138,8 @@ export const tenants = {
       tenants: z.array(z.object({ tenant: z.string(), name: z.string(), plan: z.string(), ...usage.shape })),
     }),
   }),
-  billing: route({
+  billing: route('GET /admin/billing', {
     ...ADMIN,
-    method: 'GET',
-    path: '/admin/billing',
     summary: 'Shows what each account used in a month, and the price of its plan.',
     description:
       'The amount is the price of the present plan for the whole month, whatever the use. Accounts that were created later and the operator’s own are left out.',
@@ -178,10 +164,8 @@ export const tenants = {
       ),
     }),
   }),
-  setPlan: route({
+  setPlan: route('POST /admin/billing', {
     ...ADMIN,
-    method: 'POST',
-    path: '/admin/billing',
     summary: 'Changes the plan of an account.',
     description: 'What is not named stays as it is. The new limits hold from the next request on.',
     body: z.strictObject({ tenant: z.string().describe('Its id.'), plan: planName.optional(), ...newLimits }),

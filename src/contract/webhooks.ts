@@ -1,6 +1,6 @@
 /** Webhooks: created by the API, or declared in a configuration, which the API shows and cannot change. */
 import { z } from 'zod';
-import { PUBLIC_EVENTS } from '../lib/event-types.ts';
+import { PUBLIC_EVENTS, type PublicEvent } from '../lib/event-types.ts';
 import { route } from './route.ts';
 import { environment, listing, optionalTime, page, time } from './values.ts';
 
@@ -43,18 +43,14 @@ const delivery = z.object({
 const WEBHOOKS = { permission: 'projects.write', domains: 'refuse', tag: 'Webhooks' } as const;
 
 export const webhooks = {
-  list: route({
+  list: route('GET /webhooks', {
     ...WEBHOOKS,
-    method: 'GET',
-    path: '/webhooks',
     summary: 'Lists the webhooks of the account, newest first, including those of its configurations.',
     query: z.strictObject(listing('whk')),
     answer: page({ webhooks: z.array(webhook) }),
   }),
-  create: route({
+  create: route('POST /webhooks', {
     ...WEBHOOKS,
-    method: 'POST',
-    path: '/webhooks',
     summary: 'Creates a webhook, which is sent events from now on, and shows its secret once.',
     description:
       'Requests are signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification; its libraries verify them with this secret.',
@@ -62,17 +58,13 @@ export const webhooks = {
     answer: z.object({ id: z.string(), url: z.string(), events: z.array(z.string()), secret }),
     errors: ['PLAN_LIMIT'],
   }),
-  show: route({
+  show: route('GET /webhooks/:id', {
     ...WEBHOOKS,
-    method: 'GET',
-    path: '/webhooks/:id',
     summary: 'Shows a webhook, its status, and its newest deliveries.',
     answer: webhook.extend({ deliveries: z.array(delivery) }),
   }),
-  change: route({
+  change: route('PATCH /webhooks/:id', {
     ...WEBHOOKS,
-    method: 'PATCH',
-    path: '/webhooks/:id',
     summary: 'Changes, disables or enables a webhook.',
     description:
       'An enabled webhook gets new events and its pending deliveries; `replay` sends the rest. For a webhook of a configuration only `status` can be changed here.',
@@ -85,18 +77,14 @@ export const webhooks = {
     answer: webhook,
     errors: ['CONFLICT'],
   }),
-  remove: route({
+  remove: route('DELETE /webhooks/:id', {
     ...WEBHOOKS,
-    method: 'DELETE',
-    path: '/webhooks/:id',
     summary: 'Deletes a webhook and its pending deliveries.',
     answer: z.object({ id: z.string(), deleted: z.literal(true) }),
     errors: ['CONFLICT'],
   }),
-  test: route({
+  test: route('POST /webhooks/:id/test', {
     ...WEBHOOKS,
-    method: 'POST',
-    path: '/webhooks/:id/test',
     summary: 'Sends an event of the type `webhook.test` at once, and shows the result.',
     body: z.strictObject({}),
     answer: z.object({
@@ -106,19 +94,15 @@ export const webhooks = {
       result: z.string(),
     }),
   }),
-  rotate: route({
+  rotate: route('POST /webhooks/:id/rotate', {
     ...WEBHOOKS,
-    method: 'POST',
-    path: '/webhooks/:id/rotate',
     summary: 'Creates a new secret for a webhook and shows it once; for 24 hours the old one signs as well.',
     body: z.strictObject({}),
     answer: z.object({ secret, old_secret_until: time }),
     errors: ['CONFLICT'],
   }),
-  replay: route({
+  replay: route('POST /webhooks/:id/replay', {
     ...WEBHOOKS,
-    method: 'POST',
-    path: '/webhooks/:id/replay',
     summary: 'Sends an event, or all events since a time, again under the same ids.',
     body: z.strictObject({
       event: z
@@ -137,4 +121,23 @@ export const webhooks = {
     }),
     errors: ['CONFLICT'],
   }),
+};
+
+// What each type of event means; webhooks are sent these.
+
+export const EVENT_TEXTS: Readonly<Record<PublicEvent, string>> = {
+  'submission.accepted': 'A form accepted a submission.',
+  'submission.spam': 'A submission was marked as spam.',
+  'email.queued': 'A message was queued.',
+  'email.delivered': 'The next server accepted the message for a recipient.',
+  'email.deferred': 'A delivery attempt failed; it will be repeated.',
+  'email.bounced': 'The message cannot be delivered to a recipient.',
+  'email.complained': 'A recipient reported the message as spam.',
+  'email.suppressed': 'The message was not sent because the address is on the suppression list.',
+  'inbound.accepted': 'A message was accepted for forwarding.',
+  'inbound.rejected': 'A message was rejected.',
+  'domain.verified': 'All required DNS records of a domain were found.',
+  'domain.degraded': 'A required DNS record of a verified domain is missing or wrong.',
+  'domain.failed': 'The records of a domain stayed broken; its mail is held.',
+  'config.pushed': 'A configuration was deployed.',
 };

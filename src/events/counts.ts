@@ -6,21 +6,24 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../lib/clock.ts';
 import {
+  type EventFilter,
   eventsOf,
   eventsOfAll,
   firstCountedHour,
   hoursOf,
   hoursOfAll,
   lastCountedHour,
+  listEvents,
   nextEventAt,
   saveCount,
   type Span,
   type TypeCount,
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
+import type { EventRow } from '../store/tables.ts';
 import type { EventCountRow } from '../store/tables-accounts.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import { firstId } from '../lib/ids.ts';
+import { firstId, timeOfId } from '../lib/ids.ts';
 import { forgetEvents } from '../store/events.ts';
 
 /** So many events of a type, domain and form (empty: none) within a span, which lies in one hour. */
@@ -34,8 +37,8 @@ export interface Counted extends Span {
 export interface EventCounts {
   /** Counts the hours that are over and not counted yet. */
   rollUp(): Promise<void>;
-  /** A tenant's events of the span, oldest slice first. */
-  of(tenant: string, span: Span): AsyncIterable<readonly Counted[]>;
+  /** A tenant's events of the span that match, oldest slice first. */
+  of(tenant: string, span: Span, filter?: EventFilter): AsyncIterable<readonly Counted[]>;
   /** The same of all tenants. */
   ofAll(span: Span): AsyncIterable<readonly TypeCount[]>;
 }
@@ -105,18 +108,23 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
 
   return {
     rollUp,
-    async *of(tenant, { from, until }) {
+    async *of(tenant, { from, until }, { type, form, domains } = {}) {
+      function matches(row: Omit<Counted, keyof Span>): boolean {
+        return (
+          (type ?? row.type) === row.type && (form ?? row.form) === row.form && domains?.includes(row.domain) !== false
+        );
+      }
       await rollUp();
       const first = (await firstCountedHour(store, tenant)) ?? counted;
       const known = { from: Math.max(from, first), until: Math.min(until, clock.now() + 1) };
       for await (const slice of slices(known)) {
-        if (slice.live) yield (await eventsOf(store, tenant, slice)).map((row) => ({ ...row, ...spanOf(slice) }));
-        else
-          yield (await hoursOf(store, tenant, slice)).map(({ hour, ...row }) => ({
-            ...row,
-            from: hour,
-            until: hour + HOUR,
-          }));
+        const { from, until } = slice;
+        const rows = slice.live
+          ? (await eventsOf(store, tenant, slice)).map((row) => ({ ...row, from, until }))
+          : (await hoursOf(store, tenant, slice)).map(({ hour, ...row }) => {
+              return { ...row, from: hour, until: hour + HOUR };
+            });
+        yield rows.filter(matches);
       }
     },
     async *ofAll({ from, until }) {
@@ -129,30 +137,63 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
 }
 
 /** The start of the UTC hour. */
-export function hourOf(at: number): number {
+function hourOf(at: number): number {
   return at - (at % HOUR);
-}
-
-function spanOf({ from, until }: Span): Span {
-  return { from, until };
-}
-
-export interface ForgetOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly counts: Pick<EventCounts, 'rollUp'>;
-  readonly config: () => { readonly retention: Pick<ServerConfig['retention'], 'events'> };
 }
 
 /** So many go in one commit, so that what is accepted meanwhile waits for milliseconds. */
 const BATCH = 1000;
 
 /** Forgets whole hours of events that are older than the configuration keeps them; their counts stay. */
-export async function forgetOldEvents({ store, clock, counts, config }: ForgetOptions): Promise<void> {
+export async function forgetOldEvents({
+  store,
+  clock,
+  counts,
+  config,
+}: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly counts: Pick<EventCounts, 'rollUp'>;
+  readonly config: () => { readonly retention: Pick<ServerConfig['retention'], 'events'> };
+}): Promise<void> {
   await counts.rollUp();
   const before = firstId('evt', hourOf(clock.now() - config().retention.events));
   for (let gone = BATCH; gone === BATCH;) {
     const [{ changes }] = await store.write([forgetEvents({ before, most: BATCH })]);
     gone = changes;
   }
+}
+
+export interface EventsWanted extends EventFilter, Span {
+  readonly tenant: string;
+  /** The last event of the page before. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+}
+
+/**
+ * A page of the tenant's events, newest first (one more than `limit` where there are more), with the number of all that match.
+ * However rare they are, no query looks through more than the events of an hour: where there are any, the counts know.
+ */
+export async function pageOfEvents(
+  { store, counts }: { readonly store: Store; readonly counts: EventCounts },
+  { tenant, before, limit, from, until, ...filter }: EventsWanted,
+): Promise<{ readonly events: readonly EventRow[]; readonly count: number }> {
+  const events: EventRow[] = [];
+  const oldest = await nextEventAt(store, 0);
+  if (oldest === undefined) return { events, count: 0 };
+  // The counts outlive the events.
+  const rows = (
+    await Array.fromAsync(counts.of(tenant, { from: Math.max(from, hourOf(oldest)), until }, filter))
+  ).flat();
+  const cursor = before ?? firstId('evt', until);
+  const places = new Map(rows.map((row) => [row.from, row]));
+  for (const [start, { until: end }] of [...places].sort(([a], [b]) => b - a)) {
+    if (start > timeOfId(cursor)) continue;
+    const more = limit + 1 - events.length;
+    if (more === 0) break;
+    const span = { from: start, until: end };
+    events.push(...(await listEvents(store, tenant, { ...filter, ...span, before: cursor, limit: more })));
+  }
+  return { events, count: rows.reduce((sum, { count }) => sum + count, 0) };
 }

@@ -31,33 +31,20 @@ export interface WebhooksOptions {
   readonly wake: () => void;
 }
 
-export interface Tested {
-  /** The `webhook-id` that was sent. */
-  readonly id: string;
-  readonly delivered: boolean;
-  /** Of the answer; null where there was none. */
-  readonly status: number | null;
-  /** The status and the beginning of the answer, or the fault. */
-  readonly result: string;
-}
-
-export interface Replayed {
-  readonly replayed: number;
-  /** Whether there are more than one replay takes. */
-  readonly more: boolean;
-}
-
 export interface Webhooks {
-  /** Posts a test event at once, whatever the webhook's state, and answers what came of it. It is not repeated. */
-  test(webhook: WebhookRow): Promise<Tested>;
+  /**
+   * Posts a test event at once, whatever the webhook's state, and answers what came of it: the `webhook-id`, the status of the
+   * answer (null where there was none) and its beginning, or the fault. It is not repeated.
+   */
+  test(webhook: WebhookRow): Promise<{ id: string; delivered: boolean; status: number | null; result: string }>;
   /** Why nothing would ever be posted to this address, to be read after its name; undefined where it would. */
   objection(url: string): Promise<string | undefined>;
   /** Enables a webhook for what happens from now on, and for what still waits. */
   enable(webhook: Pick<WebhookRow, 'id' | 'tenant'>): Promise<void>;
   /** Posts an event once more. False where the tenant has no such event, or none that webhooks are told of. */
   replayEvent(webhook: WebhookRow, event: string): Promise<boolean>;
-  /** Posts all events since then (ms) that the webhook asks for once more, oldest first. */
-  replaySince(webhook: WebhookRow, since: number): Promise<Replayed>;
+  /** Posts all events since then (ms) that the webhook asks for once more, oldest first; `more`: there are too many. */
+  replaySince(webhook: WebhookRow, since: number): Promise<{ replayed: number; more: boolean }>;
   /** Makes those that the configuration names. */
   adopt(): Promise<void>;
   /** Forgets old deliveries. */

@@ -50,8 +50,7 @@ async function readByType({ request, response }: Requested, options: MultipartOp
   const type = headers['content-type'];
   const coding = headers['content-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    const message = 'Send the body without a Content-Encoding.';
-    return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message, headers: { 'Accept-Encoding': 'identity' } }));
+    return refused(unsupportedCoding());
   }
   if (length > limits.body) return refused(bodyTooLarge(limits.body));
   if (type === undefined) return length === 0 && headers['transfer-encoding'] === undefined ? NOTHING : unsupported();
@@ -93,4 +92,12 @@ function refused(refusal: Refusal): ReadBody {
 function unsupported(): ReadBody {
   const headers = { Accept: `${TYPES}, application/json` };
   return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message: `Send ${TYPES} or application/json.`, headers }));
+}
+
+/** The refusal of a body that is compressed. */
+export function unsupportedCoding(): Refusal {
+  return refuse('UNSUPPORTED_MEDIA_TYPE', {
+    message: 'Send the body without a Content-Encoding.',
+    headers: { 'Accept-Encoding': 'identity' },
+  });
 }

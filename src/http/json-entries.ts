@@ -1,7 +1,7 @@
 /**
- * JSON bodies (RFC 8259) within limits, and a JSON object as a form's entries. JSON.parse judges what is well-formed; one
- * pass over the tokens before it bounds the work, refuses a name that is given twice, and keeps order and numbers as they
- * are written.
+ * JSON bodies (RFC 8259) within limits, and a JSON object as a form's entries. One pass over the tokens bounds the work,
+ * refuses a name that is given twice, keeps order and numbers as they are written, and knows where a fault is; the values
+ * themselves are JSON.parse's.
  */
 import { messageOf } from '../lib/errors.ts';
 import type { Refusal } from './errors.ts';
@@ -15,7 +15,12 @@ const MAX_NAMES_LENGTH = 1 << 20;
 
 /** A JSON object or list as a value. A member `__proto__` is one like any other, and unknown to every schema. */
 export function parseJsonValue(text: string): { readonly value: unknown } | Refusal {
-  return parse(text, ['{', '['], new Reader(text));
+  try {
+    new Reader(text).read(['{', '[']);
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return refusalOf(error);
+  }
 }
 
 /**
@@ -24,40 +29,31 @@ export function parseJsonValue(text: string): { readonly value: unknown } | Refu
  */
 export function parseJsonObject(text: string, limits: FieldLimits): Parsed {
   const entries = new Entries(limits);
-  const parsed = parse(text, ['{'], new Reader(text, entries));
-  const refusal = entries.refusal ?? ('value' in parsed ? undefined : parsed);
-  return { entries: entries.list, refusal };
-}
-
-function parse(text: string, beginnings: readonly string[], reader: Reader): { readonly value: unknown } | Refusal {
   try {
-    const first = reader.next();
-    if (!beginnings.includes(first)) throw new BeyondLimits(`it has to begin with ${beginnings.join(' or ')}`);
-    try {
-      reader.value(first, '', 0);
-    } catch (error) {
-      // Of a token; JSON.parse says where it stands.
-      if (!(error instanceof SyntaxError)) throw error;
-    }
-    return { value: JSON.parse(text) };
+    new Reader(text, entries).read(['{']);
+    return { entries: entries.list, refusal: entries.refusal };
   } catch (error) {
-    if (!(error instanceof BeyondLimits || error instanceof SyntaxError)) throw error;
-    return malformed(`The body is not JSON that can be read: ${messageOf(error)}.`);
+    return { entries: entries.list, refusal: entries.refusal ?? refusalOf(error) };
   }
 }
 
-class BeyondLimits extends Error {
-  override readonly name = 'BeyondLimits';
+function refusalOf(error: unknown): Refusal {
+  if (!(error instanceof SyntaxError)) throw error;
+  return malformed(`The body is not JSON that can be read: ${messageOf(error)}.`);
 }
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+const CLOSING = { '{': '}', '[': ']' } as const;
+const SCALAR = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/;
 
-/** Goes through the tokens, as if they were well-formed. Throws BeyondLimits, or SyntaxError for a text that is none. */
+/** Goes through the tokens. Throws SyntaxError where the text is not JSON, or is beyond the limits. */
 class Reader {
   readonly #text: string;
   readonly #entries: Entries | undefined;
-  readonly #token = /[{}[\]"]|[^\s,:{}[\]"]+/g;
+  readonly #pattern = /[{}[\],:"]|[^ \t\r\n{}[\],:"]+/g;
+  /** Where the current token begins. */
+  #start = 0;
   #values = 0;
   #namesLength = 0;
 
@@ -66,57 +62,104 @@ class Reader {
     this.#entries = entries;
   }
 
-  /** A bracket, a text in its quotes, a number or a literal; empty at the end. Separators are passed over. */
-  next(): string {
-    const found = this.#token.exec(this.#text)?.[0] ?? '';
-    if (found !== '"') return found;
-    const start = this.#token.lastIndex;
-    let end = start;
-    for (let code = this.#text.charCodeAt(end); code !== QUOTE && end < this.#text.length;) {
+  /** The whole text, which begins with one of these brackets. */
+  read(beginnings: readonly string[]): void {
+    const first = this.#next();
+    if (!beginnings.includes(first)) throw this.#fault(`it must begin with ${beginnings.join(' or ')}`);
+    this.#value(first, '', 0);
+    if (this.#next() !== '') throw this.#fault('unexpected text after its end');
+  }
+
+  /** A sign, a text in its quotes, a number or a literal; empty at the end. */
+  #next(): string {
+    const match = this.#pattern.exec(this.#text);
+    this.#start = match?.index ?? this.#text.length;
+    if (match?.[0] !== '"') return match?.[0] ?? '';
+    let end = this.#start + 1;
+    for (let code = this.#text.charCodeAt(end); code !== QUOTE; code = this.#text.charCodeAt(end)) {
+      if (end >= this.#text.length) throw this.#fault('a text is not closed');
       end += code === BACKSLASH ? 2 : 1;
-      code = this.#text.charCodeAt(end);
     }
-    this.#token.lastIndex = end + 1;
-    return this.#text.slice(start - 1, end + 1);
+    this.#pattern.lastIndex = end + 1;
+    return this.#text.slice(this.#start, end + 1);
   }
 
   /** The value that begins with this token, as entries of this name; undefined: it is only counted. */
-  value(token: string, name: string | undefined, depth: number): void {
-    if (++this.#values > MAX_VALUES) throw new BeyondLimits(`it holds more than ${MAX_VALUES} values`);
-    if (token !== '{' && token !== '[') return this.#add(name, token);
-    if (depth === MAX_DEPTH) throw new BeyondLimits(`it is nested deeper than ${MAX_DEPTH} levels`);
+  #value(token: string, name: string | undefined, depth: number): void {
+    if (++this.#values > MAX_VALUES) throw this.#fault(`more than ${MAX_VALUES} values`);
+    if (token !== '{' && token !== '[') return this.#scalar(token, name);
+    if (depth === MAX_DEPTH) throw this.#fault(`nested deeper than ${MAX_DEPTH} levels`);
     const isEmpty = token === '{' ? this.#object(name, depth + 1) : this.#list(name, depth + 1);
-    if (isEmpty && depth > 0) this.#add(name, '""');
+    if (isEmpty && depth > 0) this.#add(name, '');
+  }
+
+  #scalar(token: string, name: string | undefined): void {
+    const isText = token.startsWith('"');
+    if (!isText && !SCALAR.test(token)) throw this.#unexpected(token);
+    if (name !== undefined) this.#add(name, isText ? this.#string(token) : token === 'null' ? '' : token);
   }
 
   #object(name: string | undefined, depth: number): boolean {
-    const names = new Set<unknown>();
+    const names = new Set<string>();
     const prefix = depth === 1 ? name : name && `${name}.`;
-    for (let token = this.next(); token !== '}' && token !== ''; token = this.next()) {
+    this.#members('{', (token) => {
+      if (!token.startsWith('"')) throw this.#unexpected(token, 'a name in double quotes');
       this.#namesLength += token.length;
-      if (this.#namesLength > MAX_NAMES_LENGTH) throw new BeyondLimits('its names are too long');
-      const member: unknown = JSON.parse(token);
-      if (names.has(member)) throw new BeyondLimits(`the name ${token.slice(0, 60)} is given twice`);
+      if (this.#namesLength > MAX_NAMES_LENGTH) throw this.#fault('its names are too long');
+      const member = this.#string(token);
+      if (names.has(member)) throw this.#fault(`the name "${member.slice(0, 60)}" is given twice`);
       names.add(member);
-      this.value(this.next(), prefix === undefined ? undefined : `${prefix}${String(member)}`, depth);
-    }
+      const colon = this.#next();
+      if (colon !== ':') throw this.#unexpected(colon, 'a colon');
+      this.#value(this.#next(), prefix === undefined ? undefined : prefix + member, depth);
+    });
     return names.size === 0;
   }
 
   #list(name: string | undefined, depth: number): boolean {
     const first = this.#values;
-    for (let token = this.next(); token !== ']' && token !== ''; token = this.next()) {
+    this.#members('[', (token) => {
       const isNested = token === '{' || token === '[';
-      const start = this.#token.lastIndex - 1;
-      this.value(token, isNested ? undefined : name, depth);
-      if (isNested) this.#add(name, this.#text.slice(start, this.#token.lastIndex));
-    }
+      const start = this.#start;
+      this.#value(token, isNested ? undefined : name, depth);
+      if (isNested) this.#add(name, this.#text.slice(start, this.#pattern.lastIndex));
+    });
     return this.#values === first;
   }
 
-  #add(name: string | undefined, token: string): void {
+  /** Calls `read` with the first token of each member. */
+  #members(opening: keyof typeof CLOSING, read: (token: string) => void): void {
+    const closing = CLOSING[opening];
+    let token = this.#next();
+    if (token === closing) return;
+    for (;;) {
+      read(token);
+      token = this.#next();
+      if (token === closing) return;
+      if (token !== ',') throw this.#unexpected(token, `a comma or ${closing}`);
+      token = this.#next();
+    }
+  }
+
+  #add(name: string | undefined, value: string): void {
     if (name === undefined || this.#entries === undefined) return;
-    const value = token === 'null' ? '' : token.startsWith('"') ? String(JSON.parse(token)) : token;
-    if (!this.#entries.add(name, value)) throw new BeyondLimits('it has too many fields');
+    if (!this.#entries.add(name, value)) throw this.#fault('too many fields');
+  }
+
+  #string(token: string): string {
+    try {
+      return String(JSON.parse(token));
+    } catch (error) {
+      throw this.#fault(messageOf(error).replace(/ in JSON at position.*/, ''));
+    }
+  }
+
+  #unexpected(token: string, expected = 'a value'): SyntaxError {
+    return this.#fault(token === '' ? 'it ends too early' : `expected ${expected}`);
+  }
+
+  #fault(what: string): SyntaxError {
+    const lines = this.#text.slice(0, this.#start).split('\n');
+    return new SyntaxError(`line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}: ${what}`);
   }
 }

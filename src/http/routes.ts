@@ -7,9 +7,9 @@ import { Router, type RouterContext, type RouterMiddleware } from '@koa/router';
 import type Koa from 'koa';
 import { page, refusedA, send, type Answer, json } from './answer.ts';
 import { apiCors } from './cors.ts';
-import type { Route } from './api/route.ts';
+import type { Route, Services } from './api/route.ts';
 import { createServe, type ServeParts } from './api/serve.ts';
-import { apiRoutes, type ApiParts } from './api/table.ts';
+import { apiRoutes } from './api/table.ts';
 import { refuse, statusOf, type Refusal } from './errors.ts';
 import { type Context, type Exchange, type Handler, type State, rateLimited } from './context.ts';
 import { errorPage } from './pages/error.ts';
@@ -34,7 +34,7 @@ import { takesMail } from '../config/forwarding.ts';
 import { policyText } from '../dns/mta-sts.ts';
 
 export interface TableParts
-  extends ApiParts, ServeParts, ConfirmParts, HealthParts, MetricsRouteParts, UnsubscribeParts {
+  extends Services, ServeParts, ConfirmParts, HealthParts, MetricsRouteParts, UnsubscribeParts {
   /** Of this program, for the reference. */
   readonly version: string;
 }

@@ -1,49 +1,11 @@
-/** A mail that a program asks for, and what is kept of it until it is sent: one place says both shapes. */
+/** What is kept of a mail that a program asks for until it is sent, and what became of it. */
 import { z } from 'zod';
-import type { Mailbox } from '../lib/addresses.ts';
+import { kept as shown, status } from '../contract/email.ts';
 import { attemptsOfMessage } from '../store/attempts.ts';
 import { deliveriesOfMessages, HELD } from '../store/deliveries.ts';
 import { complaintsOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
-import type { AttemptRow, DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';
-
-export interface NewAttachment {
-  readonly filename: string;
-  /** `type/subtype`; by the file's name where it is not known. */
-  readonly contentType?: string | undefined;
-  readonly content: Buffer;
-}
-
-export interface Tag {
-  readonly name: string;
-  readonly value: string;
-}
-
-/** As it was asked for; every address has been read. */
-export interface NewEmail {
-  readonly from?: Mailbox | undefined;
-  /** At least one. */
-  readonly to: readonly Mailbox[];
-  readonly cc: readonly Mailbox[];
-  readonly bcc: readonly Mailbox[];
-  readonly replyTo: readonly Mailbox[];
-  /** Goes before the template's. */
-  readonly subject?: string | undefined;
-  readonly template?: string | undefined;
-  /** Slug of the project that has the template. */
-  readonly project?: string | undefined;
-  /** The template's variables. */
-  readonly data: Readonly<Record<string, unknown>>;
-  readonly text?: string | undefined;
-  readonly html?: string | undefined;
-  readonly attachments: readonly NewAttachment[];
-  readonly headers: Readonly<Record<string, string>>;
-  readonly tags: readonly Tag[];
-  /** When it is to be sent, ms; at once where that is over. */
-  readonly sendAt?: number | undefined;
-  /** Adds a link by which the recipient ends all mail of the tenant. */
-  readonly unsubscribe: boolean;
-}
+import type { DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';
 
 const mailbox = z.object({ name: z.string().optional(), address: z.string() });
 const kept = z.object({
@@ -57,8 +19,7 @@ const kept = z.object({
   text: z.string().nullable(),
   html: z.string().optional(),
   headers: z.array(z.tuple([z.string(), z.string()])),
-  attachments: z.array(z.object({ filename: z.string(), content_type: z.string(), size: z.int() })),
-  tags: z.array(z.object({ name: z.string(), value: z.string() })),
+  ...shown,
   send_at: z.int().optional(),
   /** Of mail that came as it is to be sent (SMTP submission): where its bytes are (`inb_…`). */
   raw: z.string().optional(),
@@ -109,32 +70,13 @@ export function fault(code: Exclude<Fault['code'], 'VALIDATION_FAILED'>, message
   return { kind: 'fault', code, message };
 }
 
-/** `scheduled`: not due yet. `complained`: a recipient called it spam. Else the state that is farthest from a good end. */
-export const STATUSES = [
-  'scheduled',
-  'queued',
-  'sending',
-  'deferred',
-  'complained',
-  'bounced',
-  'expired',
-  'suppressed',
-  'cancelled',
-  'captured',
-  'delivered',
-] as const;
-
-export type Status = (typeof STATUSES)[number];
+export type Status = z.output<typeof status>;
 
 export interface SentMessage {
   readonly message: MessageRow;
   readonly email: KeptEmail;
   readonly deliveries: readonly DeliveryRow[];
   readonly status: Status;
-}
-
-export interface SentInFull extends SentMessage {
-  readonly attempts: ReadonlyMap<string, readonly AttemptRow[]>;
 }
 
 /** These messages, each with its deliveries, in the same order. */
@@ -150,7 +92,8 @@ export async function sentMessages(store: Store, messages: readonly MessageRow[]
 }
 
 /** One message with every attempt, by delivery. */
-export async function sentInFull(store: Store, message: MessageRow, now: number): Promise<SentInFull | undefined> {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- what it shows beside the message is one map
+export async function sentInFull(store: Store, message: MessageRow, now: number) {
   // In this order: a delivery that is seen to have ended has its last attempt.
   const [sent] = await sentMessages(store, [message], now);
   const attempts = await attemptsOfMessage(store, message.id);
@@ -160,7 +103,7 @@ export async function sentInFull(store: Store, message: MessageRow, now: number)
 function statusOf(deliveries: readonly DeliveryRow[], now: number): Status {
   const states = new Set<DeliveryState>(deliveries.map(({ state }) => state));
   if (deliveries.length > 0 && deliveries.every((row) => isScheduled(row, now))) return 'scheduled';
-  return STATUSES.find((status) => status !== 'scheduled' && status !== 'complained' && states.has(status)) ?? 'queued';
+  return status.options.find((one) => one !== 'scheduled' && one !== 'complained' && states.has(one)) ?? 'queued';
 }
 
 function isScheduled({ state, attempts, next_attempt_at: due }: DeliveryRow, now: number): boolean {

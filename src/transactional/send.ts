@@ -14,7 +14,8 @@ import { keepAttachments } from '../store/attachments.ts';
 import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import { messageIdOf, type KeptEmail, type NewEmail, fault, faultAt, type Fault } from './email.ts';
+import type { NewEmail } from '../contract/email.ts';
+import { messageIdOf, type KeptEmail, fault, faultAt, type Fault } from './email.ts';
 import { createSenders, type Sender } from './sender.ts';
 import type { Renderer } from '../templates/render.ts';
 import { createContents, projectOf, type Content, type Wording } from './template.ts';
@@ -23,6 +24,7 @@ import { isFreeHeader } from '../mail/compose.ts';
 
 export interface Planned {
   readonly kind: 'planned';
+  readonly to: readonly string[];
   /** How many it goes to, each once. */
   readonly recipients: number;
   /** `msg_…` */
@@ -141,7 +143,7 @@ export function isSandbox({ address }: Mailbox): boolean {
   return parseAddress(address)?.domain === SANDBOX_DOMAIN;
 }
 
-function sendAtFault({ sendAt }: NewEmail, now: number): Fault | undefined {
+function sendAtFault({ send_at: sendAt }: NewEmail, now: number): Fault | undefined {
   return sendAt !== undefined && isTooFar(sendAt, now) ? faultAt('send_at', 'must be within 30 days') : undefined;
 }
 
@@ -170,21 +172,21 @@ interface Ready {
 }
 
 function planned({ email, sender, content, headers }: Ready, { principal, snapshot, now, request }: Asker): Planned {
-  const { to, cc, bcc, replyTo, attachments, tags, sendAt } = email;
+  const { to, cc, bcc, reply_to, attachments, tags, send_at: sendAt } = email;
   const source: KeptEmail = {
     from: sender.from,
-    to: [...to],
-    cc: [...cc],
-    bcc: [...bcc],
-    reply_to: [...replyTo],
+    to,
+    cc,
+    bcc,
+    reply_to,
     ...content,
     headers,
-    attachments: attachments.map(({ filename, contentType, content: { length: size } }) => ({
-      filename,
-      content_type: contentType ?? mediaTypeOf(filename),
-      size,
-    })),
-    tags: [...tags],
+    attachments: attachments.map(
+      ({ filename = '', content_type = mediaTypeOf(filename), content: { length: size } }) => {
+        return { filename, content_type, size };
+      },
+    ),
+    tags,
     ...(sendAt !== undefined && { send_at: sendAt }),
   };
   const { id, recipients, rows, dues } = enqueue(
@@ -209,6 +211,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
   );
   return {
     kind: 'planned',
+    to: to.map(({ address }) => address),
     recipients,
     id,
     messageId: messageIdOf(id, sender.domain),

@@ -2,7 +2,8 @@
 import type { Project } from '../config/forms.ts';
 import { type Rendered, sentenceOf } from '../templates/template.ts';
 import type { Renderer, RenderPart } from '../templates/render.ts';
-import { type NewEmail, fault, faultAt, type Fault } from './email.ts';
+import type { NewEmail } from '../contract/email.ts';
+import { fault, faultAt, type Fault } from './email.ts';
 
 export interface Content {
   readonly subject: string;

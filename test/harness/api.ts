@@ -1,5 +1,6 @@
 /** A tenant of a running daemon, who asks its API with a key. */
 import type { Daemon } from '../../src/daemon/daemon.ts';
+import { expectListedCode } from './contract.ts';
 import { testKey, type TestKeySettings } from './keys.ts';
 
 export interface Asked {
@@ -28,7 +29,9 @@ export async function apiClient(
         headers: { ...headers, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
-      return { status: response.status, headers: response.headers, body: await response.json() };
+      const answer: unknown = await response.json();
+      expectListedCode(method, path, answer);
+      return { status: response.status, headers: response.headers, body: answer };
     },
   };
 }

@@ -4,7 +4,17 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { ROOT, readSources } from './sources.ts';
 
-const versions = z.record(z.string(), z.string()).default({});
+/** A package under another name counts by its version; what is overridden within one package is not a version. */
+const versions = z
+  .record(z.string(), z.unknown())
+  .default({})
+  .transform((all) =>
+    Object.fromEntries(
+      Object.entries(all).flatMap(([name, version]) =>
+        typeof version === 'string' ? [[name, version.replace(/^npm:[^@]+@/, '')] as const] : [],
+      ),
+    ),
+  );
 const manifest = z
   .object({
     dependencies: versions,

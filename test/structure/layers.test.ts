@@ -16,6 +16,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'smtp-client': ['lib', ...FOUNDATION, 'queue'],
   events: ['lib', ...FOUNDATION, 'queue'],
   ...Object.fromEntries(SERVICES.map((part) => [part, ['lib', ...FOUNDATION, ...ACCOUNTS]])),
+  transactional: ['lib', 'contract', ...FOUNDATION, ...ACCOUNTS],
   doctor: ['lib', ...FOUNDATION, ...ACCOUNTS],
   explain: ['lib', ...FOUNDATION, ...ACCOUNTS, ...SERVICES],
   http: ['lib', 'contract', ...FOUNDATION, ...ACCOUNTS, 'forms', 'transactional'],

@@ -1,67 +1,62 @@
 /** What happened, in numbers: by hour, day or month, by form and domain, and what the keys asked for. */
 import { z } from 'zod';
 import { accountIdOf, mayTouch } from '../../accounts/principal.ts';
-import type { Usage } from '../../accounts/usage.ts';
 import * as contract from '../../contract/analytics.ts';
-import type { Counted, EventCounts } from '../../events/counts.ts';
-import { pageOfEvents } from '../../events/list.ts';
-import { type Clock, isoTime } from '../../lib/clock.ts';
+import { pageOfEvents } from '../../events/counts.ts';
 import { listKeys } from '../../store/api-keys.ts';
-import type { Store } from '../../store/store.ts';
-import type { EventRow } from '../../store/tables.ts';
 import { usageOf } from '../../store/usage.ts';
-import { json, prefersCsv, csv } from '../answer.ts';
+import { csv, prefersCsv } from '../answer.ts';
 import { header } from '../context.ts';
-
-import { type Refusal, refuse } from '../errors.ts';
-
+import { refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
-import { type Handlers, implement, pageOf, type Route } from './route.ts';
-import { isoDay, startOf } from './times.ts';
+import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
-export interface AnalyticsParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly counts: EventCounts;
-  readonly usage: Pick<Usage, 'flush'>;
-}
-
-/** So many buckets are shown unless told. */
-const USUAL: Readonly<Record<contract.Interval, number>> = { hour: 24, day: 30, month: 12 };
+/** So many buckets are shown by default. */
+const DEFAULT_BUCKETS: Readonly<Record<contract.Interval, number>> = { hour: 24, day: 30, month: 12 };
 const DAYS = { '7d': 7, '30d': 30 } as const;
 const COLUMNS = ['day', 'key', 'requests', 'errors', 'rate_limited'] as const;
+const MAX_TOP = 10;
+const data = z.record(z.string(), z.unknown());
 
 /** `/analytics…`, `/events` */
-export function analyticsRoutes(parts: AnalyticsParts): Route[] {
-  return implement(contract.analytics, { ...countHandlers(parts), ...eventHandlers(parts) });
-}
-
-function countHandlers({
-  store,
-  clock,
-  counts,
-  usage,
-}: AnalyticsParts): Handlers<Pick<typeof contract.analytics, 'show' | 'apiUsage'>> {
-  return {
-    async show({ principal, query: { interval, form, domain, ...wanted } }) {
+export function analyticsRoutes({ store, clock, counts, usage }: Services): Route[] {
+  return implement(contract.analytics, {
+    async show({ principal, query: { interval, form, domain, from: wantedFrom, to: wantedTo } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-      const buckets = bucketsOf({ interval, ...wanted }, clock.now());
-      if ('kind' in buckets) return buckets;
-      const { domain_restrictions } = principal.restrictions;
-      const filter = { form, domains: domain === undefined ? domain_restrictions : [domain] };
-      const { starts, from, to } = buckets;
-      const { totals, series, forms, domains } = await addUp(counts.of(principal.tenant.id, { from, until: to }), {
-        ...filter,
-        bucketOf: (at) => startOf(interval, at),
-      });
+      const last = startOf(interval, (wantedTo ?? clock.now() + 1) - 1);
+      const from = startOf(interval, wantedFrom ?? startOf(interval, last, 1 - DEFAULT_BUCKETS[interval]));
+      if (from > last) return invalidAt('from', 'must be before to');
+      const series = new Map<number, contract.Numbers>();
+      for (let at = from; at <= last; at = startOf(interval, at, 1)) {
+        numbersOf(series, at);
+        if (series.size > contract.MAX_BUCKETS) {
+          const message = `makes more than ${contract.MAX_BUCKETS} buckets of that time: take a longer one, or less time`;
+          return invalidAt('interval', message);
+        }
+      }
+      const to = startOf(interval, last, 1);
+      const totals = noNumbers();
+      const byForm = new Map<string, contract.Numbers>();
+      const byDomain = new Map<string, contract.Numbers>();
+      const domains = domain === undefined ? principal.restrictions.domain_restrictions : [domain];
+      for await (const rows of counts.of(principal.tenant.id, { from, until: to }, { form, domains })) {
+        for (const row of rows) {
+          const name = nameOf(row.type);
+          if (name === undefined) continue;
+          totals[name] += row.count;
+          numbersOf(series, startOf(interval, row.from))[name] += row.count;
+          if (row.form !== '') numbersOf(byForm, row.form)[name] += row.count;
+          if (row.domain !== '') numbersOf(byDomain, row.domain)[name] += row.count;
+        }
+      }
       return json({
-        from: isoTime(from),
-        to: isoTime(to),
+        from,
+        to,
         interval,
         totals,
-        series: starts.map((at) => ({ at: isoTime(at), ...(series.get(at) ?? each(0)) })),
-        top_forms: forms,
-        top_domains: domains,
+        series: [...series].map(([at, numbers]) => ({ at, ...numbers })),
+        top_forms: top(byForm).map(([form, numbers]) => ({ form, ...numbers })),
+        top_domains: top(byDomain).map(([domain, numbers]) => ({ domain, ...numbers })),
       });
     },
     async apiUsage({ principal, exchange, query: { last, key, format } }) {
@@ -70,91 +65,30 @@ function countHandlers({
         ({ environment }) => principal.environment === 'live' || environment === 'test',
       );
       const known = new Set(mine.map(({ id }) => id));
-      if (key !== undefined && !known.has(key)) {
-        return refuse('NOT_FOUND', { message: `There is no key ${key.slice(0, 60)}.` });
-      }
+      if (key !== undefined && !known.has(key)) return notFound('key', key);
       await usage.flush();
       const now = clock.now();
       const span = { from: startOf('day', now, 1 - DAYS[last]), until: startOf('day', now, 1) };
       const days = (await usageOf(store, tenant, { ...span, key })).filter((row) => known.has(row.key));
-      const rows = days.map(({ key, requests, errors, rate_limited, ...row }) => {
-        return { day: isoDay(row.day), key, requests, errors, rate_limited };
-      });
-      const table = format === undefined ? prefersCsv(header(exchange.request, 'accept')) : format === 'csv';
-      if (!table) return json({ usage: rows });
+      const rows = days.map((row) => ({ ...row, day: isoDay(row.day) }));
+      const asCsv = format === undefined ? prefersCsv(header(exchange.request, 'accept')) : format === 'csv';
+      if (!asCsv) return json({ usage: rows });
       const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
       return csv(COLUMNS, cells, `api-usage-${isoDay(span.from)}-${isoDay(now)}.csv`);
     },
-  };
-}
-
-interface Buckets {
-  readonly starts: readonly number[];
-  readonly from: number;
-  readonly to: number;
-}
-
-function bucketsOf(
-  {
-    interval,
-    from: wantedFrom,
-    to: wantedTo,
-  }: { interval: contract.Interval; from?: number | undefined; to?: number | undefined },
-  now: number,
-): Buckets | Refusal {
-  const last = startOf(interval, (wantedTo ?? now + 1) - 1);
-  const from = startOf(interval, wantedFrom ?? startOf(interval, last, 1 - USUAL[interval]));
-  if (from > last) return invalidAt('from', 'must be before to');
-  const starts: number[] = [];
-  for (let at = from; at <= last; at = startOf(interval, at, 1)) {
-    if (starts.push(at) > contract.MAX_BUCKETS) {
-      return invalidAt(
-        'interval',
-        `makes more than ${contract.MAX_BUCKETS} buckets of that time: take a longer one, or less time`,
-      );
-    }
-  }
-  return { starts, from, to: startOf(interval, last, 1) };
-}
-
-// What happened, event by event.
-
-function eventHandlers({ store, clock, counts }: AnalyticsParts): Handlers<Pick<typeof contract.analytics, 'events'>> {
-  return {
     async events({ principal, query: { limit, cursor, type, domain, form, from = 0, to } }) {
       if (domain !== undefined && !mayTouch(principal, domain)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       const domains = domain === undefined ? principal.restrictions.domain_restrictions : [domain];
-      const { events, count } = await pageOfEvents(
-        { store, counts },
-        {
-          tenant: principal.tenant.id,
-          type,
-          domains,
-          form,
-          from,
-          until: to ?? clock.now() + 1,
-          before: cursor,
-          limit,
-        },
-      );
-      const { page, next_cursor } = pageOf(events, limit);
-      return json({ events: page.map(shownEvent), count, next_cursor });
+      const wanted = { tenant: principal.tenant.id, type, domains, form, from, until: to ?? clock.now() + 1 };
+      const { events, count } = await pageOfEvents({ store, counts }, { ...wanted, before: cursor, limit });
+      const { page, next_cursor } = pageOf(events, limit, ({ id }) => id);
+      const shown = page.map((event) => ({ ...event, data: data.parse(JSON.parse(event.data)) }));
+      return json({ events: shown, count, next_cursor });
     },
-  };
+  });
 }
 
-function shownEvent({ id, type, created_at, domain, form, submission, message, data: json }: EventRow) {
-  const data = z.record(z.string(), z.unknown()).parse(JSON.parse(json));
-  return { id, type, created_at: isoTime(created_at), domain, form, submission, message, data };
-}
-
-// Counted events as the numbers that people ask for: in all, over time, and of which form and domain most.
-
-export type Numbers = contract.Numbers;
-
-type Name = keyof Numbers;
-
-const NAMES: ReadonlyMap<string, Name> = new Map([
+const NAMES: ReadonlyMap<string, keyof contract.Numbers> = new Map([
   ['submission.accepted', 'submissions'],
   ['submission.spam', 'spam'],
   ['email.queued', 'queued'],
@@ -165,76 +99,42 @@ const NAMES: ReadonlyMap<string, Name> = new Map([
   ['inbound.rejected', 'rejected'],
 ]);
 
-const TOP = 10;
-
 /** The number that events of this type count in, if any. */
-export function nameOf(type: string): Name | undefined {
+export function nameOf(type: string): keyof contract.Numbers | undefined {
   return NAMES.get(type);
 }
 
-/** The same for each of the numbers. */
-export function each<Value>(value: Value): Record<Name, Value> {
-  return {
-    submissions: value,
-    spam: value,
-    queued: value,
-    delivered: value,
-    deferred: value,
-    bounced: value,
-    forwarded: value,
-    rejected: value,
-  };
+function noNumbers(): contract.Numbers {
+  return contract.numbers.parse(Object.fromEntries([...NAMES.values()].map((name) => [name, 0])));
 }
 
-export interface Sums {
-  readonly totals: Numbers;
-  /** By the start of the bucket; those in which nothing was are not there. */
-  readonly series: ReadonlyMap<number, Numbers>;
-  /** Those with the most submissions. */
-  readonly forms: readonly { form: string; submissions: number; spam: number }[];
-  readonly domains: readonly { domain: string; submissions: number; delivered: number }[];
-}
-
-export interface Adding {
-  readonly form?: string | undefined;
-  /** Undefined: every one, and none. */
-  readonly domains?: readonly string[] | undefined;
-  readonly bucketOf: (at: number) => number;
-}
-
-/** Adds up what the slices hold of this form and these domains. */
-async function addUp(slices: AsyncIterable<readonly Counted[]>, { form, domains, bucketOf }: Adding): Promise<Sums> {
-  const totals = each(0);
-  const series = new Map<number, Numbers>();
-  const byForm = new Map<string, Numbers>();
-  const byDomain = new Map<string, Numbers>();
-  for await (const rows of slices) {
-    for (const row of rows) {
-      const name = nameOf(row.type);
-      if (name === undefined || (form !== undefined && row.form !== form)) continue;
-      if (domains !== undefined && !domains.includes(row.domain)) continue;
-      totals[name] += row.count;
-      numbersOf(series, bucketOf(row.from))[name] += row.count;
-      if (row.form !== '') numbersOf(byForm, row.form)[name] += row.count;
-      if (row.domain !== '') numbersOf(byDomain, row.domain)[name] += row.count;
-    }
-  }
-  return {
-    totals,
-    series,
-    forms: top(byForm).map(([form, { submissions, spam }]) => ({ form, submissions, spam })),
-    domains: top(byDomain).map(([domain, { submissions, delivered }]) => ({ domain, submissions, delivered })),
-  };
-}
-
-function numbersOf<Key>(known: Map<Key, Numbers>, key: Key): Numbers {
-  let numbers = known.get(key);
-  if (numbers === undefined) known.set(key, (numbers = each(0)));
+function numbersOf<Key>(known: Map<Key, contract.Numbers>, key: Key): contract.Numbers {
+  const numbers = known.get(key) ?? noNumbers();
+  known.set(key, numbers);
   return numbers;
 }
 
-function top(all: ReadonlyMap<string, Numbers>): [string, Numbers][] {
+/** Those with the most submissions. */
+function top(all: ReadonlyMap<string, contract.Numbers>): [string, contract.Numbers][] {
   return [...all]
     .sort(([, a], [, b]) => b.submissions - a.submissions || b.delivered - a.delivered || b.spam - a.spam)
-    .slice(0, TOP);
+    .slice(0, MAX_TOP);
+}
+
+/** The start (UTC) of the interval that `at` is in, or of the one so many `steps` later. */
+export function startOf(interval: contract.Interval, at: number, steps = 0): number {
+  const time = new Date(at);
+  const [year, month, day] = [time.getUTCFullYear(), time.getUTCMonth(), time.getUTCDate()];
+  switch (interval) {
+    case 'hour':
+      return Date.UTC(year, month, day, time.getUTCHours() + steps);
+    case 'day':
+      return Date.UTC(year, month, day + steps);
+    case 'month':
+      return Date.UTC(year, month + steps, 1);
+  }
+}
+
+function isoDay(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
 }

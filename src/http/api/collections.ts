@@ -1,36 +1,19 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
-import type { CollectionNames, Names } from '../../accounts/collection-names.ts';
-import type { Consent } from '../../accounts/consent.ts';
-import type { ObjectLimits } from '../../accounts/object-limits.ts';
-import type { BundleReader } from '../../config/bundle.ts';
+import type { Names } from '../../accounts/collection-names.ts';
 import type { Collection } from '../../config/forms.ts';
 import * as is from '../../config/scalars.ts';
 import { collectionSchema } from '../../config/schema-project.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
-import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { deleteCollection, insertCollection } from '../../store/collections.ts';
-import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
-import { type Store, UnmetError } from '../../store/store.ts';
-import { json } from '../answer.ts';
-import { type Exchange, endpointOf, overLimit, rateLimited } from '../context.ts';
-
+import { counterOf, forgetForms, noteForm } from '../../store/form-counters.ts';
+import { UnmetError } from '../../store/store.ts';
+import { type Exchange, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-
-import { shownConsent, formSettings, refuseForms, refuseRecipients } from './form-answers.ts';
-import { knownCollections } from './forms.ts';
-import { type Call, implement, type Route } from './route.ts';
-
-export interface CollectionsParts {
-  readonly consent: Consent;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly objects: ObjectLimits;
-  readonly collectionNames: CollectionNames;
-  readonly reader: BundleReader;
-}
+import { formSettings, knownCollections, refuseForms, refuseRecipients, shownForms } from './forms.ts';
+import { type Call, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 const MAX_FORMS = 100;
 
@@ -56,35 +39,24 @@ const routes = {
 const storedForms = z.record(is.identifier, form);
 
 /** `/collections…` */
-export function collectionsRoutes(parts: CollectionsParts): Route[] {
-  const { store, clock, consent, reader, objects, collectionNames } = parts;
+export function collectionsRoutes(services: Services): Route[] {
+  const { store, clock, consent, reader, objects, collectionNames } = services;
+
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
     return found?.tenant === principal.tenant.id ? found : undefined;
   }
 
-  async function show(collection: Collection, exchange: Exchange): Promise<z.output<typeof contract.collection>> {
-    const { name, title, config, project } = collection;
-    const all = [...collection.forms.values()];
-    const counters = await formCounters(store, all.map(counterOf));
-    const addresses = [...new Set(all.flatMap(({ to }) => to))];
-    const statuses = await consent.statuses({ tenant: collection.tenant, addresses });
+  async function show({ name, title, config, project, tenant, forms: own }: Collection, exchange: Exchange) {
+    const all = [...own.values()];
+    const shown = await shownForms(services, all, exchange, tenant);
     return {
       name,
       title,
-      environment: environmentOf(collection.tenant),
-      settings: { requireApiKey: config.settings.requireApiKey },
-      forms: all.map((one) => {
-        const [first = '', ...others] = one.to;
-        return {
-          id: one.key,
-          email: others.length === 0 ? first : [...one.to],
-          ...shownConsent(one.to, statuses),
-          endpoint: endpointOf(exchange, one),
-          submissions: counters.get(counterOf(one))?.submissions ?? 0,
-        };
-      }),
-      source: project?.source ?? 'api',
+      environment: environmentOf(tenant),
+      settings: config.settings,
+      forms: shown.map((one, i) => ({ ...one, id: all[i]?.key ?? '', email: one.to })),
+      source: project?.source ?? ('api' as const),
     };
   }
 
@@ -92,14 +64,13 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
     async list({ principal, exchange, query: { limit, cursor } }) {
       const all = await knownCollections({ principal, snapshot: exchange.snapshot, store });
       const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
-      const page = rest.slice(0, limit);
+      const { page, next_cursor } = pageOf(rest, limit, ({ name }) => name);
       const shown = await Promise.all(page.map((collection) => show(collection, exchange)));
-      const next_cursor = rest.length > limit ? (page.at(-1)?.name ?? null) : null;
       return json({ collections: shown, count: all.length, next_cursor });
     },
     async show(call) {
       const found = await find(call, call.params.name);
-      return found === undefined ? unknown(call.params.name) : json(await show(found, call.exchange));
+      return found === undefined ? notFound('collection', call.params.name) : json(await show(found, call.exchange));
     },
     async create({ principal, exchange, body }) {
       const { name, title, settings, allowed_origins } = body;
@@ -137,7 +108,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
     async remove(call) {
       const { name } = call.params;
       const found = await find(call, name);
-      if (found === undefined) return unknown(name);
+      if (found === undefined) return notFound('collection', name);
       const { project } = found;
       if (project !== undefined) {
         const message = `${name} stands in the configuration of the project ${project.slug}: take it out there.`;
@@ -155,8 +126,4 @@ function unavailable(names: Exclude<Names, { kind: 'free' }>, { at }: Exchange):
   if (names.kind === 'too-often') return rateLimited(names.verdict, at);
   const { message } = names;
   return refuse('CONFLICT', { message: `${message.charAt(0).toUpperCase()}${message.slice(1)}.` });
-}
-
-function unknown(name: string): Refusal {
-  return refuse('NOT_FOUND', { message: `There is no collection ${name.slice(0, 60)}.` });
 }

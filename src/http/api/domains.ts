@@ -1,35 +1,26 @@
-/** Domains of a tenant: what each has to publish, and what DNS says of it. */
-import type { z } from 'zod';
+/** Domains of a tenant: what each has to publish, and what DNS says of it; and the DKIM keys of the server's own name. */
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
-import { editDomains, type PushOutcome, type PushParts } from '../../accounts/projects.ts';
-import { claimKey, type Domain, type Snapshot } from '../../config/snapshot.ts';
+import { editDomains, type PushOutcome } from '../../accounts/projects.ts';
+import { claimKey, type Domain } from '../../config/snapshot.ts';
 import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
-import type { DomainReport, Domains } from '../../domains/domains.ts';
-import type { HostKeys } from '../../domains/host-key.ts';
+import type { DomainReport } from '../../domains/domains.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { findProject } from '../../store/projects.ts';
-import type { Store } from '../../store/store.ts';
 import type { DkimKeyRow } from '../../store/tables-keys.ts';
-import { json } from '../answer.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { overLimit, rateLimited } from '../context.ts';
 import { invalidAt } from './issues.ts';
-import { refusalOfPush, unknownProject } from './projects.ts';
-import { type BodyOf, implement, type Outcome, type Route, timeOf } from './route.ts';
+import { refusalOfPush } from './projects.ts';
+import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
-export interface DomainsParts extends PushParts {
-  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
-}
-
-type Shown = Outcome<z.output<typeof contract.domain>>;
+type Shown = Outcome<DataOf<typeof contract.domains.show>>;
 
 /** `/domains…` */
-export function domainsRoutes(parts: DomainsParts): Route[] {
-  const { store, clock, snapshot, domains } = parts;
+export function domainsRoutes(services: Services): Route[] {
+  const { store, clock, snapshot, domains } = services;
+
   /** The tenant's claim to a name as somebody wrote it, or why the principal cannot have it. */
   function find(principal: Principal, text: string): Domain | Refusal {
     const name = parseDomain(text);
@@ -40,50 +31,42 @@ export function domainsRoutes(parts: DomainsParts): Route[] {
     );
   }
 
-  async function shown(claim: Domain, report: DomainReport | undefined): Promise<z.output<typeof contract.domain>> {
-    return shownDomain(claim, report, await keysOfOwner(store, claimOwner(claim)));
+  /** Does it to the domain that the path names, and shows the report that it answers. */
+  async function withDomain(
+    { principal, params: { domain } }: { principal: Principal; params: { domain: string } },
+    act: (name: string, tenant: string, claim: Domain) => Promise<DomainReport | Refusal | undefined>,
+  ): Promise<Shown> {
+    const claim = find(principal, domain);
+    if (!('config' in claim)) return claim;
+    const report = await act(claim.name, claim.project.tenant, claim);
+    return report !== undefined && 'kind' in report ? report : json(await shown(claim, report));
   }
 
-  async function answerFor(claim: Domain, report: DomainReport | undefined): Promise<Shown> {
-    return json(await shown(claim, report));
-  }
-
-  async function show(claim: Domain): Promise<Shown> {
-    return answerFor(claim, await domains.report(claim.name, claim.project.tenant));
-  }
-
-  async function add(principal: Principal, text: string, slug: string): Promise<Shown> {
-    const name = parseDomain(text.trim());
-    const tenant = principal.tenant.id;
-    if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
-    if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-    const known = snapshot().claims.get(claimKey(tenant, name));
-    if (known?.project.slug === slug) return show(known);
-    const outcome = await editDomains({ tenant, slug }, { op: 'add', domain: name }, parts);
-    if (outcome === undefined) {
-      const isLive = (await findProject(store, accountIdOf(principal), slug)) !== undefined;
-      return principal.environment === 'test' && isLive ? refuse('AUTH_TEST_KEY') : unknownProject(slug);
-    }
-    const refused = refusalOf(outcome);
-    if (refused !== undefined) return refused;
-    const claim = find(principal, name);
-    return 'config' in claim ? show(claim) : claim;
-  }
-
-  async function end(claim: Domain): Promise<Shown> {
+  /** Without a report it was taken out of service in this very moment. */
+  async function shown(claim: Domain, report: DomainReport | undefined) {
     const { name, project } = claim;
-    const report = await domains.report(name, project.tenant);
-    const outcome = await editDomains(project, { op: 'remove', domain: name }, parts);
-    return (outcome && refusalOf(outcome)) ?? answerFor(claim, report);
+    const { status = 'pending', reason, checkedAt, verifiedAt, records = [] } = report ?? {};
+    return {
+      domain: name,
+      project: project.slug,
+      environment: environmentOf(project.tenant),
+      verified: status === 'verified' || status === 'degraded',
+      status,
+      reason,
+      checked_at: checkedAt,
+      verified_at: verifiedAt,
+      records,
+      keys: shownKeys(await keysOfOwner(store, claimOwner(claim))),
+    };
   }
 
   /** What kept the project's document from being changed. */
-  function refusalOf(outcome: PushOutcome): Refusal | undefined {
-    if (outcome.kind === 'done') return undefined;
-    if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
-    if (outcome.kind === 'too-often') return rateLimited(outcome.verdict, clock.now());
+  function refusalOf(outcome: PushOutcome | undefined): Refusal | undefined {
+    if (outcome === undefined || outcome.kind === 'done') return undefined;
     const [problem] = outcome.kind === 'conflict' || outcome.kind === 'invalid' ? outcome.problems : [];
-    return problem === undefined ? refusalOfPush(outcome) : refuse('CONFLICT', { message: sentence(problem.message) });
+    if (problem === undefined) return refusalOfPush(outcome, snapshot(), clock.now());
+    const { message } = problem;
+    return refuse('CONFLICT', { message: `${message.charAt(0).toUpperCase()}${message.slice(1)}.` });
   }
 
   return implement(contract.domains, {
@@ -92,34 +75,40 @@ export function domainsRoutes(parts: DomainsParts): Route[] {
       const all = [...snapshot().claims.values()]
         .filter(({ name, project }) => tenants.includes(project.tenant) && mayTouch(principal, name))
         .sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
-      const rest = all.filter((claim) => placeOf(claim) > cursor);
-      const page = rest.slice(0, limit);
+      const { page, next_cursor } = pageOf(
+        all.filter((claim) => placeOf(claim) > cursor),
+        limit,
+        placeOf,
+      );
       const found = await Promise.all(
         page.map(async (claim) => shown(claim, await domains.report(claim.name, claim.project.tenant))),
       );
-      const [last] = page.slice(-1);
-      const next_cursor = rest.length > limit && last !== undefined ? placeOf(last) : null;
       return json({ domains: found, count: all.length, next_cursor });
     },
-    create: ({ principal, body: { domain, project } }) => add(principal, domain, project),
-    async show({ principal, params: { domain } }) {
-      const claim = find(principal, domain);
-      return 'config' in claim ? show(claim) : claim;
+    async create({ principal, body: { domain: text, project: slug } }) {
+      const name = parseDomain(text.trim());
+      const tenant = principal.tenant.id;
+      if (name === undefined) return invalidAt('domain', 'must be a domain name such as example.com');
+      if (!mayTouch(principal, name)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+      if (snapshot().claims.get(claimKey(tenant, name))?.project.slug !== slug) {
+        const outcome = await editDomains({ tenant, slug }, { op: 'add', domain: name }, services);
+        if (outcome === undefined) {
+          const isLive = (await findProject(store, accountIdOf(principal), slug)) !== undefined;
+          return principal.environment === 'test' && isLive ? refuse('AUTH_TEST_KEY') : notFound('project', slug);
+        }
+        const refused = refusalOf(outcome);
+        if (refused !== undefined) return refused;
+      }
+      return withDomain({ principal, params: { domain: name } }, domains.report);
     },
-    async verify({ principal, params: { domain } }) {
-      const claim = find(principal, domain);
-      if (!('config' in claim)) return claim;
-      return answerFor(claim, await domains.check(claim.name, claim.project.tenant));
-    },
-    async rotateDkim({ principal, params: { domain } }) {
-      const claim = find(principal, domain);
-      if (!('config' in claim)) return claim;
-      return answerFor(claim, await domains.rotateKeys(claim.name, claim.project.tenant));
-    },
-    async remove({ principal, params: { domain } }) {
-      const claim = find(principal, domain);
-      return 'config' in claim ? end(claim) : claim;
-    },
+    show: (call) => withDomain(call, domains.report),
+    verify: (call) => withDomain(call, domains.check),
+    rotateDkim: (call) => withDomain(call, domains.rotateKeys),
+    remove: (call) =>
+      withDomain(call, async (name, tenant, { project }) => {
+        const report = await domains.report(name, tenant);
+        return refusalOf(await editDomains(project, { op: 'remove', domain: name }, services)) ?? report;
+      }),
   });
 }
 
@@ -128,52 +117,9 @@ function placeOf({ name, project }: Domain): string {
   return environmentOf(project.tenant) === 'test' ? `${name}:test` : name;
 }
 
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-}
-
-/** Without a report it was taken out of service in this very moment. */
-function shownDomain(
-  { name, project }: Domain,
-  report: DomainReport | undefined,
-  keys: readonly DkimKeyRow[],
-): z.output<typeof contract.domain> {
-  const status = report?.status ?? 'pending';
-  return {
-    domain: name,
-    project: project.slug,
-    environment: environmentOf(project.tenant),
-    verified: status === 'verified' || status === 'degraded',
-    status,
-    reason: report?.reason ?? null,
-    checked_at: timeOf(report?.checkedAt),
-    verified_at: timeOf(report?.verifiedAt),
-    records: (report?.records ?? []).map(({ purpose, type, name: at, value, required, status: found, ...rest }) => ({
-      purpose,
-      type,
-      name: at,
-      value,
-      required,
-      status: found,
-      found: [...rest.found],
-      ...(rest.problem === undefined ? {} : { problem: rest.problem }),
-      ...(rest.note === undefined ? {} : { note: rest.note }),
-    })),
-    keys: shownKeys(keys),
-  };
-}
-
-// The server's own DKIM keys: what they have to publish, and their rotation.
-
-export interface HostKeysParts {
-  readonly store: Store;
-  readonly snapshot: () => Snapshot;
-  readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
-}
-
-/** `/admin/host-keys…` */
-export function hostKeysRoutes({ store, snapshot, hostKeys }: HostKeysParts): Route[] {
-  async function show(): Promise<Outcome<BodyOf<typeof contract.hostKeys.list>>> {
+/** `/admin/host-keys…`: the DKIM keys that sign for the server's own name. */
+export function hostKeysRoutes({ store, snapshot, hostKeys }: Services): Route[] {
+  async function show() {
     const { hostname } = snapshot().server.server;
     return json({ hostname, keys: shownKeys(await keysOfOwner(store, hostOwner(hostname))) });
   }
@@ -193,38 +139,20 @@ export function hostKeysRoutes({ store, snapshot, hostKeys }: HostKeysParts): Ro
   });
 }
 
-// A DKIM key as the API shows it.
-
-/** As the API shows them. */
-function shownKeys(keys: readonly DkimKeyRow[]): z.output<typeof contract.domain>['keys'] {
+function shownKeys(keys: readonly DkimKeyRow[]) {
   return keys.map((key) => {
-    const { selector, algorithm, state, since, keep_until, public_key: publicKey } = key;
-    const { type, name, value } = dkimRecord(key.domain, { selector, algorithm, publicKey });
-    return {
-      selector,
-      algorithm,
-      state,
-      since: isoTime(since),
-      keep_until: keep_until === null ? null : isoTime(keep_until),
-      record: { type, name, value },
-      advice: adviceOn(key),
-    };
+    const record = dkimRecord(key.domain, { ...key, publicKey: key.public_key });
+    return { ...key, record, advice: adviceOn(key) };
   });
 }
 
-export interface AdminDomainsParts {
-  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
-}
-
 /** `/admin/domains/{domain}/move` */
-export function adminDomainsRoutes({ domains }: AdminDomainsParts): Route[] {
+export function adminDomainsRoutes({ domains }: Services): Route[] {
   return implement(contract.adminDomains, {
     async move({ params: { domain: text }, body: { tenant } }) {
       const domain = parseDomain(text);
       const report = domain === undefined ? undefined : await domains.move(domain, tenant);
-      if (domain !== undefined && report !== undefined) {
-        return json({ domain, tenant, project: report.project, status: report.status });
-      }
+      if (domain !== undefined && report !== undefined) return json({ ...report, domain, tenant });
       const message = `The account ${tenant.slice(0, 60)} has no domain ${text.slice(0, 253)}. It must add the domain to a project first.`;
       return refuse('DOMAIN_NOT_FOUND', { message });
     },

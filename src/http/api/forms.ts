@@ -1,35 +1,54 @@
-/** Forms: those of the configuration, to be read, and those that are made here, which belong to no domain. */
+/** Forms: those of the configuration, to be read, and those that are made here; and instant forms. */
 import { z } from 'zod';
-import type { Consent } from '../../accounts/consent.ts';
-import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import type { BundleReader } from '../../config/bundle.ts';
+import type { FormPlace } from '../../config/checks.ts';
 import type { Collection, Form } from '../../config/forms.ts';
 import * as is from '../../config/scalars.ts';
 import { formSchema } from '../../config/schema-project.ts';
 import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
-import type { Clock } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { collectionsOfTenant } from '../../store/collections.ts';
 import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
 import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
+import type { RecipientStatus } from '../../store/consents.ts';
+import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
-import { json } from '../answer.ts';
-import { type Exchange, overLimit } from '../context.ts';
+import type { FormRow } from '../../store/tables-accounts.ts';
+import { endpointOf, type Exchange, overCap, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
+import { invalidAt } from './issues.ts';
+import { type Call, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
-import { formSettings, refuseForms, refuseRecipients, shownForm } from './form-answers.ts';
-import { type Call, implement, type Route } from './route.ts';
-import { mayTouchForm } from './submission-answers.ts';
+const { shape } = formSchema;
 
-export interface FormsParts {
-  readonly consent: Consent;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly objects: ObjectLimits;
-  readonly reader: BundleReader;
+/** What a form says beside its name and recipients, in the words of a project file. Its templates are the built-in ones. */
+export const formSettings = z.strictObject({
+  subject: shape.subject,
+  from_name: shape.from_name,
+  replies: bare(shape.replies).optional(),
+  replyTo: shape.replyTo,
+  acknowledgment: bare(shape.acknowledgment).omit({ template: true }).optional(),
+  spam_protection: bare(shape.spam_protection).optional(),
+  rateLimit: shape.rateLimit,
+  max_per_hour: shape.max_per_hour,
+  required: bare(shape.required).optional(),
+  fields: bare(shape.fields).optional(),
+  redirect: shape.redirect,
+  error_redirect: shape.error_redirect,
+  thank_you: shape.thank_you,
+  allowed_origins: bare(shape.allowed_origins)
+    .optional()
+    .describe('Origins whose pages may post; those of any origin when nothing is listed.'),
+  uploads: shape.uploads,
+  retention: shape.retention,
+});
+
+/** The schema without its default, so that what is absent can be told from what is given. */
+function bare<T extends z.ZodType>(schema: z.ZodType & { unwrap(): T }): T {
+  return schema.unwrap().describe(schema.description ?? '');
 }
 
 const to = is.addresses.describe('Who gets the notifications: an address or a list of them.');
@@ -45,25 +64,46 @@ const routes = {
   change: { ...contract.forms.change, body: changedForm },
 };
 
+type Asked = Pick<Call, 'principal' | 'exchange'>;
+
 /** `/forms…` */
-export function formsRoutes({ store, clock, consent, reader, objects }: FormsParts): Route[] {
-  function asking({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>): Asking {
-    return { principal, snapshot: exchange.snapshot, store };
-  }
+export function formsRoutes(services: Services): Route[] {
+  const { store, clock, consent, reader, objects } = services;
 
   async function answer(form: Form, exchange: Exchange) {
-    const counters = await formCounters(store, [counterOf(form)]);
-    const statuses = await consent.statuses({ tenant: form.tenant, addresses: form.to });
-    const shown = shownForm({ form, exchange, counter: counters.get(counterOf(form)), statuses });
-    return json({ ...shown, settings: settingsOf(form) });
+    const [shown] = await shownForms(services, [form], exchange);
+    return shown === undefined ? refuse('FORM_NOT_FOUND') : json({ ...shown, settings: settingsOf(form) });
   }
 
   /** A form that was made here, or why it cannot be changed. */
-  async function own(call: Pick<Call, 'principal' | 'exchange'>, id: string) {
+  async function own(call: Asked, id: string) {
     const form = await knownForm(id, asking(call));
     if (form === undefined || form.kind === 'instant') return unknown(id);
     const row = form.kind === 'api' ? await findForm(store, form.id) : undefined;
     return row ?? refuse('CONFLICT', { message: `${form.id} stands in ${placeOf(form)}: change it there.` });
+  }
+
+  function asking({ principal, exchange }: Asked): Asking {
+    return { principal, snapshot: exchange.snapshot, store };
+  }
+
+  /** What no schema of the body can know of it. */
+  async function refuseConfig(
+    config: unknown,
+    recipients: readonly string[] | undefined,
+    { principal, exchange }: Asked,
+  ) {
+    const form = formSchema.parse(config);
+    return (
+      refuseRecipients(recipients, exchange, 'to') ??
+      (await refuseForms([{ path: [], form }], principal.tenant.id, reader))
+    );
+  }
+
+  async function answerAndAsk(row: FormRow, { principal, exchange }: Asked) {
+    const form = formOfRow(row, exchange.snapshot.server);
+    if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+    return answer(form, exchange);
   }
 
   return implement(routes, {
@@ -77,52 +117,26 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
       const hidden = domain !== undefined && !mayTouch(principal, domain);
       const domains = hidden ? [] : domain === undefined ? restricted : [domain];
       const filter = { tenants: readableTenants(principal), kind: 'api', domains } as const;
-      const behind = cursor !== undefined && cursor.startsWith('frm_') ? cursor : undefined;
+      const behind = cursor?.startsWith('frm_') === true ? cursor : undefined;
       const forms =
         behind === undefined ? placed.filter((form) => cursor === undefined || counterOf(form) > cursor) : [];
       if (forms.length <= limit) {
         const rows = await listForms(store, { ...filter, before: behind, limit: limit + 1 - forms.length });
         forms.push(...rows.map((row) => formOfRow(row, exchange.snapshot.server)));
       }
-      const page = forms.slice(0, limit);
-      const [last] = page.slice(-1);
-      const counters = await formCounters(store, page.map(counterOf));
-      const addresses = [...new Set(page.flatMap(({ to: all }) => all))];
-      const statuses = await consent.statuses({ tenant: principal.tenant.id, addresses });
-      return json({
-        forms: page.map((form) => shownForm({ form, exchange, counter: counters.get(counterOf(form)), statuses })),
-        count: placed.length + (await countForms(store, filter)),
-        next_cursor:
-          forms.length > limit && last !== undefined ? (last.kind === 'api' ? last.id : counterOf(last)) : null,
-      });
+      const { page, next_cursor } = pageOf(forms, limit, (form) => (form.kind === 'api' ? form.id : counterOf(form)));
+      const shown = await shownForms(services, page, exchange, principal.tenant.id);
+      return json({ forms: shown, count: placed.length + (await countForms(store, filter)), next_cursor });
     },
-    async create({ principal, exchange, body }) {
-      const { name: called, domain = null, ...rest } = body;
-      const place = refusePlace(principal, exchange.snapshot, domain);
-      if (place !== undefined) return place;
+    async create(call) {
+      const { principal, exchange, body } = call;
+      const { name, domain = null, ...rest } = body;
       const config = z.encode(storedForm, rest);
-      const settings = formSchema.parse(config);
-      const refusal =
-        refuseRecipients(body.to, exchange, 'to') ??
-        (await refuseForms([{ path: [], form: settings }], principal.tenant.id, reader));
+      const refusal = refusePlace(principal, exchange.snapshot, domain) ?? (await refuseConfig(config, body.to, call));
       if (refusal !== undefined) return refusal;
-      const now = clock.now();
-      const row = {
-        id: newId('frm', now),
-        tenant: principal.tenant.id,
-        kind: 'api',
-        name: called,
-        domain,
-        config: JSON.stringify(config),
-        created_at: now,
-      } as const;
-      const made = await objects.within(row.tenant, { more: { forms: 1 } }, () =>
-        store.write([insertForm(row), noteForm({ form: counterOf(row), at: now })]),
-      );
-      if ('kind' in made) return overLimit(made, exchange.snapshot.server);
-      const form = formOfRow(row, exchange.snapshot.server);
-      if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
-      return answer(form, exchange);
+      const row = newRow({ kind: 'api', name, domain, config, tenant: principal.tenant.id }, clock.now());
+      const made = await objects.within(row.tenant, { more: { forms: 1 } }, () => store.write(insertion(row)));
+      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : answerAndAsk(row, call);
     },
     async show(call) {
       const id = parseFormId(call.params.id)?.id;
@@ -134,30 +148,169 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
     async change(call) {
       const row = await own(call, call.params.id);
       if ('code' in row) return row;
-      const { name: called = row.name, ...changes } = z.encode(changedForm, call.body);
-      const before: Readonly<Record<string, unknown>> = z.record(z.string(), z.unknown()).parse(JSON.parse(row.config));
+      const { name = row.name, ...changes } = z.encode(changedForm, call.body);
+      const before = z.record(z.string(), z.unknown()).parse(JSON.parse(row.config));
       const config = Object.fromEntries(
         Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null),
       );
-      const settings = formSchema.parse(config);
-      const refusal =
-        refuseRecipients(call.body.to, call.exchange, 'to') ??
-        (await refuseForms([{ path: [], form: settings }], row.tenant, reader));
+      const refusal = await refuseConfig(config, call.body.to, call);
       if (refusal !== undefined) return refusal;
-      const after = { ...row, name: called, config: JSON.stringify(config) };
+      const after = { ...row, name, config: JSON.stringify(config) };
       await store.write([updateForm(after)]);
-      const form = formOfRow(after, call.exchange.snapshot.server);
-      if (call.principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
-      return answer(form, call.exchange);
+      return answerAndAsk(after, call);
     },
     async remove(call) {
       const row = await own(call, call.params.id);
       if ('code' in row) return row;
       const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
-      await store.write([deleteForm({ id: row.id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
+      await store.write(deletion(row));
       return shown;
     },
   });
+}
+
+/** `/instant/forms…`: a name and an address are all that they need. They mail nobody until the recipient has agreed. */
+export function instantRoutes(services: Services): Route[] {
+  const { store, clock, consent, objects } = services;
+
+  async function answer(row: FormRow, exchange: Exchange) {
+    const [shown] = await shownRows([row], exchange);
+    return shown === undefined ? refuse('FORM_NOT_FOUND') : json(shown);
+  }
+
+  async function shownRows(rows: readonly FormRow[], exchange: Exchange, tenant?: string) {
+    const forms = rows.map((row) => formOfRow(row, exchange.snapshot.server));
+    const shown = await shownForms(services, forms, exchange, tenant);
+    return shown.map((form) => ({
+      ...form,
+      email: form.recipients[0]?.address ?? '',
+      confirmed: form.recipient_status === 'confirmed',
+    }));
+  }
+
+  async function withForm<Data>(
+    { principal, params: { id } }: Pick<Call<unknown, unknown, 'id'>, 'principal' | 'params'>,
+    act: (row: FormRow) => Promise<Outcome<Data>>,
+  ): Promise<Outcome<Data>> {
+    const row = await findForm(store, id);
+    const isOwn = row?.kind === 'instant' && row.tenant === principal.tenant.id;
+    return isOwn ? act(row) : notFound('instant form', id, 'FORM_NOT_FOUND');
+  }
+
+  /** Asks the address, where it has to be; the refusal where it was asked too often. */
+  async function ask({ principal, exchange }: Asked, address: string | undefined) {
+    if (address === undefined || principal.environment === 'test') return undefined;
+    const asked = await consent.askAgain(principal.tenant.id, address);
+    return asked.kind === 'capped' && !exchange.local ? overCap(asked.verdict, exchange) : undefined;
+  }
+
+  return implement(contract.instantForms, {
+    async list({ principal, exchange, query: { limit, cursor } }) {
+      const filter = { tenants: readableTenants(principal), kind: 'instant' } as const;
+      const rows = await listForms(store, { ...filter, before: cursor, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
+      const forms = await shownRows(page, exchange, principal.tenant.id);
+      return json({ forms, count: await countForms(store, filter), next_cursor });
+    },
+    async create(call) {
+      const { principal, exchange, body } = call;
+      const refusal = await ask(call, body.email);
+      if (refusal !== undefined) return refusal;
+      const config = { to: body.email };
+      const row = newRow(
+        { kind: 'instant', name: body.name, domain: null, config, tenant: principal.tenant.id },
+        clock.now(),
+      );
+      const made = await objects.within(row.tenant, { more: { forms: 1 } }, () => store.write(insertion(row)));
+      return 'kind' in made ? overLimit(made, exchange.snapshot.server) : answer(row, exchange);
+    },
+    show: (call) => withForm(call, (row) => answer(row, call.exchange)),
+    /** Another address has to agree itself; naming one that has not agreed asks it once more. */
+    change: (call) =>
+      withForm(call, async (row) => {
+        const { name = row.name, email } = call.body;
+        const refusal = await ask(call, email);
+        if (refusal !== undefined) return refusal;
+        const after = { ...row, name, config: email === undefined ? row.config : JSON.stringify({ to: email }) };
+        await store.write([updateForm(after)]);
+        return answer(after, call.exchange);
+      }),
+    remove: (call) =>
+      withForm(call, async (row) => {
+        const shown = await answer(row, call.exchange);
+        await store.write(deletion(row));
+        return shown;
+      }),
+  });
+}
+
+function newRow({ config, ...form }: Omit<FormRow, 'id' | 'config' | 'created_at'> & { config: object }, now: number) {
+  return { ...form, id: newId('frm', now), config: JSON.stringify(config), created_at: now };
+}
+
+function insertion(row: FormRow): Statement[] {
+  return [insertForm(row), noteForm({ form: counterOf(row), at: row.created_at })];
+}
+
+function deletion(row: FormRow): Statement[] {
+  return [deleteForm(row), forgetForms({ forms: JSON.stringify([counterOf(row)]) })];
+}
+
+/** Forms as the API shows them; `tenant` is the one whose recipients are meant, by default that of the forms. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types, eslint/max-params -- the contract picks from it
+export async function shownForms(
+  { store, consent }: Pick<Services, 'store' | 'consent'>,
+  forms: readonly Form[],
+  exchange: Exchange,
+  tenant = forms[0]?.tenant ?? '',
+) {
+  const counters = await formCounters(store, forms.map(counterOf));
+  const statuses = await consent.statuses({ tenant, addresses: [...new Set(forms.flatMap(({ to: all }) => all))] });
+  return forms.map((form) => {
+    const counter = counters.get(counterOf(form));
+    const recipients = form.to.map((address) => ({ address, status: statuses.get(address) ?? ('pending' as const) }));
+    const found = new Set(recipients.map(({ status }) => status));
+    const recipient_status: RecipientStatus = found.has('pending')
+      ? 'pending'
+      : found.has('confirmed')
+        ? 'confirmed'
+        : 'refused';
+    return {
+      id: form.id,
+      name: form.name,
+      environment: environmentOf(form.tenant),
+      submissions: counter?.submissions ?? 0,
+      created_at: counter?.created_at ?? exchange.at,
+      to: form.to.length === 1 ? (form.to[0] ?? '') : [...form.to],
+      recipient_status,
+      recipients,
+      subject: form.config.subject,
+      endpoint: endpointOf(exchange, form),
+      source: form.project?.source ?? ('api' as const),
+    };
+  });
+}
+
+/** The refusal of more recipients than a form may have; `path` is where they stand in the body. */
+export function refuseRecipients(
+  to: readonly string[] | undefined,
+  { snapshot }: Pick<Exchange, 'snapshot'>,
+  path: string,
+): Refusal | undefined {
+  const { form_recipients: most } = snapshot.server.limits;
+  if (to === undefined || new Set(to).size <= most) return undefined;
+  return invalidAt(path, `must be ${most} addresses at most`);
+}
+
+/** The refusal of what no schema can know of forms: patterns, expressions; paths are where they stand in the body. */
+export async function refuseForms(
+  forms: readonly FormPlace[],
+  tenant: string,
+  reader: BundleReader,
+): Promise<Refusal | undefined> {
+  const findings = await reader.checkForms(forms, { tenant });
+  const errors = findings.map(({ path, message }) => ({ field: path.join('.'), code: 'TYPE_TEXT', message }));
+  return errors.length === 0 ? undefined : refuse('VALIDATION_FAILED', { errors });
 }
 
 /** Why a form may not be put there: on a domain that is another's, or that the key is not for. */
@@ -185,10 +338,6 @@ function settingsOf({ config }: Form): Record<string, unknown> {
 function placeOf({ kind, project }: Form): string {
   if (project !== undefined) return `the configuration of the project ${project.slug}`;
   return kind === 'collection' ? 'a collection' : 'no configuration';
-}
-
-function unknown(id: string): Refusal {
-  return refuse('FORM_NOT_FOUND', { message: `There is no form ${id.slice(0, 60)}.` });
 }
 
 // The forms that somebody who asks may know of: those of the tenant, and within a key's domains.
@@ -242,4 +391,15 @@ async function placedForms(asking: Asking): Promise<Form[]> {
 /** The order of characters, the same in every language. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
+}
+
+/** Whether the principal's key may touch the form with this id; `domain` is that of its submissions, where there are any. */
+export function mayTouchForm(principal: Principal, form: string, domain?: string): boolean {
+  const id = parseFormId(form);
+  if (id?.kind === 'own') return mayTouch(principal, domain);
+  return mayTouch(principal, id?.kind === 'domain' ? id.domain : undefined);
+}
+
+function unknown(id: string): Refusal {
+  return notFound('form', id, 'FORM_NOT_FOUND');
 }

@@ -1,22 +1,12 @@
 /** Projects of a tenant; those that a file manages are changed in their file. */
 import type { z } from 'zod';
-import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
-import {
-  emptyProject,
-  managedByFile,
-  placesIn,
-  push,
-  type Push,
-  type PushOutcome,
-  type PushParts,
-} from '../../accounts/projects.ts';
+import { emptyProject, managedByFile, placesIn, push, type Push, type PushOutcome } from '../../accounts/projects.ts';
 import type { Project } from '../../config/forms.ts';
 import type { Problem } from '../../config/problem.ts';
 import { slugOf } from '../../config/scalars.ts';
 import type { Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/projects.ts';
-import { type Clock, isoTime } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
 import {
@@ -28,47 +18,25 @@ import {
   putInForce,
 } from '../../store/projects.ts';
 import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
-import { type Store, UnmetError } from '../../store/store.ts';
+import { UnmetError } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
-import { json } from '../answer.ts';
-import { type Detail, type Refusal, refuse } from '../errors.ts';
 import { overLimit, rateLimited } from '../context.ts';
-import { type BodyOf, type Handlers, implement, type Outcome, pageOf, type Route } from './route.ts';
-
-export interface ProjectsParts extends PushParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly objects: ObjectLimits;
-  readonly snapshot: () => Snapshot;
-  /** Puts in force what the database says of projects now, here and elsewhere. */
-  readonly takeOver: () => Promise<void>;
-}
+import { type Detail, type Refusal, refuse } from '../errors.ts';
+import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
 /** Names that are tried where a slug was not asked for by name. */
-const MOST_NAMES = 50;
+const MAX_NAMES = 50;
+const MAX_DETAILS = 100;
 
 /** `/projects…` */
-export function projectsRoutes(parts: ProjectsParts): Route[] {
-  return implement(contract.projects, { ...projectHandlers(parts), ...configHandlers(parts) });
-}
-
-function projectHandlers(
-  parts: ProjectsParts,
-): Handlers<Pick<typeof contract.projects, 'list' | 'create' | 'show' | 'remove'>> {
-  const { store, clock, snapshot, takeOver, objects } = parts;
+export function projectsRoutes(services: Services): Route[] {
+  const { store, clock, snapshot, takeOver, objects, reader } = services;
 
   async function make(principal: Principal, name: string, slug: string): Promise<ProjectRow | undefined> {
     const tenant = principal.tenant.id;
     const now = clock.now();
-    const made = {
-      tenant,
-      slug,
-      name,
-      source: 'api',
-      machine: null,
-      file: null,
-      ...emptyProject({ name, slug }),
-    } as const;
+    const nobodys = { source: 'api', machine: null, file: null } as const;
+    const made = { tenant, slug, name, ...nobodys, ...emptyProject({ name, slug }) };
     try {
       // It begins without domains, whatever claims of another of this name are left.
       const replacing = { was: undefined, id: newId('rev', now) };
@@ -85,15 +53,15 @@ function projectHandlers(
     principal: Principal,
     slug: string,
     force: boolean,
-  ): Promise<Outcome<z.output<typeof contract.project>>> {
+  ): Promise<Outcome<DataOf<typeof contract.projects.remove>>> {
     const tenant = principal.tenant.id;
     const row = await findProject(store, tenant, slug);
-    if (row === undefined) return unknownProject(slug);
+    if (row === undefined) return notFound('project', slug);
     const managed = managedByFile(row);
     if (managed !== undefined && row.file_missing === 0 && !force) {
       return refuse('CONFLICT', { message: `${managed.message} Remove the file first, then delete the project.` });
     }
-    if (!mayTouchProject(principal, snapshot(), row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+    if (!mayTouchProject(principal, row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     try {
       const forgotten = managed === undefined ? [] : [forgetProjectFiles({ slug })];
       await store.write([deleteProject(row, 1), releaseDomainsOf({ tenant, project: slug }), ...forgotten]);
@@ -103,118 +71,35 @@ function projectHandlers(
       throw error;
     }
     await takeOver();
-    return json(shownProject(row));
+    return json(shown(row));
   }
 
-  return {
-    async list({ principal, query: { limit, cursor } }) {
-      const tenants = readableTenants(principal);
-      const all = snapshot().projects.filter((one) => tenants.includes(one.tenant));
-      const filter = {
-        tenants,
-        slugs: isNarrowed(principal) ? all.filter((one) => touches(principal, one)).map(({ slug }) => slug) : undefined,
-      };
-      const rows = await listProjects(store, filter, { before: cursor, limit: limit + 1 });
-      const { page, next_cursor } = pageOf(rows, limit);
-      return json({ projects: page.map(shownProject), count: await countProjects(store, filter), next_cursor });
-    },
-    async create({ principal, body: { name, slug } }) {
-      const base = slug ?? slugOf(name);
-      const names = slug === undefined ? Array.from({ length: MOST_NAMES }, (_, i) => `${base}-${i + 1}`) : [];
-      for (const candidate of [base, ...names.slice(1)]) {
-        const made = await objects.within(principal.tenant.id, { more: { projects: 1 } }, () =>
-          make(principal, name, candidate),
-        );
-        if (made !== undefined && 'kind' in made) return overLimit(made, snapshot().server);
-        if (made !== undefined) return json(shownProject(made));
-      }
-      return refuse('CONFLICT', { message: `There is a project ${base} already.` });
-    },
-    async show({ principal, params: { slug } }) {
-      const row = await findVisible(parts, principal, slug);
-      return row === undefined ? unknownProject(slug) : json(shownProject(row));
-    },
-    remove: ({ principal, params: { slug }, query: { force } }) => end(principal, slug, force === 'true'),
-  };
-}
+  function served({ tenant, slug }: Pick<ProjectRow, 'tenant' | 'slug'>): Project | undefined {
+    return snapshot().projects.find((one) => one.tenant === tenant && one.slug === slug);
+  }
 
-/** The tenant's project of this slug, if the principal may know of it. */
-async function findVisible(
-  { store, snapshot }: Pick<ProjectsParts, 'store' | 'snapshot'>,
-  principal: Principal,
-  slug: string,
-): Promise<ProjectRow | undefined> {
-  const tenant = principal.tenant.id;
-  const row = await findProject(store, tenant, slug);
-  if (row === undefined) return undefined;
-  const domains = domainsIn(snapshot(), tenant, slug);
-  return !isNarrowed(principal) || domains.some((domain) => mayTouch(principal, domain)) ? row : undefined;
-}
+  /** The tenant's project of this slug, if the principal may know of it. */
+  async function findVisible(principal: Principal, slug: string): Promise<ProjectRow | undefined> {
+    const row = await findProject(store, principal.tenant.id, slug);
+    return row !== undefined && (!isNarrowed(principal) || touches(principal, served(row))) ? row : undefined;
+  }
 
-/** The domains that the project claims. */
-function domainsIn({ projects }: Snapshot, tenant: string, slug: string): string[] {
-  const found = projects.find((one) => one.tenant === tenant && one.slug === slug);
-  return Object.keys(found?.config.domains ?? {});
-}
-
-/** Whether all that the project says may be touched; of one that is not served nothing is known. */
-function mayTouchProject(
-  principal: Principal,
-  { projects }: Snapshot,
-  { tenant, slug }: Pick<ProjectRow, 'tenant' | 'slug'>,
-): boolean {
-  const found = projects.find((one) => one.tenant === tenant && one.slug === slug);
-  const places = found === undefined ? [undefined] : placesIn(found.config);
-  return places.every((domain) => mayTouch(principal, domain));
-}
-
-export function unknownProject(slug: string): Refusal {
-  return refuse('NOT_FOUND', { message: `There is no project ${slug.slice(0, 60)}.` });
-}
-
-function isNarrowed({ restrictions }: Principal): boolean {
-  return restrictions.domain_restrictions !== undefined;
-}
-
-function touches(principal: Principal, { config }: Project): boolean {
-  return Object.keys(config.domains).some((domain) => mayTouch(principal, domain));
-}
-
-function shownProject(row: ProjectRow) {
-  const { id, tenant, name, slug, source, revision, machine, file, file_missing: missing, created_at } = row;
-  return {
-    id,
-    name,
-    slug,
-    environment: environmentOf(tenant),
-    source,
-    managed_by: machine === null || file === null ? null : { machine, file },
-    file_missing: missing === 1,
-    revision,
-    created_at: isoTime(created_at),
-  };
-}
-
-// The configuration of a project as it is pushed: shown, replaced, rolled back.
-
-const MOST_DETAILS = 100;
-
-function configHandlers(
-  parts: ProjectsParts,
-): Handlers<Pick<typeof contract.projects, 'config' | 'push' | 'rollback'>> {
-  const { store, snapshot } = parts;
+  /** Whether all that the project says may be touched; of one that is not served nothing is known. */
+  function mayTouchProject(principal: Principal, row: ProjectRow): boolean {
+    const found = served(row);
+    const places = found === undefined ? [undefined] : placesIn(found.config);
+    return places.every((domain) => mayTouch(principal, domain));
+  }
 
   async function take(principal: Principal, given: Pick<Push, 'slug' | 'bundle' | 'base' | 'dryRun'>) {
     const tenant = await tenantOf(principal, given);
     if (tenant === undefined) return refuse('AUTH_TEST_KEY');
-    const whose = {
-      tenant,
-      asks: principal.environment === 'live',
-      may: (domain: string | undefined) => mayTouch(principal, domain),
-    };
-    const outcome = await push({ ...given, ...whose }, parts);
-    if (outcome.kind === 'over-limit') return overLimit(outcome, snapshot().server);
-    return outcome.kind === 'too-often' ? rateLimited(outcome.verdict, parts.clock.now()) : answerOf(outcome);
+    const asks = principal.environment === 'live';
+    const outcome = await push(
+      { ...given, tenant, asks, may: (domain: string | undefined) => mayTouch(principal, domain) },
+      services,
+    );
+    return answerOf(outcome);
   }
 
   /** Whose project it is; of a live one that a test key names, only where nothing is to change. */
@@ -226,77 +111,111 @@ function configHandlers(
     return dryRun ? live : undefined;
   }
 
-  function revisionToShow({ tenant, slug, inForce }: InForce, asked: string | undefined) {
-    if (asked !== undefined) return findRevisionOf(store, { tenant, slug }, asked);
-    return findRevision(store, inForce);
+  function answerOf(outcome: PushOutcome): Outcome<DataOf<typeof contract.projects.push>> {
+    if (outcome.kind !== 'done') return refusalOfPush(outcome, snapshot(), clock.now());
+    const { changes, warnings, revision } = outcome;
+    const shownChanges = changes.map(({ keys, from, to, ...change }) => {
+      return { ...change, keys: [...keys], from: from ?? null, to: to ?? null };
+    });
+    return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
   }
 
-  return {
+  return implement(contract.projects, {
+    async list({ principal, query: { limit, cursor } }) {
+      const tenants = readableTenants(principal);
+      const touched = snapshot().projects.filter((one) => tenants.includes(one.tenant) && touches(principal, one));
+      const filter = { tenants, slugs: isNarrowed(principal) ? touched.map(({ slug }) => slug) : undefined };
+      const rows = await listProjects(store, filter, { before: cursor, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
+      return json({ projects: page.map(shown), count: await countProjects(store, filter), next_cursor });
+    },
+    async create({ principal, body: { name, slug } }) {
+      const base = slug ?? slugOf(name);
+      const names = slug === undefined ? Array.from({ length: MAX_NAMES }, (_, i) => `${base}-${i + 1}`) : [];
+      for (const candidate of [base, ...names.slice(1)]) {
+        const made = await objects.within(principal.tenant.id, { more: { projects: 1 } }, () =>
+          make(principal, name, candidate),
+        );
+        if (made !== undefined && 'kind' in made) return overLimit(made, snapshot().server);
+        if (made !== undefined) return json(shown(made));
+      }
+      return refuse('CONFLICT', { message: `There is a project ${base} already.` });
+    },
+    async show({ principal, params: { slug } }) {
+      const row = await findVisible(principal, slug);
+      return row === undefined ? notFound('project', slug) : json(shown(row));
+    },
+    remove: ({ principal, params: { slug }, query: { force } }) => end(principal, slug, force === 'true'),
     async config({ principal, params: { slug }, query: { revision: asked } }) {
-      const row = await findVisible(parts, principal, slug);
-      if (row === undefined) return unknownProject(slug);
+      const row = await findVisible(principal, slug);
+      if (row === undefined) return notFound('project', slug);
       const { tenant } = row;
-      if (!mayTouchProject(principal, snapshot(), row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
-      const wanted = await revisionToShow({ tenant, slug, inForce: row.revision }, asked);
+      if (!mayTouchProject(principal, row)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
+      const wanted = await (asked === undefined
+        ? findRevision(store, row.revision)
+        : findRevisionOf(store, { tenant, slug }, asked));
       if (asked !== undefined) {
         if (wanted === undefined) return unknownRevision(asked);
-        const { result, named } = await parts.reader.read(wanted, { tenant, accepted: true });
+        const { result, named } = await reader.read(wanted, { tenant, accepted: true });
         const places = 'ok' in result ? placesIn(result.ok) : [...named.domains, undefined];
         if (!places.every((domain) => mayTouch(principal, domain))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       }
       const revisions = await revisionsOf(store, { tenant, slug });
       return json({
-        config: wanted?.yaml ?? null,
+        config: wanted?.yaml,
         files: wanted?.files ?? {},
-        revision: wanted?.id ?? null,
-        revisions: revisions.map(({ id, created_at }) => ({
-          id,
-          created_at: isoTime(created_at),
-          current: id === row.revision,
-        })),
+        revision: wanted?.id,
+        revisions: revisions.map((revision) => ({ ...revision, current: revision.id === row.revision })),
       });
     },
-    async push({ principal, params: { slug }, query: { dry_run }, body }) {
+    push({ principal, params: { slug }, query: { dry_run }, body }) {
       const { config, files: named, base_revision: base } = body;
       return take(principal, { slug, bundle: { yaml: config, files: named }, base, dryRun: dry_run === 'true' });
     },
     async rollback({ principal, params: { slug }, body: { revision: id, base_revision: base } }) {
       const tenant = principal.tenant.id;
-      const row = await findVisible(parts, principal, slug);
-      if (row === undefined) return unknownProject(slug);
+      const row = await findVisible(principal, slug);
+      if (row === undefined) return notFound('project', slug);
       const managed = managedByFile(row);
       if (managed !== undefined) return answerOf(managed);
       const revision = await findRevisionOf(store, { tenant, slug }, id);
       if (revision === undefined) return unknownRevision(id);
       return take(principal, { slug, bundle: revision, base, dryRun: false });
     },
-  };
+  });
 }
 
-interface InForce {
-  readonly tenant: string;
-  readonly slug: string;
-  readonly inForce: string;
+function isNarrowed({ restrictions }: Principal): boolean {
+  return restrictions.domain_restrictions !== undefined;
+}
+
+function touches(principal: Principal, project: Project | undefined): boolean {
+  return Object.keys(project?.config.domains ?? {}).some((domain) => mayTouch(principal, domain));
+}
+
+function shown(row: ProjectRow) {
+  const { tenant, machine, file } = row;
+  const managed_by = machine === null || file === null ? null : { machine, file };
+  return { ...row, environment: environmentOf(tenant), managed_by };
 }
 
 function unknownRevision(id: string): Refusal {
   return refuse('NOT_FOUND', { message: `The project has no revision ${id.slice(0, 60)}.` });
 }
 
-type Ended = Exclude<PushOutcome, { kind: 'over-limit' | 'too-often' }>;
-
-function answerOf(outcome: Ended): Outcome<BodyOf<typeof contract.projects.push>> {
-  if (outcome.kind !== 'done') return refusalOfPush(outcome);
-  const { changes, warnings, revision } = outcome;
-  const shownChanges = changes.map(({ op, path, keys, from, to }) => {
-    return { op, path, keys: [...keys], from: from ?? null, to: to ?? null };
-  });
-  return json({ changes: shownChanges, warnings: warnings.map(placeOf), revision });
-}
-
 /** Why a push changed nothing. */
-export function refusalOfPush(outcome: Exclude<Ended, { kind: 'done' }>): Refusal {
+export function refusalOfPush(
+  outcome: Exclude<PushOutcome, { kind: 'done' }>,
+  { server }: Snapshot,
+  now: number,
+): Refusal {
   switch (outcome.kind) {
+    case 'over-limit':
+      return overLimit(outcome, server);
+    case 'too-often':
+      return rateLimited(outcome.verdict, now);
+    case 'forbidden':
+      return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     case 'invalid':
       return refuse('VALIDATION_FAILED', {
         message: sentenceFor(outcome.problems),
@@ -304,10 +223,8 @@ export function refusalOfPush(outcome: Exclude<Ended, { kind: 'done' }>): Refusa
       });
     case 'conflict': {
       const errors = detailsOf(outcome.problems);
-      return refuse('CONFLICT', { message: outcome.message, ...(errors.length === 0 ? {} : { errors }) });
+      return refuse('CONFLICT', { message: outcome.message, ...(errors.length > 0 && { errors }) });
     }
-    case 'forbidden':
-      return refuse('AUTH_DOMAIN_NOT_ALLOWED');
   }
 }
 
@@ -320,7 +237,7 @@ function sentenceFor(problems: readonly Problem[]): string {
 }
 
 function detailsOf(problems: readonly Problem[]): Detail[] {
-  return problems.slice(0, MOST_DETAILS).map((problem) => {
+  return problems.slice(0, MAX_DETAILS).map((problem) => {
     const { path, ...rest } = placeOf(problem);
     return { field: path, code: 'TYPE_TEXT', ...rest };
   });

@@ -1,7 +1,6 @@
-/** The operator's view of the queue and the hand on it, as `queue/operate` has them. */
+/** The operator's view of the mail: the queue and the hand on it, who was accepted or refused, and what happened or would. */
 import { duration } from '../../config/scalars.ts';
 import * as contract from '../../contract/queue.ts';
-import type { Clock } from '../../lib/clock.ts';
 import {
   actOnMany,
   cancel,
@@ -9,32 +8,25 @@ import {
   heldAmong,
   hold,
   listDeliveries,
-  type Operated,
   release,
   retryNow,
   showMessage,
 } from '../../queue/operate.ts';
 import { type DeliveryFilter, HELD } from '../../store/deliveries.ts';
-import type { Store } from '../../store/store.ts';
-import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';
+import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
+import type { DeliveryRow } from '../../store/tables.ts';
 import { suspendedTenants } from '../../store/tenants.ts';
-import { json } from '../answer.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { type BodyOf, implement, type Outcome, type Route, timeOf } from './route.ts';
-
-export interface QueueParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  /** Tells the queue that there may be something to do. */
-  readonly wake: () => void;
-}
+import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 /** `/admin/queue…` */
-export function queueRoutes({ store, clock, wake }: QueueParts): Route[] {
+export function queueRoutes({ store, clock, wake }: Services): Route[] {
   async function operate(id: string, operation: typeof retryNow) {
     const done = await operation(store, id, clock.now());
-    if (done.kind === 'done') wake();
-    return answerFor(done, id);
+    if (done.kind === 'unknown') return notFound('message or delivery', id);
+    if (done.kind === 'not-waiting') return nothingWaits(done.states);
+    wake();
+    return json(done);
   }
 
   async function steer(name: string, operation: typeof hold) {
@@ -43,9 +35,14 @@ export function queueRoutes({ store, clock, wake }: QueueParts): Route[] {
     return json({ destination: name, held: operation === hold });
   }
 
-  async function shown(rows: readonly DeliveryRow[]) {
+  async function shown<Row extends DeliveryRow>(rows: readonly Row[]) {
     const [held, suspended] = await Promise.all([heldAmong(store, rows), suspendedTenants(store)]);
-    return rows.map((row) => shownDelivery(row, { held, suspended }));
+    return rows.map((row) => ({
+      ...row,
+      held: row.next_attempt_at === HELD || held.includes(row.destination),
+      suspended: suspended.includes(row.tenant),
+      next_attempt_at: row.next_attempt_at === HELD ? null : row.next_attempt_at,
+    }));
   }
 
   return implement(contract.queue, {
@@ -53,8 +50,7 @@ export function queueRoutes({ store, clock, wake }: QueueParts): Route[] {
       const filter = filterOf(asked, clock.now());
       const page = await listDeliveries(store, { ...filter, before: cursor, limit });
       const count = await countDeliveries(store, filter);
-      const deliveries = await shown(page.deliveries);
-      return json({ deliveries, count, next_cursor: page.next });
+      return json({ deliveries: await shown(page.deliveries), count, next_cursor: page.next });
     },
     async act({ body: { action, filter: asked, dry_run: dryRun } }) {
       const now = clock.now();
@@ -68,32 +64,17 @@ export function queueRoutes({ store, clock, wake }: QueueParts): Route[] {
     release: ({ body: { domain } }) => steer(domain, release),
     async show({ params: { id } }) {
       const found = await showMessage(store, id);
-      if (found === undefined) return unknown(id);
-      const rows = await shown(found.deliveries);
-      const deliveries = rows.map((row, i) => ({
-        ...row,
-        tries: (found.deliveries[i]?.tries ?? []).map(shownAttempt),
-      }));
-      return json({ message: shownMessage(found.message), deliveries });
+      if (found === undefined) return notFound('message or delivery', id);
+      return json({ message: found.message, deliveries: await shown(found.deliveries) });
     },
     retry: ({ params: { id } }) => operate(id, retryNow),
     cancel: ({ params: { id } }) => operate(id, cancel),
   });
 }
 
-function answerFor(done: Operated, id: string): Outcome<BodyOf<typeof contract.queue.retry>> {
-  switch (done.kind) {
-    case 'done':
-      return json({ deliveries: done.deliveries, held: done.held });
-    case 'not-waiting':
-      return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(done.states)].join(', ')}.` });
-    case 'unknown':
-      return unknown(id);
-  }
-}
-
-function unknown(id: string): Refusal {
-  return refuse('NOT_FOUND', { message: `There is no message or delivery ${id.slice(0, 60)}.` });
+/** The refusal of an action on mail of which nothing waits. */
+export function nothingWaits(states: readonly string[]): Refusal {
+  return refuse('CONFLICT', { message: `Nothing of it waits: ${[...new Set(states)].join(', ')}.` });
 }
 
 interface Asked {
@@ -104,44 +85,33 @@ interface Asked {
   readonly older_than?: string | undefined;
 }
 
-function filterOf({ state, domain, tenant, sender, older_than: age }: Asked, now: number): DeliveryFilter {
-  return {
-    state,
-    destination: domain,
-    tenant,
-    sender,
-    createdBefore: age === undefined ? undefined : now - duration.parse(age),
-  };
+function filterOf({ domain: destination, older_than: age, ...asked }: Asked, now: number): DeliveryFilter {
+  return { ...asked, destination, createdBefore: age === undefined ? undefined : now - duration.parse(age) };
 }
 
-function shownDelivery(
-  row: DeliveryRow,
-  { held, suspended }: { held: readonly string[]; suspended: readonly string[] },
-) {
-  const { id, message, tenant, recipient, destination, state, attempts, last_reply } = row;
-  const { next_attempt_at, created_at, expires_at, settled_at } = row;
-  return {
-    id,
-    message,
-    tenant,
-    recipient,
-    destination,
-    held: next_attempt_at === HELD || held.includes(destination),
-    suspended: suspended.includes(tenant),
-    state,
-    attempts,
-    next_attempt_at: next_attempt_at === HELD ? null : timeOf(next_attempt_at),
-    last_reply,
-    created_at: timeOf(created_at),
-    expires_at: timeOf(expires_at),
-    settled_at: timeOf(settled_at),
-  };
-}
-
-function shownMessage({ id, tenant, kind, submission, domain, size, created_at, expires_at }: MessageRow) {
-  return { id, tenant, kind, submission, domain, size, created_at: timeOf(created_at), expires_at: timeOf(expires_at) };
-}
-
-function shownAttempt({ number, at, host, address, tls, outcome, reply }: AttemptRow) {
-  return { number, at: timeOf(at), host, address, tls, outcome, reply };
+/** `/admin/inbound`, `/admin/trace/{id}`, `/admin/explain` */
+export function mailLogRoutes({ store, trace, explain }: Services): Route[] {
+  return implement(contract.mailLog, {
+    async inbound({ query: { limit, cursor, to, ...asked } }) {
+      const filter = { ...asked, until: to };
+      const rows = await listInboundLog(store, filter, { limit: limit + 1, before: cursor });
+      const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
+      const inbound = page.map((row) => ({ ...row, at: row.created_at }));
+      return json({ inbound, count: await countInboundLog(store, filter), next_cursor });
+    },
+    async trace({ params: { id } }) {
+      const traced = await trace(id);
+      if (traced !== undefined) return json(traced);
+      return refuse('NOT_FOUND', {
+        message: `Nothing is kept of ${id.slice(0, 200)}. A request that was refused, or caused nothing, is only in the log; what is older than the retention of events is gone.`,
+      });
+    },
+    async explain({ query: { what } }) {
+      const explained = await explain(what.trim());
+      if (explained !== undefined) return json(explained);
+      return refuse('NOT_FOUND', {
+        message: `${what} is neither an address nor a form of this server. Forms are named as \`GET /forms\` has them: example.com/contact, c/team/join, frm_….`,
+      });
+    },
+  });
 }

@@ -1,31 +1,30 @@
-/** The addresses that the account has asked to agree to its mail. */
-import type { z } from 'zod';
-import type { Consent } from '../../accounts/consent.ts';
-import * as contract from '../../contract/forms.ts';
-import { isoTime } from '../../lib/clock.ts';
-import { consentOf, countConsents, type RecipientStatuses, selectConsents } from '../../store/consents.ts';
-import type { Store } from '../../store/store.ts';
+/** Addresses of an account: those that were asked to agree to its mail, and those that its mail is no longer sent to. */
+import { accountIdOf } from '../../accounts/principal.ts';
+import { suppressions } from '../../contract/email.ts';
+import { recipients } from '../../contract/forms.ts';
+import { consentOf, countConsents, selectConsents } from '../../store/consents.ts';
+import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
 import type { ConsentRow } from '../../store/tables-accounts.ts';
-import { json } from '../answer.ts';
-import { refuse } from '../errors.ts';
 import { overCap } from '../context.ts';
-import { implement, type Route } from './route.ts';
-
-export interface RecipientsParts {
-  readonly store: Store;
-  readonly consent: Consent;
-}
+import { refuse } from '../errors.ts';
+import { implement, json, pageOf, type Route, type Services } from './route.ts';
 
 /** `/recipients` */
-export function recipientsRoutes({ store, consent }: RecipientsParts): Route[] {
-  return implement(contract.recipients, {
+export function recipientsRoutes({ store, consent }: Services): Route[] {
+  async function shown(tenant: string, rows: readonly Omit<ConsentRow, 'tenant'>[]) {
+    const statuses = await consent.statuses({ tenant, addresses: rows.map(({ address }) => address) });
+    return rows.map((row) => ({ ...row, status: statuses.get(row.address) ?? 'pending' }));
+  }
+
+  return implement(recipients, {
     async list({ principal: { tenant }, query: { limit, cursor: after } }) {
       const rows = await selectConsents(store, { tenant: tenant.id, after, limit: limit + 1 });
-      const page = rows.slice(0, limit);
-      const statuses = await consent.statuses({ tenant: tenant.id, addresses: page.map(({ address }) => address) });
-      const next_cursor = rows.length > limit ? (page.at(-1)?.address ?? null) : null;
-      const recipients = page.map((row) => shown(row, statuses));
-      return json({ recipients, count: await countConsents(store, tenant.id), next_cursor });
+      const { page, next_cursor } = pageOf(rows, limit, ({ address }) => address);
+      return json({
+        recipients: await shown(tenant.id, page),
+        count: await countConsents(store, tenant.id),
+        next_cursor,
+      });
     },
     async ask({ principal: { tenant, environment }, exchange, body: { address } }) {
       if (environment === 'test') {
@@ -38,21 +37,36 @@ export function recipientsRoutes({ store, consent }: RecipientsParts): Route[] {
         return refuse('RECIPIENT_NOT_CONFIRMED', { message });
       }
       const row = await consentOf(store, tenant.id, address);
-      const none = { tenant: tenant.id, address: address.toLowerCase(), asked_at: null, confirmed_at: null };
-      const found = row ?? none;
-      return json(shown(found, await consent.statuses({ tenant: tenant.id, addresses: [found.address] })));
+      const none = { address: address.toLowerCase(), asked_at: null, confirmed_at: null };
+      const [only = { ...none, status: 'pending' as const }] = await shown(tenant.id, [row ?? none]);
+      return json(only);
     },
   });
 }
 
-function shown(
-  { address, asked_at, confirmed_at }: ConsentRow,
-  statuses: RecipientStatuses,
-): z.output<typeof contract.recipient> {
-  return {
-    address,
-    status: statuses.get(address) ?? 'pending',
-    asked_at: asked_at === null ? null : isoTime(asked_at),
-    confirmed_at: confirmed_at === null ? null : isoTime(confirmed_at),
-  };
+/** `/suppressions…` */
+export function suppressionsRoutes({ store, clock }: Services): Route[] {
+  return implement(suppressions, {
+    async list({ principal: { tenant }, query: { limit, cursor: after } }) {
+      const rows = await selectSuppressions(store, { tenant: tenant.id, after, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, ({ address }) => address);
+      return json({ suppressions: page, count: await countSuppressions(store, tenant.id), next_cursor });
+    },
+    async create({ principal: { tenant }, body: { address, reason } }) {
+      const row = { tenant: tenant.id, address: address.toLowerCase(), reason, created_at: clock.now() };
+      await store.write([suppress(row)]);
+      return json((await findSuppression(store, tenant.id, address)) ?? row);
+    },
+    async remove({ principal, params: { address } }) {
+      const { tenant, environment } = principal;
+      const row = await findSuppression(store, tenant.id, address);
+      if (row === undefined) {
+        const live = environment === 'test' && (await findSuppression(store, accountIdOf(principal), address));
+        if (live) return refuse('AUTH_TEST_KEY');
+        return refuse('NOT_FOUND', { message: `${address.slice(0, 320)} is not on the list.` });
+      }
+      await store.write([allow(tenant.id, address)]);
+      return json(row);
+    },
+  });
 }

@@ -1,15 +1,54 @@
 /** A route of the contract with its handler, and what handlers have in common. */
-import type { z } from 'zod';
-import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
+import { z } from 'zod';
+import type { MessageLimits } from '../../accounts/message-limits.ts';
+import type { AccountLimits } from '../../accounts/plans.ts';
 import type { Principal } from '../../accounts/principal.ts';
+import type { PushParts } from '../../accounts/projects.ts';
+import type { Limits } from '../../accounts/rate-limits.ts';
+import type { Usage } from '../../accounts/usage.ts';
+import type { ConfigSource } from '../../config/source.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
+import type { mailLog } from '../../contract/queue.ts';
+import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
+import type { doctor } from '../../contract/server.ts';
+import type { Domains } from '../../domains/domains.ts';
+import type { HostKeys } from '../../domains/host-key.ts';
+import type { EventCounts } from '../../events/counts.ts';
+import type { Webhooks } from '../../events/webhooks.ts';
+import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
+import type { Backups } from '../../store/backup.ts';
+import type { FreeSpace } from '../../store/free-space.ts';
 import type { Statement } from '../../store/statement.ts';
-import type { Answer } from '../answer.ts';
-import type { Refusal } from '../errors.ts';
+import type { Transactional } from '../../transactional/send.ts';
+import { type Answer, json as jsonAnswer } from '../answer.ts';
 import type { Exchange } from '../context.ts';
+import { type Refusal, refuse } from '../errors.ts';
 
-/** What a handler answers: a success whose body is as the contract says, or a refusal. */
-export type Outcome<Body = unknown> = Answer<Body> | Refusal;
+/** What the handlers use. */
+export interface Services extends PushParts, ReleaseParts {
+  readonly accounts: Pick<AccountLimits, 'look'>;
+  readonly limits: Pick<Limits, 'take'>;
+  readonly messages: MessageLimits;
+  readonly usage: Pick<Usage, 'flush'>;
+  readonly counts: EventCounts;
+  readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
+  readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
+  readonly transactional: Transactional;
+  readonly freeSpace: FreeSpace;
+  readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
+  readonly backups: Backups;
+  readonly doctor: (inquiry: {
+    dnsbl: readonly string[];
+    port25: string | undefined;
+  }) => Promise<DataOf<typeof doctor.check>>;
+  /** Checks the configuration files as they are on disk. */
+  readonly checkConfig: ConfigSource['check'];
+  /** Undefined where nothing is known of the id. */
+  readonly trace: (id: string) => Promise<DataOf<typeof mailLog.trace> | undefined>;
+  /** Undefined for what is neither an address nor a form. */
+  readonly explain: (what: string) => Promise<DataOf<typeof mailLog.explain> | undefined>;
+}
 
 /** A request that may be done: authenticated, within its limits, its query and body as the contract says. */
 export interface Call<
@@ -29,7 +68,7 @@ export interface Call<
    * For the unit that does the work: stores its answer under the request's Idempotency-Key, so that both are committed or
    * neither. Empty without such a key. The unit fails with UnmetError if another request took over the key.
    */
-  stored(answer: Answer): readonly Statement[];
+  stored(done: Done): readonly Statement[];
 }
 
 /** A request to this route. */
@@ -40,8 +79,33 @@ export type CallOf<R extends ContractRoute> = Call<
   R extends { readonly permission: infer Needs extends Access } ? ('none' extends Needs ? undefined : Principal) : never
 >;
 
-/** The answer of this route, as a handler may build it. */
-export type BodyOf<R extends ContractRoute> = Readable<z.input<R['answer']>>;
+/** A success: what the contract's answer is made of. */
+export interface Done<Data = unknown> {
+  readonly data: Data;
+}
+
+/** What a handler answers: a success, a download or a refusal. */
+export type Outcome<Data = unknown> = Done<Data> | Answer<never> | Refusal;
+
+/**
+ * What the answer of a schema is made of: rows as they are. A time may be milliseconds, a flag may be 0 or 1, what is not there is
+ * null, and members that the schema does not name are left out.
+ */
+export type Source<Schema> = Schema extends z.ZodISODateTime
+  ? number | string
+  : Schema extends z.ZodBoolean
+    ? boolean | number
+    : Schema extends z.ZodNullable<infer Inner>
+      ? Source<Inner> | null | undefined
+      : Schema extends z.ZodOptional<infer Inner>
+        ? Source<Inner> | undefined
+        : Schema extends z.ZodArray<infer Element>
+          ? readonly Source<Element>[]
+          : Schema extends z.ZodObject<infer Shape>
+            ? Members<Shape>
+            : Schema extends z.ZodType
+              ? Readable<z.input<Schema>>
+              : never;
 
 type Readable<T> = unknown extends T
   ? T
@@ -49,13 +113,28 @@ type Readable<T> = unknown extends T
     ? T
     : { readonly [Key in keyof T]: Readable<T[Key]> };
 
+type Members<Shape> = {
+  readonly [Name in keyof Shape as Shape[Name] extends z.ZodOptional ? never : Name]: Source<Shape[Name]>;
+} & {
+  readonly [Name in keyof Shape as Shape[Name] extends z.ZodOptional ? Name : never]?: Source<Shape[Name]>;
+};
+
+/** What the answer of this route is made of. */
+export type DataOf<R extends ContractRoute> = Source<R['answer']>;
+
 /** A handler for each of these routes. */
 export type Handlers<Routes extends Readonly<Record<string, ContractRoute>>> = {
-  readonly [Name in keyof Routes]: (call: CallOf<Routes[Name]>) => Promise<Outcome<BodyOf<Routes[Name]>>>;
+  readonly [Name in keyof Routes]: (
+    call: CallOf<Routes[Name]>,
+  ) => Outcome<DataOf<Routes[Name]>> | Promise<Outcome<DataOf<Routes[Name]>>>;
 };
 
 export interface Route extends ContractRoute {
-  readonly handle: (call: Call<unknown, unknown, string, Principal | undefined>) => Promise<Outcome>;
+  readonly handle: (
+    call: Omit<Call<unknown, unknown, string, Principal | undefined>, 'stored'> & {
+      stored(answer: Answer): readonly Statement[];
+    },
+  ) => Promise<Answer | Refusal>;
 }
 
 /** The routes with their handlers, which get what the schemas of the routes let through. */
@@ -65,20 +144,52 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
 ): Route[] {
   return Object.entries(routes).map(([name, route]) => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
-    return { ...route, handle: handlers[name] as unknown as Route['handle'] };
+    const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
+    function answerOf({ data }: Done): Answer {
+      return jsonAnswer(Object(answerFrom(route.answer, data)));
+    }
+    return {
+      ...route,
+      async handle({ stored, ...call }) {
+        const outcome = await handler({ ...call, stored: (done: Done) => stored(answerOf(done)) });
+        return 'data' in outcome ? answerOf(outcome) : outcome;
+      },
+    };
   });
 }
 
-/** One page of rows that were read with `limit + 1`. */
-export function pageOf<Row extends { readonly id: string }>(
-  rows: readonly Row[],
-  limit: number,
-): { readonly page: readonly Row[]; readonly next_cursor: string | null } {
-  const page = rows.slice(0, limit);
-  return { page, next_cursor: rows.length > limit ? (page.at(-1)?.id ?? null) : null };
+/** The answer that the schema describes. */
+export function answerFrom(schema: unknown, value: unknown): unknown {
+  if (schema instanceof z.ZodNullable)
+    return value === undefined || value === null ? null : answerFrom(schema.unwrap(), value);
+  if (schema instanceof z.ZodOptional) return value === undefined ? undefined : answerFrom(schema.unwrap(), value);
+  if (schema instanceof z.ZodISODateTime && typeof value === 'number') return isoTime(value);
+  if (schema instanceof z.ZodBoolean) return Boolean(value);
+  if (schema instanceof z.ZodArray && Array.isArray(value)) return value.map((one) => answerFrom(schema.element, one));
+  if (!(schema instanceof z.ZodObject) || typeof value !== 'object' || value === null) return value;
+  const members = new Map<string, unknown>(Object.entries(value));
+  return Object.fromEntries(
+    Object.entries(schema.shape).map(([name, member]) => [name, answerFrom(member, members.get(name))]),
+  );
 }
 
-/** A time of a row, if it has one. */
-export function timeOf(ms: number | null | undefined): string | null {
-  return ms === null || ms === undefined ? null : isoTime(ms);
+/** A success. */
+export function json<Data>(data: Data): Done<Data> {
+  return { data };
+}
+
+/** The refusal of a thing that the account does not have: `There is no project my-site.` */
+export function notFound(what: string, id: string, code: ErrorCode = 'NOT_FOUND'): Refusal {
+  return refuse(code, { message: `There is no ${what} ${id.slice(0, 253)}.` });
+}
+
+/** One page of rows that were read with one more than `limit`, and where the next page begins. */
+export function pageOf<Row>(
+  rows: readonly Row[],
+  limit: number,
+  cursorOf: (row: Row) => string,
+): { readonly page: readonly Row[]; readonly next_cursor: string | null } {
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  return { page, next_cursor: rows.length > limit && last !== undefined ? cursorOf(last) : null };
 }

@@ -2,45 +2,39 @@
  * A request to the API, from its route to its answer. The order of the checks is part of the contract: who asks, what it
  * may, how often, whether it was answered before, and only then what it says.
  */
-import { errorFields } from '../../lib/errors.ts';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
-import type { Claim, Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/sliding-window.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import type { Log } from '../../lib/log.ts';
-import { UnmetError } from '../../store/store.ts';
-import { type Answer, formatAnswer, json, parseAnswer, refusedA } from '../answer.ts';
+import { type Answer, json, refusedA } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
-import { isJson } from '../body.ts';
+import { isJson, unsupportedCoding } from '../body.ts';
 import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
 
-import { type Exchange, header, rateLimited, tighter } from '../context.ts';
+import { type Exchange, rateLimited, tighter } from '../context.ts';
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';
+import { answerOnce, type OnceParts, type Stored } from '../once.ts';
 import { invalid } from './issues.ts';
-import type { Call, Outcome, Route } from './route.ts';
+import type { Route } from './route.ts';
 
-export interface ServeParts {
+export interface ServeParts extends OnceParts {
   readonly authenticator: Authenticator;
-  readonly idempotency: Idempotency;
   /** Counts the request against the account and the key; undefined where nothing limits them. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
   /** Counts what became of the request of a key. */
   readonly used: (principal: Principal, status: number) => void;
-  readonly log: Log;
 }
 
 const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
-const LONGEST_KEY = 256;
 
 export type Serve = (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
 
 /** The function that serves all these routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
 export function createServe(parts: ServeParts, routes: readonly Route[]): Serve {
-  const { authenticator, idempotency, takeAccount, used, log } = parts;
+  const { authenticator, takeAccount, used } = parts;
   const room = new Room();
 
   return async (route, exchange, params) => {
@@ -60,7 +54,7 @@ export function createServe(parts: ServeParts, routes: readonly Route[]): Serve 
     return answer;
   };
 
-  async function attempt(asked: Asked): Promise<Outcome> {
+  async function attempt(asked: Asked): Promise<Answer | Refusal> {
     const { exchange, principal } = asked;
     const verdict = principal && (await takeAccount(principal));
     if (verdict !== undefined) {
@@ -76,72 +70,44 @@ export function createServe(parts: ServeParts, routes: readonly Route[]): Serve 
     }
   }
 
-  async function begin(asked: Asked): Promise<Outcome> {
+  async function begin(asked: Asked): Promise<Answer | Refusal> {
     const { route, exchange, principal } = asked;
-    const body = route.body === undefined ? undefined : await readText(exchange, route);
-    if (typeof body === 'object') return body;
-    const key = route.idempotent === true ? header(exchange.request, 'idempotency-key') : undefined;
-    if (key === undefined || principal === undefined) return settle(asked, body, undefined);
-    if (key === '' || key.length > LONGEST_KEY) {
-      return refuse('VALIDATION_FAILED', { message: `Idempotency-Key must have 1 to ${LONGEST_KEY} characters.` });
-    }
+    const text = route.body === undefined ? '' : await readText(exchange, route);
+    if (typeof text === 'object') return text;
+    if (route.idempotent !== true || principal === undefined) return settle(asked, text, () => []);
     const scope = `api:${principal.key?.id ?? principal.tenant.id}:${route.method} ${route.path}`;
-    const hash = createHash('sha256')
-      .update(body ?? '')
-      .digest('hex');
-    const began = await idempotency.begin(scope, key, hash);
-    if (began.kind === 'conflict') return refuse('IDEMPOTENCY_CONFLICT');
-    if (began.kind === 'replay') return replayed(began.response);
-    return settleOnce(asked, body, began.claim);
+    return answerOnce(parts, { exchange, scope, hash: () => hash('sha256', text) }, async (stored) => {
+      const outcome = await settle(asked, text, stored);
+      return 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
+    });
   }
 
-  /** Under a claim: it ends with an answer that is stored, or is given back. */
-  async function settleOnce(asked: Asked, body: string | undefined, claim: Claim): Promise<Outcome> {
-    try {
-      const outcome = await settle(asked, body, claim);
-      const answer = 'kind' in outcome ? refusedApi(asked.route, outcome, asked.exchange) : outcome;
-      await idempotency.finish(claim, stored(answer));
-      return answer;
-    } catch (error) {
-      if (error instanceof UnmetError) return refuse('IDEMPOTENCY_CONFLICT');
-      await idempotency.release(claim).catch((cause: unknown) => {
-        log.warn('idempotency.not_released', { request: asked.exchange.id, ...errorFields(cause) });
-      });
-      throw error;
-    }
-  }
-
-  async function settle(asked: Asked, text: string | undefined, claim: Claim | undefined): Promise<Outcome> {
+  async function settle(asked: Asked, text: string, stored: Stored): Promise<Answer | Refusal> {
     const { route, exchange, params, principal } = asked;
     if (holdsNul(params)) return refuse('NOT_FOUND');
     const query = route.query === undefined ? { ok: undefined } : parseQuery(route.query, exchange);
     if ('kind' in query) return query;
-    const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text ?? '');
+    const body = route.body === undefined ? { ok: undefined } : parseBody(route.body, text);
     if ('kind' in body) return body;
-    const call = { exchange, params, query: query.ok, body: body.ok };
-    const outcome = await route.handle({
-      ...call,
-      principal,
-      stored: (answer) => (claim === undefined ? [] : [idempotency.answer(claim, stored(answer))]),
-    });
+    const call = { exchange, params, query: query.ok, body: body.ok, stored };
+    const outcome = await route.handle({ ...call, principal });
     if (principal?.environment !== 'test' || !('kind' in outcome) || statusOf(outcome) !== 404) return outcome;
-    return (await lookAmongLive(route, { ...call, principal })) ?? outcome;
+    return (await lookAmongLive(route, { ...call, principal, stored: () => [] })) ?? outcome;
   }
 
   /** What a test key is told of a thing that its partition has not; undefined where the live account has none either. */
   async function lookAmongLive(
     route: Route,
-    { principal, ...call }: Omit<Call, 'stored'>,
-  ): Promise<Outcome | undefined> {
+    { principal, ...call }: Parameters<Route['handle']>[0] & { principal: Principal },
+  ): Promise<Answer | Refusal | undefined> {
     const tenant = { ...principal.tenant, id: accountIdOf(principal) };
-    if (route.readsLive === true)
-      return route.handle({ ...call, principal: { ...principal, tenant }, stored: () => [] });
+    if (route.readsLive === true) return route.handle({ ...call, principal: { ...principal, tenant } });
     const look = lookAt(route, routes);
     if (look === undefined) return undefined;
     const query = look === route || look.query === undefined ? { ok: call.query } : parse(look.query, {});
     if ('kind' in query) return undefined;
     const live = { ...principal, tenant, environment: 'live' } as const;
-    const found = await look.handle({ ...call, query: query.ok, principal: live, stored: () => [] });
+    const found = await look.handle({ ...call, query: query.ok, principal: live });
     return 'kind' in found ? undefined : refuse('AUTH_TEST_KEY');
   }
 }
@@ -199,12 +165,7 @@ async function readText(exchange: Exchange, route: Route): Promise<string | Refu
 
 function unreadable(headers: Exchange['request']['headers'], most: number): Refusal | undefined {
   const { 'content-length': length, 'content-encoding': coding, 'content-type': type } = headers;
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    return refuse('UNSUPPORTED_MEDIA_TYPE', {
-      message: 'Send the body without a Content-Encoding.',
-      headers: { 'Accept-Encoding': 'identity' },
-    });
-  }
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') return unsupportedCoding();
   const empty = length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);
   if (!isJson(type) && !(empty && type === undefined)) {
     return refuse('UNSUPPORTED_MEDIA_TYPE', {
@@ -250,15 +211,6 @@ function queryOf({ query }: Exchange): Record<string, unknown> {
       return [name, values.length === 1 ? values[0] : values];
     }),
   );
-}
-
-function stored(answer: Answer): { status: number; response: string } {
-  return { status: answer.status, response: formatAnswer(answer) };
-}
-
-function replayed(response: string): Answer {
-  const answer = parseAnswer(response);
-  return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
 }
 
 // The answer of a request to the API that is not done.

@@ -1,15 +1,17 @@
 /**
- * All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
+ * What the API shows of submissions. All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
  * many there are.
  */
 import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
 
+import { submissions } from '../../contract/submissions.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
 import type { Store } from '../../store/store.ts';
-import { listSubmissions, partsOf, type SubmissionFilter } from '../../store/submission-list.ts';
+import { listSubmissions, partsOf, type SubmissionFilter, type SubmissionParts } from '../../store/submission-list.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { csvLine } from '../answer.ts';
-import { shownSubmissions } from './submission-answers.ts';
+import { answerFrom } from './route.ts';
 
 const PAGE = 500;
 /** What the fields are called is up to whoever fills in the form: the rest shares a column. */
@@ -28,6 +30,31 @@ const COLUMNS = [
   'referer',
   'files',
 ];
+
+/** The submissions as the API shows them. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types -- it is made an answer of the contract
+export async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
+  const parts = await partsOf(store, rows);
+  const statuses = new Map<string, RecipientStatuses>();
+  for (const [tenant, own] of Map.groupBy(rows, (row) => row.tenant)) {
+    const addresses = new Set(own.flatMap(({ id }) => parts(id).deliveries.map(({ recipient }) => recipient)));
+    statuses.set(tenant, await recipientStatuses(store, tenant, [...addresses]));
+  }
+  return rows.map((row) => shown(row, parts(row.id), statuses.get(row.tenant)));
+}
+
+function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionParts, statuses?: RecipientStatuses) {
+  return {
+    ...row,
+    fields: Object.fromEntries(readFields(row.fields)),
+    files,
+    spam: { score: row.spam_score, reasons: readReasons(row.spam_reasons) },
+    messages: [...messages],
+    deliveries: deliveries.map((delivery) => {
+      return { ...delivery, recipient_status: statuses?.get(delivery.recipient) ?? ('pending' as const) };
+    }),
+  };
+}
 
 /** CSV: a column for each field that any of them has, in the order in which they first come up; files by their names. */
 export async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
@@ -60,7 +87,8 @@ export async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncG
 export async function* exportJson(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
   let before = '{"submissions":[';
   for await (const rows of pages(store, filter)) {
-    const texts = (await shownSubmissions(store, rows)).map((one) => JSON.stringify(one));
+    const { element } = submissions.export.answer.shape.submissions;
+    const texts = (await shownSubmissions(store, rows)).map((one) => JSON.stringify(answerFrom(element, one)));
     yield before + texts.join(',\n');
     before = ',\n';
   }
@@ -78,24 +106,9 @@ async function* pages(store: Store, filter: SubmissionFilter): AsyncGenerator<re
 }
 
 function own(row: SubmissionRow, files: readonly string[]): (string | number)[] {
-  const { id, created_at, status, spam_score, spam_reasons, ip, user_agent, referer } = row;
-  return [
-    id,
-    isoTime(created_at),
-    status,
-    spam_score,
-    namesIn(spam_reasons),
-    ip,
-    user_agent,
-    referer,
-    files.join(', '),
-  ];
-}
-
-function namesIn(reasons: string): string {
-  return readReasons(reasons)
-    .map(({ name }) => name)
-    .join(', ');
+  const { id, created_at, status, spam_score, ip, user_agent, referer } = row;
+  const reasons = readReasons(row.spam_reasons).map(({ name }) => name);
+  return [id, isoTime(created_at), status, spam_score, reasons.join(', '), ip, user_agent, referer, files.join(', ')];
 }
 
 function textOf([, value]: Field): string {

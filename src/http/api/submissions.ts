@@ -2,40 +2,28 @@
 import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
-import {
-  markAsSpam,
-  type Decided,
-  type Decision,
-  type ReleaseParts,
-  releaseSubmission,
-  resendSubmission,
-} from '../../forms/release.ts';
+import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
 import { chunksOfFile, filesOf } from '../../store/files.ts';
 import { UnmetError } from '../../store/store.ts';
 import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
 import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
-import { json, download } from '../answer.ts';
+import { download } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 
 import { type Refusal, refuse } from '../errors.ts';
-import { knownForm } from './forms.ts';
-import { implement, type Route } from './route.ts';
-import { exportCsv, exportJson } from './submission-export.ts';
-import { mayTouchForm, shownSubmissions } from './submission-answers.ts';
-
-export interface SubmissionsParts extends ReleaseParts {}
+import { knownForm, mayTouchForm } from './forms.ts';
+import { implement, json, notFound, type Route, type Services } from './route.ts';
+import { exportCsv, exportJson, shownSubmissions } from './submission-export.ts';
 
 /** `/forms/{form}/submissions`, `/submissions/…`, `/instant/submissions` */
-export function submissionsRoutes(parts: SubmissionsParts): Route[] {
-  const { store } = parts;
+export function submissionsRoutes(services: Services): Route[] {
+  const { store } = services;
 
   /** The submission, or why this principal gets none. */
   async function find(principal: Principal, id: string): Promise<SubmissionRow | Refusal> {
     const row = await findSubmission(store, id);
-    if (row === undefined || row.tenant !== principal.tenant.id) {
-      return refuse('NOT_FOUND', { message: `There is no submission ${id.slice(0, 60)}.` });
-    }
+    if (row === undefined || row.tenant !== principal.tenant.id) return notFound('submission', id);
     return mayTouchForm(principal, row.form, row.domain) ? row : refuse('AUTH_DOMAIN_NOT_ALLOWED');
   }
 
@@ -107,9 +95,9 @@ export function submissionsRoutes(parts: SubmissionsParts): Route[] {
       const { filename, size } = file;
       return download({ type: 'application/octet-stream', filename, size, stream: chunksOfFile(store, file.id) });
     },
-    spam: (asked) => decide(asked, (row) => markAsSpam(row, parts)),
-    ham: (asked) => decide(asked, (row, decision) => releaseSubmission(row, decision, parts)),
-    resend: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, parts)),
+    spam: (asked) => decide(asked, (row) => markAsSpam(row, services)),
+    ham: (asked) => decide(asked, (row, decision) => releaseSubmission(row, decision, services)),
+    resend: (asked) => decide(asked, (row, decision) => resendSubmission(row, decision, services)),
     async remove({ principal, params: { id } }) {
       const row = await find(principal, id);
       if ('kind' in row) return row;

@@ -1,56 +1,108 @@
-/** Tenants as the operator sees and steers them. */
-import type { Consent } from '../../accounts/consent.ts';
-import type { MessageLimits } from '../../accounts/message-limits.ts';
-import { planOf, plansOf } from '../../accounts/plans.ts';
+/**
+ * Accounts: sign-up, and how the operator sees, changes, counts and bills them. Where the operator lets strangers sign up,
+ * nothing of theirs works before the link that is mailed to them is confirmed; and because anybody may name anybody's address,
+ * who asks, and about whom, counts against caps.
+ */
+import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
+import { clientBucket } from '../../accounts/rate-limits.ts';
+import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
 import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
-import type { Usage } from '../../accounts/usage.ts';
+import { LINK_LIFE, newToken } from '../../accounts/tokens.ts';
+import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
-import type { EventCounts } from '../../events/counts.ts';
-import { type Clock, isoTime } from '../../lib/clock.ts';
+import { canonicalMailbox } from '../../lib/addresses.ts';
 import { resume } from '../../queue/operate.ts';
+import { systemMail } from '../../queue/system-mail.ts';
 import type { Span } from '../../store/analytics.ts';
+import { isRefused } from '../../store/consents.ts';
 import { messagesOfAll } from '../../store/message-counts.ts';
 import { OPERATOR } from '../../store/revisions.ts';
-import type { Store } from '../../store/store.ts';
+import type { Statement } from '../../store/statement.ts';
+import type { TenantRow } from '../../store/tables-accounts.ts';
 import { allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import { usageOfAll } from '../../store/usage.ts';
-import { json } from '../answer.ts';
-import type { Exchange } from '../context.ts';
+import { type Exchange, rateLimited, tighter } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-import { shownTenant } from './accounts.ts';
-import { each, nameOf } from './analytics.ts';
+import { nameOf, startOf } from './analytics.ts';
 import { invalidAt } from './issues.ts';
-import { type Handlers, implement, pageOf, type Route } from './route.ts';
-import { startOf } from './times.ts';
+import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
-export interface TenantsParts {
-  readonly counts: EventCounts;
-  readonly usage: Pick<Usage, 'flush'>;
-  readonly consent: Consent;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly messages: MessageLimits;
-  /** Tells the queue, here and in other daemons, that there may be something to do or to stop. */
-  readonly wake: () => void;
+const HOUR = 3_600_000;
+const PER_CLIENT: Limit = { count: 5, windowMs: HOUR };
+const PER_MAILBOX: Limit = { count: 3, windowMs: 24 * HOUR };
+const PER_SERVER: Limit = { count: 200, windowMs: HOUR };
+
+/** `/signup` */
+export function accountsRoutes({ store, clock, limits, wake }: Services): Route[] {
+  /** The first cap that has no room, if any. */
+  async function capped(exchange: Exchange, email: string): Promise<Verdict | undefined> {
+    const caps = [
+      [`signup:client:${clientBucket(exchange.ip)}`, PER_CLIENT],
+      [`signup:mailbox:${canonicalMailbox(email)}`, PER_MAILBOX],
+      ['signup:server', PER_SERVER],
+    ] as const;
+    for (const [bucket, limit] of caps) {
+      const verdict = await limits.take(bucket, limit);
+      exchange.limit = tighter(exchange.limit, verdict);
+      if (!verdict.allowed) return verdict;
+    }
+    return undefined;
+  }
+
+  return implement(contract.accounts, {
+    async signup({ exchange, body }) {
+      const { local, snapshot } = exchange;
+      if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
+      const over = local ? undefined : await capped(exchange, body.email);
+      if (over !== undefined) return rateLimited(over, exchange.at);
+      const now = clock.now();
+      const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
+      // Who refused mail of this server hears nothing, and whoever asks is not told so.
+      const asks = !local && !(await isRefused(store, body.email));
+      await store.write(asks ? [...unit, ...confirmation(tenant, snapshot.server, now)] : unit);
+      if (asks) wake();
+      return json({ tenant, key });
+    },
+  });
+}
+
+/** The mail with the link. No word of it is the stranger's: it would go to whomever they name. */
+function confirmation({ id, email }: TenantRow, config: ServerConfig, now: number): Statement[] {
+  const { hostname } = config.server;
+  const { link, statement } = newToken({ kind: 'signup', tenant: id, subject: id }, config, now);
+  const text = `Somebody, probably you, has made an account on ${hostname} for this address.
+
+To confirm it, open this link within ${LINK_LIFE} and press the button:
+
+${link}
+
+Until then the account does nothing. If it was not you, ignore this mail: the account then ends by itself, and you
+will not hear of it again. To get no mail from this server any more, open the link and press "Never again".
+`;
+  const mail = systemMail(
+    { tenant: OPERATOR, to: email, subject: `Confirm your account on ${hostname}`, text },
+    hostname,
+    now,
+  );
+  return [statement, ...mail];
 }
 
 /** `/admin/tenants…`, `/admin/usage`, `/admin/billing` */
-export function tenantsRoutes(parts: TenantsParts): Route[] {
-  return implement(contract.tenants, { ...tenantHandlers(parts), ...billingHandlers(parts), ...usageHandlers(parts) });
-}
+export function tenantsRoutes(services: Services): Route[] {
+  const { store, clock, wake, consent, messages } = services;
 
-function tenantHandlers(
-  parts: TenantsParts,
-): Handlers<Pick<typeof contract.tenants, 'list' | 'create' | 'show' | 'change'>> {
-  const { store, clock, wake, consent } = parts;
-  return {
+  /** What waited for the plan that the tenant had is counted anew. */
+  async function releaseMail(tenant: string, { plan, messages_per_hour, messages_per_day }: TenantChange) {
+    if (plan === undefined && messages_per_hour === undefined && messages_per_day === undefined) return;
+    await messages.release(tenant);
+    wake();
+  }
+
+  return implement(contract.tenants, {
     async list({ query: { limit, cursor } }) {
-      const [rows, count] = await Promise.all([
-        listTenants(store, { before: cursor, limit: limit + 1 }),
-        countTenants(store),
-      ]);
-      const { page, next_cursor } = pageOf(rows, limit);
-      return json({ tenants: page.map(shownTenant), count, next_cursor });
+      const rows = await listTenants(store, { before: cursor, limit: limit + 1 });
+      const { page, next_cursor } = pageOf(rows, limit, ({ id }) => id);
+      return json({ tenants: page, count: await countTenants(store), next_cursor });
     },
     async create({ exchange, principal, body }) {
       const unknownPlan = checkPlan(exchange, body.plan);
@@ -58,14 +110,14 @@ function tenantHandlers(
       const by = principal.key?.id ?? null;
       const { tenant, key, unit } = makeAccount({ ...body, confirmed: true, by }, clock.now());
       await store.write(unit);
-      return json({ tenant: shownTenant(tenant), key });
+      return json({ tenant, key });
     },
     async show({ params: { id } }) {
       const row = await findTenant(store, id);
-      return row === undefined ? unknown(id) : json(shownTenant(row));
+      return row === undefined ? notFound('tenant', id) : json(row);
     },
     async change({ exchange, principal, params: { id }, body }) {
-      const unknownPlan = body.plan === undefined ? undefined : checkPlan(exchange, body.plan);
+      const unknownPlan = checkPlan(exchange, body.plan);
       if (unknownPlan !== undefined) return unknownPlan;
       if (id === OPERATOR && body.suspended === true) {
         return refuse('CONFLICT', { message: 'The operator’s own tenant cannot be suspended.' });
@@ -74,49 +126,34 @@ function tenantHandlers(
         return refuse('CONFLICT', { message: 'The operator’s own tenant is always trusted.' });
       }
       const row = await alterTenant(store, { ...body, id, by: principal }, clock.now());
-      if (row !== undefined) await releaseMail(row.id, body, parts);
+      if (row === undefined) return notFound('tenant', id);
+      await releaseMail(row.id, body);
+      if (body.suspended === false) await resume(store, id, clock.now());
       if (body.suspended !== undefined) wake();
-      if (row !== undefined && body.suspended === false) {
-        await resume(store, id, clock.now());
-        wake();
-      }
       if (body.trusted === true) await consent.release(id);
-      return row === undefined ? unknown(id) : json(shownTenant(row));
+      return json(row);
     },
-  };
-}
-
-/** What waited for the plan that the tenant had is counted anew. */
-async function releaseMail(
-  tenant: string,
-  { plan, messages_per_hour, messages_per_day }: TenantChange,
-  { messages, wake }: Pick<TenantsParts, 'messages' | 'wake'>,
-): Promise<void> {
-  if (plan === undefined && messages_per_hour === undefined && messages_per_day === undefined) return;
-  await messages.release(tenant);
-  wake();
-}
-
-/** The refusal of a plan that the configuration does not have. */
-function checkPlan({ snapshot }: Exchange, name: string): Refusal | undefined {
-  const plans = [...plansOf(snapshot.server).keys()];
-  return plans.includes(name) ? undefined : invalidAt('plan', `must be one of ${plans.join(', ')}`);
-}
-
-function unknown(id: string): Refusal {
-  return refuse('NOT_FOUND', { message: `There is no tenant ${id.slice(0, 60)}.` });
-}
-
-// What each tenant owes for a month, by the prices of the configuration, and the plan that it is on.
-
-function billingHandlers(parts: TenantsParts): Handlers<Pick<typeof contract.tenants, 'billing' | 'setPlan'>> {
-  const { store, clock } = parts;
-  return {
+    async usage({ query }) {
+      const last = startOf('day', (query.to ?? clock.now() + 1) - 1);
+      const from = startOf('day', query.from ?? startOf('day', last, 1 - contract.DEFAULT_USAGE_DAYS));
+      if (from > last) return invalidAt('from', 'must be before to');
+      const to = startOf('day', last, 1);
+      if (to - from > contract.MAX_USAGE_DAYS * 24 * HOUR)
+        return invalidAt('from', `must be ${contract.MAX_USAGE_DAYS} days before to at most`);
+      const uses = await useOfAll(services, { from, until: to });
+      const tenants = (await allTenants(store)).flatMap(({ id, name, plan }) => {
+        const use = uses.get(id);
+        return use === undefined ? [] : [{ tenant: id, name, plan, ...use }];
+      });
+      const totals = noUse();
+      for (const use of uses.values()) for (const name of USES) totals[name] += use[name];
+      return json({ from, to, totals, tenants });
+    },
     async billing({ query, exchange: { snapshot } }) {
       const { server } = snapshot;
       const from = query.month === undefined ? startOf('month', clock.now()) : Date.parse(query.month);
       const until = startOf('month', from, 1);
-      const uses = await useOfAll(parts, { from, until });
+      const uses = await useOfAll(services, { from, until });
       const billed = (await allTenants(store)).filter(({ id, created_at }) => id !== OPERATOR && created_at < until);
       const lines = billed.map((tenant) => ({
         tenant: tenant.id,
@@ -132,96 +169,48 @@ function billingHandlers(parts: TenantsParts): Handlers<Pick<typeof contract.ten
       });
     },
     async setPlan({ exchange, principal, body: { tenant: id, ...change } }) {
-      const { plan } = change;
       if (Object.values(change).every((value) => value === undefined)) return invalidAt('plan', 'is missing');
-      const unknown = plan === undefined ? undefined : checkPlan(exchange, plan);
-      if (unknown !== undefined) return unknown;
+      const unknownPlan = checkPlan(exchange, change.plan);
+      if (unknownPlan !== undefined) return unknownPlan;
       if (id === OPERATOR) return refuse('CONFLICT', { message: 'The operator’s own tenant has no plan.' });
       const row = await alterTenant(store, { id, ...change, by: principal }, clock.now());
-      if (row === undefined) return refuse('NOT_FOUND', { message: `There is no tenant ${id.slice(0, 60)}.` });
-      await releaseMail(row.id, change, parts);
+      if (row === undefined) return notFound('tenant', id);
+      await releaseMail(row.id, change);
       const { server } = exchange.snapshot;
-      return json({
-        tenant: row.id,
-        plan: row.plan,
-        requests_per_hour: row.requests_per_hour,
-        messages_per_hour: row.messages_per_hour,
-        messages_per_day: row.messages_per_day,
-        amount: planOf(row, server).price,
-        currency: server.plans.currency,
-      });
+      return json({ ...row, tenant: row.id, amount: planOf(row, server).price, currency: server.plans.currency });
     },
-  };
+  });
 }
 
-// What the whole server did, and for whom.
-
-const DAY = 86_400_000;
-function usageHandlers(parts: TenantsParts): Handlers<Pick<typeof contract.tenants, 'usage'>> {
-  const { store, clock } = parts;
-  return {
-    async usage({ query }) {
-      const last = startOf('day', (query.to ?? clock.now() + 1) - 1);
-      const from = startOf('day', query.from ?? startOf('day', last, 1 - contract.DEFAULT_USAGE_DAYS));
-      if (from > last) return invalidAt('from', 'must be before to');
-      const to = startOf('day', last, 1);
-      if (to - from > contract.MAX_USAGE_DAYS * DAY)
-        return invalidAt('from', `must be ${contract.MAX_USAGE_DAYS} days before to at most`);
-      const uses = await useOfAll(parts, { from, until: to });
-      const tenants = (await allTenants(store)).flatMap(({ id, name, plan }) => {
-        const use = uses.get(id);
-        return use === undefined ? [] : [{ tenant: id, name, plan, ...use }];
-      });
-      return json({ from: isoTime(from), to: isoTime(to), totals: sumOf(uses.values()), tenants });
-    },
-  };
+/** The refusal of a plan that the configuration does not have. */
+function checkPlan({ snapshot }: Exchange, name: string | undefined): Refusal | undefined {
+  const plans = [...plansOf(snapshot.server).keys()];
+  if (name === undefined || plans.includes(name)) return undefined;
+  return invalidAt('plan', `must be one of ${plans.join(', ')}`);
 }
 
-// What each tenant used of the server in a span of days: requests, submissions, mail.
+const USES = contract.usage.keyof().options;
 
-type Use = contract.TenantUsage;
-
-/** Nothing used. */
-function noUse(): Use {
-  return { requests: 0, errors: 0, rate_limited: 0, messages: 0, ...each(0) };
+function noUse(): contract.TenantUsage {
+  return contract.usage.parse(Object.fromEntries(USES.map((name) => [name, 0])));
 }
 
-/** By tenant; those that used nothing are not there. The span is of whole UTC days. */
-async function useOfAll({ store, counts, usage }: TenantsParts, span: Span): Promise<ReadonlyMap<string, Use>> {
-  const uses = new Map<string, Use>();
-  await usage.flush();
-  for (const { tenant, ...requests } of await usageOfAll(store, span)) uses.set(tenant, { ...noUse(), ...requests });
-  for (const { tenant, messages } of await messagesOfAll(store, span)) {
-    uses.set(tenant, { ...(uses.get(tenant) ?? noUse()), messages });
+/** What each tenant used in a span of whole UTC days, by its id; those that used nothing are not there. */
+async function useOfAll({ store, counts, usage }: Services, span: Span) {
+  const uses = new Map<string, contract.TenantUsage>();
+  function useOf(tenant: string): contract.TenantUsage {
+    const use = uses.get(tenant) ?? noUse();
+    uses.set(tenant, use);
+    return use;
   }
+  await usage.flush();
+  for (const { tenant, ...requests } of await usageOfAll(store, span)) Object.assign(useOf(tenant), requests);
+  for (const { tenant, messages } of await messagesOfAll(store, span)) useOf(tenant).messages = messages;
   for await (const rows of counts.ofAll(span)) {
     for (const { tenant, type, count } of rows) {
       const name = nameOf(type);
-      if (name === undefined) continue;
-      const use = uses.get(tenant) ?? noUse();
-      use[name] += count;
-      uses.set(tenant, use);
+      if (name !== undefined) useOf(tenant)[name] += count;
     }
   }
   return uses;
-}
-
-/** The sum of what they used. */
-function sumOf(uses: Iterable<Use>): Use {
-  const sum = noUse();
-  for (const use of uses) {
-    sum.requests += use.requests;
-    sum.errors += use.errors;
-    sum.rate_limited += use.rate_limited;
-    sum.messages += use.messages;
-    sum.submissions += use.submissions;
-    sum.spam += use.spam;
-    sum.queued += use.queued;
-    sum.delivered += use.delivered;
-    sum.deferred += use.deferred;
-    sum.bounced += use.bounced;
-    sum.forwarded += use.forwarded;
-    sum.rejected += use.rejected;
-  }
-  return sum;
 }

@@ -6,7 +6,6 @@
 import { isIP } from 'node:net';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
-import type { Idempotency, Claim } from '../../accounts/idempotency.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import type { Verdict } from '../../accounts/sliding-window.ts';
 import type { Form } from '../../config/forms.ts';
@@ -18,9 +17,8 @@ import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
-import type { Log } from '../../lib/log.ts';
 import { counterOf } from '../../store/form-counters.ts';
-import { type Answer, formatAnswer, parseAnswer, json, page, wantsPage } from '../answer.ts';
+import { type Answer, json, page, wantsPage } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';
@@ -37,11 +35,10 @@ import {
 } from './request.ts';
 import { acceptedForm, refusedForm, thankYou } from './outcome.ts';
 import { checkSubmission, createMatching, type CheckedSubmission } from '../../forms/check.ts';
-import { errorFields } from '../../lib/errors.ts';
-import { UnmetError } from '../../store/store.ts';
+import { answerOnce, type OnceParts, type Stored } from '../once.ts';
 import { formAddressPage } from '../pages/form-pages.ts';
 
-export interface SubmitParts extends ServedParts {
+export interface SubmitParts extends ServedParts, OnceParts {
   readonly authenticator: Authenticator;
   readonly limits: Pick<Limits, 'takeSubmission'>;
   /** Counts the request against the account and the key; undefined where nothing limits them. */
@@ -49,11 +46,9 @@ export interface SubmitParts extends ServedParts {
   /** Counts what became of the request of a key. */
   readonly used: (principal: Principal, status: number) => void;
   readonly files: FileStore;
-  readonly idempotency: Idempotency;
   readonly spamFilter: SpamFilter;
   readonly accept: Accept;
   readonly freeSpace: FreeSpace;
-  readonly log: Log;
 }
 
 /** The handler of `POST` on a form's address. */
@@ -228,8 +223,6 @@ interface Outcome {
   readonly counts: boolean;
 }
 
-const MAX_KEY_LENGTH = 256;
-
 /** The function that takes bodies. It rejects with StoreError where nothing could be written; nothing happened then. */
 function createBodyProcessor({
   files,
@@ -240,48 +233,25 @@ function createBodyProcessor({
 }: SubmitParts): (post: FormPost) => Promise<Outcome> {
   const startMatching = createMatching();
 
-  async function processBody(post: FormPost): Promise<Outcome> {
-    const key = header(post.exchange.request, 'idempotency-key');
-    if (key === undefined) return settle(post, undefined);
-    if (key === '' || key.length > MAX_KEY_LENGTH) {
-      const message = `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters.`;
-      return refused(post, refuse('VALIDATION_FAILED', { message }));
-    }
-    const began = await idempotency.begin(`form:${counterOf(post.form)}`, key, hashOfBody(post.body));
-    switch (began.kind) {
-      case 'conflict':
-        return refused(post, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS[began.reason] }));
-      case 'replay':
-        await files.discard(post.body.files);
-        return { answer: replayed(began.response), counts: false };
-      case 'new':
-        return settleOnce(post, began.claim);
-    }
-  }
+  return async (post) => {
+    let counts = false;
+    const request = { ...post, scope: `form:${counterOf(post.form)}`, hash: () => hashOfBody(post.body) };
+    let isTaken = false;
+    const outcome = await answerOnce({ idempotency, log }, request, async (stored) => {
+      isTaken = true;
+      const settled = await settle(post, stored);
+      ({ counts } = settled);
+      return settled.answer;
+    });
+    if ('kind' in outcome) return refused(post, outcome);
+    if (!isTaken) await files.discard(post.body.files);
+    return { answer: outcome, counts };
+  };
 
-  /** Under a claim: it ends with an answer that is stored, or is given back. */
-  async function settleOnce(post: FormPost, claim: Claim): Promise<Outcome> {
-    try {
-      return await settle(post, claim);
-    } catch (error) {
-      if (error instanceof UnmetError) {
-        return refused(post, refuse('IDEMPOTENCY_CONFLICT', { message: CONFLICTS['in progress'] }));
-      }
-      await idempotency.release(claim).catch((cause: unknown) => {
-        log.warn('idempotency.not_released', { request: post.exchange.id, ...errorFields(cause) });
-      });
-      throw error;
-    }
-  }
-
-  async function settle(post: FormPost, claim: Claim | undefined): Promise<Outcome> {
+  async function settle(post: FormPost, stored: Stored): Promise<Outcome> {
     const { exchange, form, ip, body } = post;
     const submission = checkSubmission(form, body, startMatching);
-    if (submission.errors.length > 0) {
-      const outcome = await refused(post, refuse('VALIDATION_FAILED', { errors: submission.errors }));
-      if (claim !== undefined) await idempotency.finish(claim, stored(outcome.answer));
-      return outcome;
-    }
+    if (submission.errors.length > 0) return refused(post, refuse('VALIDATION_FAILED', { errors: submission.errors }));
     const filtered = spamFilter(form, { ...submission, ip });
     const spamVerdict = filtered instanceof Promise ? await filtered : filtered;
     const accepted = await accept({
@@ -293,7 +263,7 @@ function createBodyProcessor({
       referer: exchange.request.headers.referer ?? '',
       request: exchange.id,
       environment: environmentOf(form.tenant),
-      also: claim && ((accepted) => [idempotency.answer(claim, stored(answerFor(post, submission, accepted)))]),
+      also: (accepted) => stored(answerFor(post, submission, accepted)),
     });
     tell(post, submission, accepted);
     return {
@@ -331,22 +301,6 @@ function createBodyProcessor({
       request,
     });
   }
-
-  return processBody;
-}
-
-const CONFLICTS = {
-  'other body': 'This Idempotency-Key was used with another body.',
-  'in progress': 'The first request with this Idempotency-Key is still in progress.',
-} as const;
-
-function stored(answer: Answer): { status: number; response: string } {
-  return { status: answer.status, response: formatAnswer(answer) };
-}
-
-function replayed(response: string): Answer {
-  const answer = parseAnswer(response);
-  return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
 }
 
 const ALLOW = 'GET, HEAD, POST, OPTIONS';

@@ -1,23 +1,11 @@
 /**
  * The OpenAPI 3.1 document, made from the routes of the contract: what it says is what the server checks. Only the addresses
- * that take forms and those of the server itself are described by hand (public.ts).
+ * that take forms and those of the server itself, which need no key, are described by hand.
  */
 import { z } from 'zod';
-import { apiError, ERROR_CODES, errorEntry, submissionError } from '../../contract/errors.ts';
+import { apiError, ERROR_CODES, errorEntry, submissionError, type ErrorCode } from '../../contract/errors.ts';
 import { errorCodesOf, parametersOf, type Route } from '../../contract/route.ts';
 import { acceptedSubmission } from '../../contract/submissions.ts';
-import {
-  ErrorResponses,
-  HEADERS,
-  headers,
-  jsonContent,
-  pathParameter,
-  ref,
-  SECURITY_SCHEMES,
-  WITH_KEY,
-  type Json,
-} from './parts.ts';
-import { publicPaths, PUBLIC_TAGS } from './public.ts';
 
 export interface OpenApi {
   readonly openapi: string;
@@ -186,4 +174,245 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
     },
   });
   return json;
+}
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** Headers of every response. */
+const RATE_HEADERS: Readonly<Record<string, Json>> = {
+  'X-Request-Id': { description: 'Finds the request in the log of the server.', schema: { type: 'string' } },
+  'X-RateLimit-Limit': {
+    description: 'Requests that the limit with the least left allows.',
+    schema: { type: 'integer' },
+  },
+  'X-RateLimit-Remaining': { description: 'Requests that it still allows.', schema: { type: 'integer' } },
+  'X-RateLimit-Reset': {
+    description: 'When it allows all of them again, in seconds since 1970.',
+    schema: { type: 'integer' },
+  },
+};
+
+const HEADERS: Readonly<Record<string, Json>> = {
+  ...RATE_HEADERS,
+  'Retry-After': { description: 'Seconds to wait before the next request.', schema: { type: 'integer' } },
+  'Idempotent-Replayed': {
+    description: '`true` if this is the stored answer of an earlier request with the same `Idempotency-Key`.',
+    schema: { type: 'string', enum: ['true'] },
+  },
+};
+
+const SECURITY_SCHEMES = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'The API key as `Authorization: Bearer <key>`.' },
+  xApiKey: { type: 'apiKey', in: 'header', name: 'X-Api-Key', description: 'The API key by itself.' },
+  serviceApiKey: { type: 'apiKey', in: 'header', name: 'Service-Api-Key', description: 'The API key by itself.' },
+};
+
+/** Any of the three headers. */
+const WITH_KEY = Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] }));
+
+/** The address of the server alone, for what has no other spellings. */
+const ONE_SPELLING = [{ url: '/' }];
+
+function jsonContent(schema: Json): Json {
+  return { 'application/json': { schema } };
+}
+
+function ref(kind: string, name: string): Json {
+  return { $ref: `#/components/${kind}/${name}` };
+}
+
+/** The headers of every response, and these. */
+function headers(...more: readonly string[]): Json {
+  return Object.fromEntries([...Object.keys(RATE_HEADERS), ...more].map((name) => [name, ref('headers', name)]));
+}
+
+function pathParameter(name: string): Json {
+  return { name, in: 'path', required: true, schema: { type: 'string' } };
+}
+
+const WAITING = new Set([429, 503]);
+
+/** Error responses of the document, each described once under `components.responses`. */
+class ErrorResponses {
+  readonly #known = new Map<string, { readonly name: string; readonly response: Json }>();
+
+  /** The responses for these codes, by status. */
+  of(codes: readonly ErrorCode[], shape: 'Error' | 'SubmissionError'): Json {
+    const byStatus = [...Map.groupBy(codes, (code) => errorEntry(code).status)].sort(([a], [b]) => a - b);
+    return Object.fromEntries(
+      byStatus.map(([status, own]) => [status, ref('responses', this.#nameOf(status, own, shape))]),
+    );
+  }
+
+  /** All of them, by name. */
+  components(): Json {
+    return Object.fromEntries([...this.#known.values()].map(({ name, response }) => [name, response]));
+  }
+
+  #nameOf(status: number, codes: readonly ErrorCode[], shape: 'Error' | 'SubmissionError'): string {
+    const key = [status, shape, ...codes].join(' ');
+    const known = this.#known.get(key);
+    if (known !== undefined) return known.name;
+    const name = `${shape}${status}_${this.#known.size + 1}`;
+    this.#known.set(key, { name, response: responseOf(status, codes, shape) });
+    return name;
+  }
+}
+
+function responseOf(status: number, codes: readonly ErrorCode[], shape: 'Error' | 'SubmissionError'): Json {
+  const own = { type: 'object', properties: { code: { type: 'string', enum: codes } } };
+  const schema = shape === 'Error' ? { allOf: [ref('schemas', 'Error'), own] } : ref('schemas', shape);
+  const more = WAITING.has(status) ? ['Retry-After'] : [];
+  return {
+    description: codes.map((code) => `\`${code}\`: ${errorEntry(code).message}`).join('\n\n'),
+    headers: headers(...more),
+    content: jsonContent(schema),
+  };
+}
+
+const PUBLIC_TAGS = [{ name: 'Server', description: 'The server itself.' }];
+
+const FIELDS: Json = {
+  type: 'object',
+  additionalProperties: true,
+  description:
+    'Any fields. `_subject`, `_replyto`, `_next`, `_gotcha` and the honeypot are read and not shown as data.',
+  example: { name: 'Ada', email: 'ada@example.com', message: 'Hello' },
+};
+
+/** What a form's address can answer. */
+const FORM_ERRORS: readonly ErrorCode[] = [
+  'VALIDATION_FAILED',
+  'BODY_MALFORMED',
+  'BLOCKED',
+  'NO_FILE_UPLOADS',
+  'AUTH_AMBIGUOUS',
+  'AUTH_MISSING_KEY',
+  'AUTH_INVALID_KEY',
+  'AUTH_EXPIRED_KEY',
+  'AUTH_REVOKED_KEY',
+  'AUTH_FORBIDDEN',
+  'AUTH_IP_NOT_ALLOWED',
+  'AUTH_DOMAIN_NOT_ALLOWED',
+  'DOMAIN_NOT_VERIFIED',
+  'ORIGIN_NOT_ALLOWED',
+  'INACTIVE',
+  'DOMAIN_NOT_FOUND',
+  'FORM_NOT_FOUND',
+  'REQUEST_TIMEOUT',
+  'IDEMPOTENCY_CONFLICT',
+  'BODY_TOO_LARGE',
+  'FILES_TOO_BIG',
+  'TOO_MANY_FILES',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'RATE_LIMITED',
+  'INTERNAL',
+  'OUTCOME_UNKNOWN',
+  'UNAVAILABLE',
+];
+
+type Operations = Readonly<Record<string, Readonly<Record<string, Json>>>>;
+
+const FORMS: Readonly<Record<string, string>> = {
+  '/{domain}/{form}': 'Submits a form of a domain.',
+  '/v1/{domain}/{form}': 'Submits a form of a domain.',
+  '/v1/{domain}/send': 'Submits the form that the field `form` names, or else the default form of the domain.',
+  '/c/{collection}/{form}': 'Submits a form of a collection.',
+  '/f/{formId}': 'Submits a form by its id.',
+  '/submit/{form}': 'Submits a form by its id, or by its name at the domain that `Origin` names.',
+};
+
+/** What answers pages and texts, and what answers JSON about the server itself. */
+const PAGES: readonly (readonly [path: string, operationId: string, summary: string, type?: string])[] = [
+  ['/confirm/{token}', 'getConfirm', 'Shows the page of a mailed link, with a button.'],
+  ['/confirm/{token}', 'postConfirm', 'Confirms what the mailed link is for.'],
+  ['/unsubscribe/{token}', 'getUnsubscribe', 'Shows the page of an unsubscribe link.'],
+  ['/unsubscribe/{token}', 'postUnsubscribe', 'Unsubscribes the address (RFC 8058).'],
+  ['/', 'getFront', 'Shows the front page of the server.'],
+  ['/healthz', 'getHealthz', 'Answers 200 while the process runs.', 'application/json'],
+  [
+    '/readyz',
+    'getReadyz',
+    'Answers 200 if the database can be written and the queue moves, otherwise 503 with the reasons.',
+    'application/json',
+  ],
+  ['/metrics', 'getMetrics', 'Shows the metrics for Prometheus; only on the Unix socket.', 'text/plain'],
+  ['/.well-known/security.txt', 'getSecurityTxt', 'Names the contact for security reports (RFC 9116).', 'text/plain'],
+  [
+    '/.well-known/mta-sts.txt',
+    'getMtaSts',
+    'Shows the MTA-STS policy of a domain whose mail comes here (RFC 8461); at mta-sts.<domain>.',
+    'text/plain',
+  ],
+  ['/openapi.json', 'getOpenapi', 'Shows this document.', 'application/json'],
+  ['/docs', 'getDocs', 'Shows this document as a page.'],
+];
+
+/** By path. */
+function publicPaths(errors: ErrorResponses): Operations {
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const [path, summary] of Object.entries(FORMS)) paths[path] = { post: formPost(errors, path, summary) };
+  for (const [path, operationId, summary, type = 'text/html'] of PAGES) {
+    const isJson = type === 'application/json';
+    const content = { [type]: { schema: { type: isJson ? 'object' : 'string' } } };
+    const method = operationId.startsWith('post') ? 'post' : 'get';
+    const operation: Json = {
+      operationId,
+      tags: ['Server'],
+      summary,
+      description: summary,
+      servers: ONE_SPELLING,
+      security: [],
+      parameters: parametersIn(path),
+      responses: {
+        200: { description: 'Success.', headers: headers(), content },
+        ...errors.of(isJson ? ['RATE_LIMITED'] : ['NOT_FOUND', 'RATE_LIMITED', 'INTERNAL', 'UNAVAILABLE'], 'Error'),
+        ...(isJson && { 503: { description: 'No, with the reasons.', headers: headers('Retry-After'), content } }),
+      },
+    };
+    paths[path] = { ...paths[path], [method]: operation };
+  }
+  return paths;
+}
+
+function parametersIn(path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => pathParameter(name));
+}
+
+function formPost(errors: ErrorResponses, path: string, summary: string): Json {
+  const types = ['application/x-www-form-urlencoded', 'multipart/form-data', 'application/json'];
+  const content = Object.fromEntries(types.map((type) => [type, { schema: FIELDS }]));
+  return {
+    operationId: operationId('post', path),
+    tags: ['Forms'],
+    summary,
+    description:
+      'Needs no key unless the collection says `requireApiKey`; a key needs the permission `forms.submit`. A browser that navigates gets a page or 303, a script gets JSON.',
+    servers: ONE_SPELLING,
+    security: [{}, ...WITH_KEY],
+    parameters: [
+      ...parametersIn(path),
+      IDEMPOTENCY,
+      {
+        name: 'Postern-Client-IP',
+        in: 'header',
+        description:
+          'The visitor’s address, whose limits then count; for a server that passes posts on with a key that has `forms.submit`.',
+        schema: { type: 'string' },
+      },
+    ],
+    requestBody: { required: true, content },
+    responses: {
+      200: {
+        description: 'Accepted and stored.',
+        headers: headers('Idempotent-Replayed'),
+        content: jsonContent(ref('schemas', 'AcceptedSubmission')),
+      },
+      303: {
+        description: 'The same, for a browser: the address of the next page is in `Location`.',
+        headers: headers(),
+      },
+      ...errors.of(FORM_ERRORS, 'SubmissionError'),
+    },
+  };
 }

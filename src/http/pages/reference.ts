@@ -7,10 +7,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { ERROR_CODES, errorEntry } from '../../contract/errors.ts';
-import { EVENT_TEXTS } from '../../contract/event-types.ts';
-import { PERMISSION_TEXTS } from '../../contract/permissions.ts';
-import { templated, type OpenApi } from '../openapi/document.ts';
-import type { Json } from '../openapi/parts.ts';
+import { EVENT_TEXTS } from '../../contract/webhooks.ts';
+import { PERMISSION_TEXTS } from '../../contract/keys.ts';
+import { templated, type OpenApi, type Json } from '../openapi/document.ts';
 import { Html, html } from '../../lib/html.ts';
 import { layout, type Page } from './layout.ts';
 
