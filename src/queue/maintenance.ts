@@ -6,11 +6,9 @@ import { giveBack, walkWaiting } from '../store/deliveries.ts';
 import { noteDue, repairDue } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
-import type { DeliveryRow } from '../store/tables.ts';
 import { LEASE } from './claimer.ts';
 import type { OnFailure } from './transport.ts';
-import { expired } from './outcome.ts';
-import { writeEndings } from './results.ts';
+import { writeExpired } from './results.ts';
 
 export interface MaintenanceOptions {
   readonly store: Store;
@@ -115,7 +113,9 @@ export class Maintenance {
       const { state, after } = this.#walk;
       const { overdue, next } = await walkWaiting(store, state, { after, limit: STRETCH, now });
       const messages = Map.groupBy(overdue, ({ message }) => message);
-      await Promise.all(Array.from(messages, ([id, rows]) => this.#giveUp(id, rows, now)));
+      await Promise.all(
+        Array.from(messages, async ([id, rows]) => writeExpired(rows, await findMessage(store, id), this.#options)),
+      );
       this.#walk =
         next === '' ? { state: state === 'queued' ? 'deferred' : 'queued', after: '' } : { state, after: next };
       if (next === '' && state === 'deferred') {
@@ -124,11 +124,5 @@ export class Maintenance {
       }
     }
     this.#walkAt = monotonic + WALK_EVERY;
-  }
-
-  async #giveUp(id: string, rows: readonly DeliveryRow[], now: number): Promise<void> {
-    const message = await findMessage(this.#options.store, id);
-    const endings = rows.map((row) => expired(row, message, now));
-    await writeEndings(endings, [], this.#options);
   }
 }
