@@ -3,6 +3,8 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import { createMessageLimits } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/signing-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
@@ -16,14 +18,14 @@ import type { Log } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/sign.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
-import type { Consequence, Failure, Random, Source } from '../queue/transport.ts';
+import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource } from '../smtp/forward-source.ts';
-import { policyAlertFor, type PolicyParts } from '../smtp/policy-alert.ts';
+import { policyAlertFor } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmittedSource } from '../smtp/edited-source.ts';
@@ -54,7 +56,7 @@ export interface Listening {
   readonly http: readonly ListenAddress[];
 }
 
-export interface Delivery {
+export interface LocalDelivery {
   /** There may be something to do. */
   wake(): void;
   /** What keeps the queue from moving, in words; undefined while it moves. */
@@ -69,9 +71,9 @@ export interface Delivery {
 const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
-export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
+export async function startDelivery(parts: DeliveryParts): Promise<LocalDelivery> {
   const { store, clock, log, resolver, random, config, listening } = parts;
-  const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
+  const pool = createProcessPool({ log });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
   const source = await createSource(parts, { renderer: pool.renderer, revisionOf });
   const mail = createSmtpClient({
@@ -101,7 +103,11 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     config,
     owner: randomUUID(),
     random,
-    onFailure: (failure) => followFailure(failure, { store, config }),
+    // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend.
+    async onFailure(failure) {
+      const { unit, data } = await reportFailure(failure, { store, config });
+      return { unit: [...unit, ...(await policyAlertFor(failure, { store, config }))], data };
+    },
     admission: createMessageLimits({ store, clock, config }),
   });
   return {
@@ -118,12 +124,6 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       await pool.close();
     },
   };
-}
-
-/** Who is told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend. */
-async function followFailure(failure: Failure, parts: PolicyParts): Promise<Consequence> {
-  const { unit, data } = await reportFailure(failure, parts);
-  return { unit: [...unit, ...(await policyAlertFor(failure, parts))], data };
 }
 
 /** The SMTP port of this daemon, for the domains that it may know and its own name. */
@@ -199,9 +199,100 @@ export type ToDelivery =
   | { readonly kind: 'listening'; readonly listening: Listening }
   | { readonly kind: 'stop'; readonly graceMs: number };
 
-export type FromDelivery =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'state'; readonly problem: string | undefined; readonly isStuck: boolean };
+/** How the thread is; the first says that it is ready. */
+export interface FromDelivery {
+  readonly problem: string | undefined;
+  readonly isStuck: boolean;
+}
 
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;
+/** A thread that has been silent for so long is stuck, ms. */
+const SILENT_MS = 15_000;
+
+/** Delivery as the daemon sees it, in whatever thread. */
+export interface Delivery extends LocalDelivery {
+  /** Tells it what is in force from now on. */
+  configure(server: ServerConfig): void;
+  /** Tells it where this daemon listens. */
+  setListening(listening: Listening): void;
+}
+
+export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'> {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  /** What the test holds. */
+  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
+}
+
+/** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
+export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<Delivery> {
+  if (!server.server.roles.includes('delivery')) {
+    const problem = () => undefined;
+    return {
+      wake() {},
+      configure() {},
+      setListening() {},
+      problem,
+      isStuck: () => false,
+      stop: () => Promise.resolve(),
+    };
+  }
+  if (parts.clock === undefined && parts.resolver === undefined) {
+    return startDeliveryThread(here.store, server, here.clock);
+  }
+  let listening: Listening | undefined;
+  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, listening: () => listening });
+  return {
+    ...delivery,
+    // In this thread it reads the configuration by itself.
+    configure() {},
+    setListening(next) {
+      listening = next;
+      delivery.wake();
+    },
+  };
+}
+
+/** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
+async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<Delivery> {
+  const { port1, port2 } = new MessageChannel();
+  const handle = store.share();
+  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
+    workerData: { port: port2, handle, server },
+    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
+    name: 'delivery',
+  });
+  thread.once('error', (error) => {
+    throw error;
+  });
+  let state: FromDelivery = { problem: undefined, isStuck: false };
+  await once(port1, 'message');
+  let heardAt = clock.monotonic();
+  port1.on('message', (message: FromDelivery) => {
+    heardAt = clock.monotonic();
+    state = message;
+  });
+
+  function tell(message: ToDelivery): void {
+    port1.postMessage(message);
+  }
+
+  function isSilent(): boolean {
+    return clock.monotonic() - heardAt > SILENT_MS;
+  }
+
+  return {
+    wake: () => tell({ kind: 'wake' }),
+    configure: (next) => tell({ kind: 'configure', server: next }),
+    setListening: (listening) => tell({ kind: 'listening', listening }),
+    problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
+    isStuck: () => state.isStuck || isSilent(),
+    async stop(graceMs) {
+      const ended = once(thread, 'exit');
+      tell({ kind: 'stop', graceMs });
+      await ended;
+      port1.close();
+    },
+  };
+}

@@ -1,0 +1,193 @@
+/** Mail that comes in, composed: port 25 and the submission ports, where this daemon's roles say so. */
+import { createSecretKey, randomBytes } from 'node:crypto';
+import type { Consent } from '../accounts/consent.ts';
+import type { RevisionOf } from '../accounts/projects.ts';
+import type { Limits } from '../accounts/rate-limits.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Snapshot } from '../config/snapshot.ts';
+import { mailauthResolver } from '../dns/mailauth.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { Domains } from '../domains/domains.ts';
+import { createConversations } from '../forms/relay.ts';
+import type { CertificateKeeper } from '../lib/certificate.ts';
+import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
+import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
+import { authenticate } from '../mail/authenticate.ts';
+import { createMemory } from '../mail/checks.ts';
+import { receivedLine } from '../mail/received.ts';
+import { openReplyAddress } from '../mail/relay.ts';
+import { openReturnPath } from '../mail/return-path.ts';
+import { openSrs } from '../mail/srs.ts';
+import type { LoopbackAddress } from '../smtp-client/route.ts';
+import { createBounceReading } from '../smtp/bounce-reading.ts';
+import { createBounces } from '../smtp/bounces.ts';
+import type { MailAuthenticator } from '../smtp/interfaces.ts';
+import { createListener, type SmtpListener } from '../smtp/listener.ts';
+import { createSmtpPolicy } from '../smtp/policy.ts';
+import type { Directory } from '../smtp/recipients.ts';
+import type { SmtpCounters } from '../smtp/record.ts';
+import { createReplyRelay } from '../smtp/reply-relay.ts';
+import { createReportReader } from '../smtp/report-reader.ts';
+import { sweepInbound } from '../smtp/retention.ts';
+import type { SmtpPolicy } from '../smtp/session.ts';
+import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
+import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
+import { obtainSecret } from '../store/secrets.ts';
+import { createSubmissions } from '../transactional/submitted.ts';
+
+export interface SmtpParts extends Omit<SubmissionParts, 'submissions'> {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  readonly config: () => ServerConfig;
+  readonly resolver: Resolver;
+  readonly domains: Pick<Domains, 'status'>;
+  readonly consent: Pick<Consent, 'ask'>;
+  readonly limits: Pick<Limits, 'take'>;
+  readonly revisionOf: RevisionOf;
+  /** STARTTLS is not offered without one. */
+  readonly certificate: CertificateKeeper | undefined;
+  readonly bind: Bind;
+  readonly counters: SmtpCounters;
+}
+
+export interface Smtp {
+  /** Port 25 first. */
+  readonly addresses: readonly ListenAddress[];
+  /** The first of them, as our own mail finds it. */
+  readonly loopback: LoopbackAddress | undefined;
+  /** What it does by the clock. */
+  readonly jobs: Readonly<Record<string, () => Promise<void>>>;
+  /** Takes no more connections, lets transactions end for `graceMs`. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
+const AUTHENTICATION_MS = 10_000;
+/** RFC 8314 §3.3 */
+const IMPLICIT_TLS = 465;
+
+/** Listens, where this daemon has the role. Throws UserError where it cannot. */
+export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
+  const { server, config, store, clock, log, certificate, bind, counters } = parts;
+  const { roles, smtp } = server.server;
+  if (!roles.includes('smtp')) return { addresses: [], loopback: undefined, jobs: {}, close: () => Promise.resolve() };
+  const srs = await openSrsKeys({ store, clock });
+  const reader = createReportReader({ clock, log });
+  const loopbackSecret = randomBytes(24).toString('base64url');
+  const listeners: SmtpListener[] = [];
+
+  function settings() {
+    const { server, limits, inbound } = config();
+    const { hostname } = server;
+    return { hostname, message: limits.message, limits: limits.smtp, proxies: inbound.proxy_protocol };
+  }
+
+  function listen(
+    own: Pick<Parameters<typeof createListener>[0], 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
+    places: readonly ListenAddress[],
+  ): Promise<ListenAddress[]> {
+    const listener = createListener({ clock, log, certificate, bind, counters, settings, ...own });
+    listeners.push(listener);
+    return listener.listen(places);
+  }
+
+  async function close(graceMs: number): Promise<void> {
+    await Promise.all(listeners.map((listener) => listener.close(graceMs)));
+    await reader.close();
+  }
+
+  try {
+    const policy = createPolicy(parts, await openDirectory(parts, srs));
+    const addresses = await listen({ policy, loopbackSecret }, smtp.listen.map(parseListenAddress));
+    const [first] = addresses;
+    if (smtp.submission.enabled && certificate !== undefined) {
+      const submission = createSubmission({ ...parts, submissions: createSubmissions(store) });
+      const places = smtp.submission.listen.map(parseListenAddress);
+      for (const [secure, some] of Map.groupBy(places, ({ port }) => port === IMPLICIT_TLS)) {
+        addresses.push(...(await listen({ ...submission, secure }, some)));
+      }
+    }
+    return {
+      addresses,
+      loopback: first && { ...first, mark: loopbackSecret },
+      jobs: {
+        inbound: sweepInbound({ store, clock, keep: () => config().retention.events }),
+        bounces: createBounceReading({ ...parts, reader }),
+        srs: srs.renew,
+      },
+      close,
+    };
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
+}
+
+/** What decides over recipients, as it is at each call. */
+export async function openDirectory(
+  {
+    snapshot,
+    store,
+    clock,
+    domains,
+  }: Pick<SmtpParts, 'store' | 'clock' | 'domains'> & { readonly snapshot: () => Snapshot },
+  srs: SrsKeys,
+): Promise<() => Directory> {
+  const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
+  return () => {
+    const { hostname } = snapshot().server.server;
+    return {
+      snapshot: snapshot(),
+      status: (domain) => domains.status(domain),
+      openReturnPath: (address) => openReturnPath(address, secret),
+      openSrs: (address) => openSrs(address, { secrets: srs.secrets(), hostname, now: clock.now() }),
+      openReply: (address) => openReplyAddress(address, secret),
+    };
+  };
+}
+
+function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy {
+  const { config } = parts;
+
+  function ttl(): number {
+    return config().delivery.expire.default;
+  }
+
+  return createSmtpPolicy({
+    ...parts,
+    ...createBounces({ ...parts, directory, ttl }),
+    directory,
+    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations(parts), ttl }),
+    authenticate: createAuthenticator(parts),
+    received: (mail) => receivedLine({ ...mail, hostname: config().server.hostname }),
+    ttl,
+    ask: parts.consent.ask,
+  });
+}
+
+/** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
+function createAuthenticator({ config, clock, resolver }: SmtpParts): MailAuthenticator {
+  const ask = mailauthResolver(resolver);
+  const memory = createMemory();
+  return async (mail) => {
+    const { ip, helo, sender, isOwn } = mail;
+    const { server, inbound } = config();
+    const { verdicts, headers, author } = await authenticate(mail.pieces(), {
+      ip,
+      helo,
+      sender,
+      isOwn,
+      mta: server.hostname,
+      trusted: inbound.arc.trusted,
+      ask,
+      clock,
+      timeoutMs: AUTHENTICATION_MS,
+      memory,
+    });
+    const isReturned = sender === '' && mail.recipients.every(({ kind }) => kind === 'bounce' || kind === 'srs');
+    const refusal = isOwn
+      ? undefined
+      : (authorRefusal(author, { isReturned }) ?? dmarcRefusal(verdicts, inbound.dmarc));
+    return { headers, verdicts: writeAuthResults(verdicts), refusal };
+  };
+}
