@@ -8,13 +8,8 @@ import type { ServerConfig } from '../config/schema.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import type { ListenAddress } from '../lib/sockets.ts';
+import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Random } from '../queue/transport.ts';
-
-export interface Credentials {
-  readonly user: string;
-  readonly password: string;
-}
 
 export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
@@ -25,7 +20,7 @@ export interface NextHop {
   /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
   readonly tls: 'opportunistic' | 'implicit';
   /** For the smarthost alone. */
-  readonly credentials?: Credentials;
+  readonly credentials?: { readonly user: string; readonly password: string };
   /** For our own door alone. */
   readonly mark?: string;
 }
@@ -73,7 +68,8 @@ export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 
 export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
   const { port } = options.config.delivery;
   const rule = routeRule(destination, options.config);
-  if (rule.by === 'routes') return fixedRoute({ ...splitHostPort(rule.value), tls: 'opportunistic' }, options.resolver);
+  if (rule.by === 'routes')
+    return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, options.resolver);
   if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), options.resolver);
   const found = await findMailHosts(destination, {
     resolver: options.resolver,
@@ -118,14 +114,12 @@ type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly
 /** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
 async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
   const nextHop = { pool: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
-  if (isIP(host) !== 0) return { kind: 'nextHop', nextHop: { ...nextHop, hosts: [{ name: host, addresses: [host] }] } };
-  const answer = await resolver.addresses(host);
+  const answer = isIP(host) === 0 ? await resolver.addresses(host) : ({ kind: 'found', records: [host] } as const);
   switch (answer.kind) {
-    case 'found':
-      return {
-        kind: 'nextHop',
-        nextHop: { ...nextHop, hosts: [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }] },
-      };
+    case 'found': {
+      const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
+      return { kind: 'nextHop', nextHop: { ...nextHop, hosts } };
+    }
     case 'failed':
       return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };
     case 'nxdomain':
@@ -145,11 +139,6 @@ function parseRelay(relay: string): Fixed {
     tls,
     ...(url.username === '' ? {} : { credentials }),
   };
-}
-
-function splitHostPort(text: string): { host: string; port: number } {
-  const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
 }
 
 export interface TlsPolicy {
