@@ -29,7 +29,8 @@ import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
 import { watchConfig } from '../config/watch.ts';
 import { projectStore, readServer } from './configuration.ts';
-import { loopbackSmtp, openDelivery } from './delivery.ts';
+import { openDelivery } from './delivery-remote.ts';
+import { loopbackSmtp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
 import { createPolicyFetch } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
@@ -136,7 +137,11 @@ async function start(
   const server = await readServer(file, reading);
   const { roles, hostname } = server.server;
   const log = parts.log ?? createLog(server.log);
-  const { reader, renderer, ...pool } = createProcessPool({ log, maxWaiting: MAX_WAITING });
+  const { reader, renderer, ...pool } = createProcessPool({
+    log,
+    cacheFolder: env['NODE_COMPILE_CACHE'],
+    maxWaiting: MAX_WAITING,
+  });
   ending.push(pool.close);
 
   // Open the store, and what is in force in it.

@@ -3,8 +3,6 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import { createMessageLimits } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/signing-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
@@ -32,6 +30,7 @@ import { createSubmittedSource } from '../smtp/edited-source.ts';
 import { isDomainKnown } from '../store/domains.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
+import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
 import { alertWebhookOwner, openWebhookHttp } from './webhooks.ts';
 
@@ -56,7 +55,7 @@ export interface Listening {
   readonly http: readonly ListenAddress[];
 }
 
-export interface LocalDelivery {
+export interface Delivery {
   /** There may be something to do. */
   wake(): void;
   /** What keeps the queue from moving, in words; undefined while it moves. */
@@ -71,9 +70,9 @@ export interface LocalDelivery {
 const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
-export async function startDelivery(parts: DeliveryParts): Promise<LocalDelivery> {
+export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const { store, clock, log, resolver, random, config, listening } = parts;
-  const pool = createProcessPool({ log });
+  const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
   const source = await createSource(parts, { renderer: pool.renderer, revisionOf });
   const mail = createSmtpClient({
@@ -162,33 +161,17 @@ async function createSource(
   };
   const forms = createFormSource({ store, log, config, revisionOf, renderer, signing });
   const submitted = createSubmittedSource({ store, signing });
-  const transactional = createTransactionalSource({ store, signing, submitted });
-  const system = createSystemSource(signing);
-  const srs = await openSrsKeys({ store, clock });
-  const forwards = createForwardSource({ store, signing, srs, config });
-  const reports = createDsnSource(signing);
-  const replies = createReplySource({ store, signing });
-  return {
-    prepare(message, kept) {
-      switch (message.kind) {
-        case 'notification':
-        case 'acknowledgment':
-          return forms.prepare(message);
-        case 'system':
-          return system.prepare(message);
-        case 'transactional':
-          return transactional.prepare(message, kept);
-        case 'forward':
-          return forwards.prepare(message, kept);
-        case 'reply':
-          return replies.prepare(message, kept);
-        case 'dsn':
-          return reports.prepare(message);
-        case 'webhook':
-          return Promise.resolve({ kind: 'unrenderable', reason: 'it is no mail' });
-      }
-    },
+  const sources: Readonly<Record<MessageKind, Source>> = {
+    notification: forms,
+    acknowledgment: forms,
+    system: createSystemSource(signing),
+    transactional: createTransactionalSource({ store, signing, submitted }),
+    forward: createForwardSource({ store, signing, srs: await openSrsKeys({ store, clock }), config }),
+    reply: createReplySource({ store, signing }),
+    dsn: createDsnSource(signing),
+    webhook: { prepare: () => Promise.resolve({ kind: 'unrenderable', reason: 'it is no mail' }) },
   };
+  return { prepare: (message, kept) => sources[message.kind].prepare(message, kept) };
 }
 
 // What the main thread and the delivery thread say to each other.
@@ -207,92 +190,3 @@ export interface FromDelivery {
 
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;
-/** A thread that has been silent for so long is stuck, ms. */
-const SILENT_MS = 15_000;
-
-/** Delivery as the daemon sees it, in whatever thread. */
-export interface Delivery extends LocalDelivery {
-  /** Tells it what is in force from now on. */
-  configure(server: ServerConfig): void;
-  /** Tells it where this daemon listens. */
-  setListening(listening: Listening): void;
-}
-
-export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'> {
-  /** As it was at the start. */
-  readonly server: ServerConfig;
-  /** What the test holds. */
-  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
-}
-
-/** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
-export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<Delivery> {
-  if (!server.server.roles.includes('delivery')) {
-    const problem = () => undefined;
-    return {
-      wake() {},
-      configure() {},
-      setListening() {},
-      problem,
-      isStuck: () => false,
-      stop: () => Promise.resolve(),
-    };
-  }
-  if (parts.clock === undefined && parts.resolver === undefined) {
-    return startDeliveryThread(here.store, server, here.clock);
-  }
-  let listening: Listening | undefined;
-  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, listening: () => listening });
-  return {
-    ...delivery,
-    // In this thread it reads the configuration by itself.
-    configure() {},
-    setListening(next) {
-      listening = next;
-      delivery.wake();
-    },
-  };
-}
-
-/** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
-async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<Delivery> {
-  const { port1, port2 } = new MessageChannel();
-  const handle = store.share();
-  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
-    workerData: { port: port2, handle, server },
-    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
-    name: 'delivery',
-  });
-  thread.once('error', (error) => {
-    throw error;
-  });
-  let state: FromDelivery = { problem: undefined, isStuck: false };
-  await once(port1, 'message');
-  let heardAt = clock.monotonic();
-  port1.on('message', (message: FromDelivery) => {
-    heardAt = clock.monotonic();
-    state = message;
-  });
-
-  function tell(message: ToDelivery): void {
-    port1.postMessage(message);
-  }
-
-  function isSilent(): boolean {
-    return clock.monotonic() - heardAt > SILENT_MS;
-  }
-
-  return {
-    wake: () => tell({ kind: 'wake' }),
-    configure: (next) => tell({ kind: 'configure', server: next }),
-    setListening: (listening) => tell({ kind: 'listening', listening }),
-    problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
-    isStuck: () => state.isStuck || isSilent(),
-    async stop(graceMs) {
-      const ended = once(thread, 'exit');
-      tell({ kind: 'stop', graceMs });
-      await ended;
-      port1.close();
-    },
-  };
-}

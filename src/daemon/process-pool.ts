@@ -53,13 +53,15 @@ interface Processes {
 
 export interface ProcessPoolOptions {
   readonly log: Log;
+  /** Where Node keeps compiled code. */
+  readonly cacheFolder?: string | undefined;
   /** Orders of one tenant that may wait; more are refused with a BusyError. Unlimited by default. */
   readonly maxWaiting?: number;
 }
 
 /** Makes the pool; nothing is started yet. */
-export function createProcessPool({ log, maxWaiting = Number.POSITIVE_INFINITY }: ProcessPoolOptions): ProcessPool {
-  const cacheFolder = process.env['NODE_COMPILE_CACHE'];
+export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
+  const { log, cacheFolder, maxWaiting = Number.POSITIVE_INFINITY } = options;
   const turns = new Turns(PROCESSES);
   const pool: Processes = new Tinypool({
     filename: new URL('./pool-process.ts', import.meta.url).href,

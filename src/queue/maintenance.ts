@@ -1,25 +1,15 @@
 /** What the queue does by the clock: keeping its leases, taking back those that nobody keeps, and giving up what is too old. */
-import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
 import { leasedTo, renewLeases, takeBackLeases } from '../store/leases.ts';
 import { giveBack, walkWaiting } from '../store/deliveries.ts';
 import { noteDue, repairDue } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
-import type { Store } from '../store/store.ts';
 import { LEASE } from './claimer.ts';
-import type { OnFailure } from './transport.ts';
-import { writeExpired } from './results.ts';
+import { writeExpired, type WritingOptions } from './results.ts';
 
-export interface MaintenanceOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface MaintenanceOptions extends WritingOptions {
   readonly owner: string;
   /** Whether the delivery is claimed in this process. */
   readonly isClaimed: (id: string) => boolean;
-  readonly onFailure: OnFailure;
-  /** There may be something to send. */
-  readonly wake: () => void;
 }
 
 const RENEW_EVERY = LEASE / 3;

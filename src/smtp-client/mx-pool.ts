@@ -264,8 +264,7 @@ class Connection {
         this.#busy = false;
       }
     } finally {
-      this.#session?.wire.quit();
-      this.#session = undefined;
+      this.#hangUp();
       this.#pool.left(this);
     }
   }

@@ -1,0 +1,103 @@
+/** Delivery as the daemon sees it: in a thread of its own, or in this one where a test holds the clock or the name servers. */
+import { once } from 'node:events';
+import { MessageChannel, Worker as Thread } from 'node:worker_threads';
+import type { ServerConfig } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Store } from '../store/store.ts';
+import {
+  startDelivery,
+  type Delivery,
+  type DeliveryParts,
+  type FromDelivery,
+  type Listening,
+  type ToDelivery,
+} from './delivery.ts';
+
+/** A thread that has been silent for so long is stuck, ms. */
+const SILENT_MS = 15_000;
+
+export interface RemoteDelivery extends Delivery {
+  /** Tells it what is in force from now on. */
+  configure(server: ServerConfig): void;
+  /** Tells it where this daemon listens. */
+  setListening(listening: Listening): void;
+}
+
+export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'> {
+  /** As it was at the start. */
+  readonly server: ServerConfig;
+  /** What the test holds. */
+  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
+}
+
+/** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
+export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
+  if (!server.server.roles.includes('delivery')) {
+    const problem = () => undefined;
+    return {
+      wake() {},
+      configure() {},
+      setListening() {},
+      problem,
+      isStuck: () => false,
+      stop: () => Promise.resolve(),
+    };
+  }
+  if (parts.clock === undefined && parts.resolver === undefined) {
+    return startDeliveryThread(here.store, server, here.clock);
+  }
+  let listening: Listening | undefined;
+  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, listening: () => listening });
+  return {
+    ...delivery,
+    // In this thread it reads the configuration by itself.
+    configure() {},
+    setListening(next) {
+      listening = next;
+      delivery.wake();
+    },
+  };
+}
+
+/** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
+async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<RemoteDelivery> {
+  const { port1, port2 } = new MessageChannel();
+  const handle = store.share();
+  const thread = new Thread(new URL('./delivery-thread.ts', import.meta.url), {
+    workerData: { port: port2, handle, server },
+    transferList: handle.dialect === 'sqlite' ? [port2, handle.port] : [port2],
+    name: 'delivery',
+  });
+  thread.once('error', (error) => {
+    throw error;
+  });
+  let state: FromDelivery = { problem: undefined, isStuck: false };
+  await once(port1, 'message');
+  let heardAt = clock.monotonic();
+  port1.on('message', (message: FromDelivery) => {
+    heardAt = clock.monotonic();
+    state = message;
+  });
+
+  function tell(message: ToDelivery): void {
+    port1.postMessage(message);
+  }
+
+  function isSilent(): boolean {
+    return clock.monotonic() - heardAt > SILENT_MS;
+  }
+
+  return {
+    wake: () => tell({ kind: 'wake' }),
+    configure: (next) => tell({ kind: 'configure', server: next }),
+    setListening: (listening) => tell({ kind: 'listening', listening }),
+    problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
+    isStuck: () => state.isStuck || isSilent(),
+    async stop(graceMs) {
+      const ended = once(thread, 'exit');
+      tell({ kind: 'stop', graceMs });
+      await ended;
+      port1.close();
+    },
+  };
+}
