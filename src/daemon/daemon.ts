@@ -260,7 +260,7 @@ async function start(
     domains,
     revisionOf,
     // Under its name: that is enough to say where mail would go.
-    door: loopbackSmtp({ store, config, door: () => undefined }),
+    loopback: loopbackSmtp({ store, config, place: () => undefined }),
     keysOf: createKeyring({ ...core, hostname: () => config().server.hostname }),
     async directory() {
       await srs.renew();

@@ -82,7 +82,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
-    door: loopbackSmtp({ store, config, door: () => listening()?.smtp }),
+    loopback: loopbackSmtp({ store, config, place: () => listening()?.smtp }),
   });
   const webhooks = createWebhookTransport({
     store,
@@ -129,14 +129,14 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
 export function loopbackSmtp({
   store,
   config,
-  door,
-}: Pick<DeliveryParts, 'store' | 'config'> & { readonly door: () => LoopbackAddress | undefined }): LoopbackSmtp {
+  place,
+}: Pick<DeliveryParts, 'store' | 'config'> & { readonly place: () => LoopbackAddress | undefined }): LoopbackSmtp {
   return {
     async takes(domain) {
       return domain === config().server.hostname || (await isDomainKnown(store, domain));
     },
     place() {
-      const at = door();
+      const at = place();
       return at && { ...at, host: LOOPBACKS.get(at.host) ?? at.host };
     },
   };

@@ -29,7 +29,7 @@ export async function outboundSteps({ address, mail }: Recipient, parts: Explain
     config: parts.snapshot().server,
     ownAddresses: (ip) => parts.snapshot().server.server.public_ips.includes(ip),
     random: parts.random,
-    door: parts.door,
+    loopback: parts.loopback,
   });
   const steps = [
     ...(mail === undefined || !KINDS[mail.kind].consent ? [] : [await consentStep(address, mail, parts)]),

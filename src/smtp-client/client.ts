@@ -30,8 +30,8 @@ export interface SmtpClientOptions {
   readonly random: Random;
   /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
   readonly ownAddresses?: (ip: string) => boolean;
-  /** None unless told. */
-  readonly door?: LoopbackSmtp;
+  /** Without it, mail for domains whose mail hosts are we goes nowhere. */
+  readonly loopback?: LoopbackSmtp;
   readonly timeouts?: Timeouts;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
@@ -85,9 +85,9 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   }
 
   async function routeTo(destination: string): Promise<Route> {
-    const { resolver, random, ownAddresses = () => false, door } = options;
+    const { resolver, random, ownAddresses = () => false, loopback } = options;
     try {
-      return await findRoute(destination, { resolver, config: config(), random, ownAddresses, door });
+      return await findRoute(destination, { resolver, config: config(), random, ownAddresses, loopback });
     } catch (error) {
       log.error('delivery.fault', { destination, ...errorFields(error) });
       return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };

@@ -1,6 +1,6 @@
 /**
  * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts; where those are
- * we, our own SMTP door, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
+ * we, our own SMTP port, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
  * a `pool`, whatever domain names lead there.
  */
 import { isIP } from 'node:net';
@@ -21,7 +21,7 @@ export interface NextHop {
   readonly tls: 'opportunistic' | 'implicit';
   /** For the smarthost alone. */
   readonly credentials?: { readonly user: string; readonly password: string };
-  /** For our own door alone. */
+  /** For our own SMTP port alone. */
   readonly mark?: string;
 }
 
@@ -36,10 +36,10 @@ export interface RouteOptions {
   readonly ownAddresses: (ip: string) => boolean;
   readonly random: Random;
   /** Without it mail for a domain whose mail hosts are we goes nowhere. */
-  readonly door?: LoopbackSmtp | undefined;
+  readonly loopback?: LoopbackSmtp | undefined;
 }
 
-/** Our own SMTP door, through which our own mail goes in where it is for an address that is forwarded here. */
+/** Our own SMTP port, through which our own mail goes in where it is for an address that is forwarded here. */
 export interface LoopbackSmtp {
   /** Whether it may know what becomes of mail for the domain. */
   takes(domain: string): Promise<boolean>;
@@ -80,7 +80,8 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   });
   switch (found.kind) {
     case 'permanent':
-      if (found.isOwn === true && (await options.door?.takes(destination)) === true) return routeToDoor(options);
+      if (found.isOwn === true && (await options.loopback?.takes(destination)) === true)
+        return routeToOurselves(options);
       return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
@@ -92,8 +93,8 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
 }
 
 /** Not where a proxy stands before it there, as whom we cannot speak. */
-function routeToDoor({ config, door, resolver }: RouteOptions): Promise<Route> {
-  const place = door?.place();
+function routeToOurselves({ config, loopback, resolver }: RouteOptions): Promise<Route> {
+  const place = loopback?.place();
   const isBare = place !== undefined && !addressInRanges(place.host, config.inbound.proxy_protocol);
   const to = isBare ? place : { host: config.server.hostname, port: config.delivery.port };
   return fixedRoute({ ...to, tls: 'opportunistic' }, resolver);

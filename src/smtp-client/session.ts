@@ -1,6 +1,6 @@
 /**
  * An SMTP session that is ready for mail: connected, greeted, with TLS where it can be had, authenticated at a smarthost,
- * known at our own door.
+ * known at our own SMTP port.
  * TLS is opportunistic (RFC 7435): any certificate is better than none, and where STARTTLS breaks, a fresh connection goes
  * on in clear text. Credentials are said only under TLS with a certificate that verifies; private networks may have any.
  */
