@@ -33,12 +33,11 @@ export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'
 /** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
   if (!server.server.roles.includes('delivery')) {
-    const problem = () => undefined;
     return {
       wake() {},
       configure() {},
       setListening() {},
-      problem,
+      problem: () => undefined,
       isStuck: () => false,
       stop: () => Promise.resolve(),
     };

@@ -80,7 +80,10 @@ export function retentionJobs(parts: {
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
 }): Readonly<Record<string, () => Promise<void>>> {
-  const config = () => parts.snapshot().server;
+  function config() {
+    return parts.snapshot().server;
+  }
+
   return {
     old_submissions: forgetOldSubmissions(parts),
     old_messages: forgetOldMessages({ ...parts, config, withoutContent }),

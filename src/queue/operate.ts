@@ -26,7 +26,7 @@ import { clearFailures, heldDestinations, recomputeDueAmong, setHeld } from '../
 import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { DeliveryRow } from '../store/tables.ts';
+import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 
 export type Operated =
   /** Ids of the deliveries that it was done to, and which of their destinations are held. */
@@ -38,14 +38,20 @@ export type Operated =
 const CANCELLED = 'cancelled by the operator';
 
 /** One page of deliveries, newest first, at most `limit` of them; `next` is `before` of the next page, null after the last. */
-export async function listDeliveries(store: Store, filter: DeliveryPageFilter) {
+export async function listDeliveries(
+  store: Store,
+  filter: DeliveryPageFilter,
+): Promise<{ deliveries: DeliveryRow[]; next: string | null }> {
   const rows = await selectDeliveries(store, { ...filter, limit: filter.limit + 1 });
   const deliveries = rows.slice(0, filter.limit);
   return { deliveries, next: rows.length > filter.limit ? (deliveries.at(-1)?.id ?? null) : null };
 }
 
 /** The message with this id, or that of the delivery with this id, with every delivery and attempt. */
-export async function showMessage(store: Store, id: string) {
+export async function showMessage(
+  store: Store,
+  id: string,
+): Promise<{ message: MessageRow; deliveries: (DeliveryRow & { tries: AttemptRow[] })[] } | undefined> {
   const messageId = isDelivery(id) ? (await findDelivery(store, id))?.message : id;
   const message = messageId === undefined ? undefined : await findMessage(store, messageId);
   if (message === undefined) return undefined;

@@ -153,7 +153,9 @@ export class ResultWriter {
       log.warn('destination.paused', { destination: name, ...times, host, address, reply });
     }
     return this.#persist(batch, async () => ({
-      endings: (await this.#tried(batch, now)).map((tried) => deferred(tried, until, result)),
+      endings: (await this.#tried(batch, now)).map((tried) =>
+        deferred(tried, until, { ...result, outcome: 'deferred' }),
+      ),
       more: [
         pause === undefined
           ? noteDue({ name, due: until })
@@ -186,7 +188,8 @@ export class ResultWriter {
           case 'interrupted': {
             const cause = result.outcome === 'deferred' && result.cause === 'fault' ? 'fault' : 'reply';
             const delay = retryDelay(tried.row.attempts, cause, this.#options.retry(name));
-            return deferred(tried, next(now + Math.max(delay, result.wait ?? 0)), result, result.outcome);
+            const { outcome } = result;
+            return deferred(tried, next(now + Math.max(delay, result.wait ?? 0)), { ...result, outcome });
           }
           case 'postponed':
             return waits(tried, next(now + (result.wait ?? 0)), result.reply);
@@ -318,7 +321,8 @@ function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed' | '
  * The delivery is tried again when `due`. Interrupted: the daemon stopped in the middle, and the message may have arrived;
  * the try counts.
  */
-function deferred(tried: Tried, due: number, words: Words, outcome: 'deferred' | 'interrupted' = 'deferred'): Ending {
+function deferred(tried: Tried, due: number, words: Words & { outcome: 'deferred' | 'interrupted' }): Ending {
+  const { outcome } = words;
   const next = outcome === 'deferred' ? { next_attempt_at: isoTime(due) } : undefined;
   const { attempts } = tried.row;
   const { class: why } = bounceMeaning({ words: words.reply, after: words.after });
