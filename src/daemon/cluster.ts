@@ -30,7 +30,8 @@ const PAUSE = 50;
 export function joinCluster({ store, clock, log, hear }: ClusterOptions): Cluster {
   if (store.dialect === 'sqlite') return { configChanged() {}, mailQueued() {}, close: () => Promise.resolve() };
   const stop = new AbortController();
-  const telling = new Map<Topic, { again: boolean }>();
+  const telling = new Set<Topic>();
+  const again = new Set<Topic>();
   const leave = store.listen({
     hear,
     onLost: (error) => log.warn('cluster.connection_lost', errorFields(error)),
@@ -40,22 +41,17 @@ export function joinCluster({ store, clock, log, hear }: ClusterOptions): Cluste
     },
   });
 
-  /** At once; what is to be told while that is under way is told once, after it. */
+  /** At once; what is to be told in the pause after it is told once, at its end. */
   async function tell(topic: Topic): Promise<void> {
-    const running = telling.get(topic);
-    if (running !== undefined) {
-      running.again = true;
-      return;
-    }
-    const state = { again: true };
-    telling.set(topic, state);
-    while (state.again && !stop.signal.aborted) {
-      state.again = false;
+    if (telling.has(topic)) return void again.add(topic);
+    telling.add(topic);
+    do {
+      again.delete(topic);
       await store
         .notify(topic)
         .catch((error: unknown) => log.warn('cluster.notify_failed', { topic, ...errorFields(error) }));
       await clock.sleep(PAUSE, stop.signal);
-    }
+    } while (again.has(topic) && !stop.signal.aborted);
     telling.delete(topic);
   }
 

@@ -2,10 +2,12 @@
  * The composition root: the only place that makes long-lived things and knows them all. It starts them in the order in
  * which they need each other and ends them in the opposite one; where a start fails, what had started is ended.
  */
-import { createSecretKey, type KeyObject } from 'node:crypto';
+import { createSecretKey } from 'node:crypto';
+import { hostname as machineName } from 'node:os';
+import { resolve } from 'node:path';
 import type Koa from 'koa';
 import { createAccountLimits } from '../accounts/plans.ts';
-import { createAuthFailures, type AuthFailures } from '../accounts/auth-failures.ts';
+import { createAuthFailures } from '../accounts/auth-failures.ts';
 import { createAuthenticator } from '../accounts/authenticate.ts';
 import { createCollectionNames } from '../accounts/collection-names.ts';
 import { createConsent, releaseInTime } from '../accounts/consent.ts';
@@ -23,11 +25,13 @@ import { findServerFile } from '../config/files.ts';
 import type { Reading } from '../config/load.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-import type { Reload } from '../config/source.ts';
-import { openCertificate, openConfig, readServer, startWatching } from './configuration.ts';
+import type { ServerConfig } from '../config/schema.ts';
+import { createConfigSource, type Reload } from '../config/source.ts';
+import { watchConfig } from '../config/watch.ts';
+import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
-import { openInbound, openDirectory } from './inbound.ts';
-import { openSubmission } from './submission.ts';
+import { loopbackSmtp } from './delivery.ts';
+import { openDirectory, openSmtp } from './smtp.ts';
 import { createPolicyFetch } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
@@ -55,24 +59,21 @@ import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpCounters, type SmtpCounters } from '../smtp/record.ts';
-import { saveOperator } from '../store/revisions.ts';
+import { createSmtpCounters } from '../smtp/record.ts';
+import { OPERATOR, saveOperator } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { version } from '../lib/version.ts';
 import { createWebhooks } from '../events/webhooks.ts';
 import { openWebhookHttp } from './webhooks.ts';
-import { createMetrics, type Metrics, type MetricsParts } from '../http/metrics.ts';
-import type { CertificateKeeper } from '../lib/certificate.ts';
+import { createMetrics } from '../http/metrics.ts';
+import { keepCertificate, readCertificate } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
-import type { Renderer } from '../templates/render.ts';
-import { createTransactional, type Transactional } from '../transactional/send.ts';
+import { createTransactional } from '../transactional/send.ts';
 import { createKeyring } from '../domains/signing-keys.ts';
-import { loopbackSmtp } from './delivery.ts';
-import { createExplain, type Explain } from '../explain/explain.ts';
-import type { ExplainParts } from '../explain/steps.ts';
-import { trace, type Trace } from '../explain/trace.ts';
+import { createExplain } from '../explain/explain.ts';
+import { trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
 export interface DaemonParts {
@@ -116,46 +117,56 @@ export async function startDaemon(configFile?: string, parts: DaemonParts = {}):
     for (const end of ending.splice(0).reverse()) await end();
   }
   try {
-    return { ...(await compose(configFile, parts, ending)), close };
+    return { ...(await start(configFile, parts, ending)), close };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
-async function compose(
+async function start(
   configFile: string | undefined,
   parts: DaemonParts,
   ending: (() => Promise<void>)[],
 ): Promise<Omit<Daemon, 'close'>> {
-  const { clock = systemClock } = parts;
+  // Load.
+  const { clock = systemClock, random = Math.random, extra } = parts;
   const { env } = process;
   const reading: Reading = { secrets: machineSecrets(env), checkTemplates };
-  const file = await findServerFile(configFile, env);
+  const file = resolve(await findServerFile(configFile, env));
   const server = await readServer(file, reading);
+  const { roles, hostname } = server.server;
   const log = parts.log ?? createLog(server.log);
-  const pool = createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
-  ending.push(() => pool.close());
-  const { reader, renderer } = pool;
+  const { reader, renderer, ...pool } = createProcessPool({
+    log,
+    cacheFolder: env['NODE_COMPILE_CACHE'],
+    maxWaiting: MAX_WAITING,
+  });
+  ending.push(pool.close);
 
+  // Open the store, and what is in force in it.
   const store = await createStore(server.database.url);
   ending.push(() => store.close());
   await saveOperator(store, server.server.operator, clock.now());
-  const config = await openConfig({ file, server, reading, reader, store, clock, log });
-  const snapshot = config.current;
-  const certificate = await openCertificate(server, { log, files: () => snapshot().server.tls.files });
-  const sockets = activatedSockets(env, process.pid);
-
+  const machine = machineName();
+  const projects = projectStore({ store, clock, machine });
+  const source = await createConfigSource({ file, server, reading, reader, log, machine, tenant: OPERATOR, projects });
+  const snapshot = source.current;
+  function config(): ServerConfig {
+    return snapshot().server;
+  }
+  const tls = server.tls.mode === 'off' ? null : server.tls.files;
+  const certificate =
+    tls === null ? undefined : keepCertificate(await readCertificate(tls), { log, files: () => config().tls.files });
   const resolver = parts.resolver ?? createResolver({ servers: server.dns.servers, log });
+  const core = { store, clock, log, config, snapshot, resolver, random, wake, certificate };
+
+  // Wire.
   function letter(mail: SystemMail): Statement[] {
-    return systemMail(mail, snapshot().server.server.hostname, clock.now());
+    return systemMail(mail, config().server.hostname, clock.now());
   }
   const domains = createDomains({
-    store,
-    resolver,
-    clock,
-    log,
-    snapshot,
+    ...core,
     letter,
     fetchPolicy: createPolicyFetch({ resolver, userAgent: `Postern/${version()}` }),
     async onTransition() {
@@ -167,29 +178,27 @@ async function compose(
     },
   });
   await domains.adopt();
-  await adoptHostKey({ store, clock, log }, server.server.hostname);
-  const hostKeys = createHostKeys({ store, clock, log, resolver, snapshot });
-  await adoptForms({ store, clock }, snapshot());
-  const limits = await createLimits({ store, clock, log });
+  await adoptHostKey(core, hostname);
+  const hostKeys = createHostKeys(core);
+  await adoptForms(core, snapshot());
+  const limits = await createLimits(core);
   ending.push(() => limits.close());
-  const consent = createConsent({ store, clock, log, limits, config: () => snapshot().server, letter, wake });
-  const accounts = createAccountLimits({ limits, config: () => snapshot().server });
-  const objects = createObjectLimits({ store, clock, snapshot });
-  const collectionNames = createCollectionNames({ store, limits, snapshot });
-  const messages = createMessageLimits({ store, clock, config: () => snapshot().server });
-  const usage = createUsage({ store, clock, log });
+  const consent = createConsent({ ...core, limits, letter });
+  const accounts = createAccountLimits({ limits, config });
+  const messages = createMessageLimits(core);
+  const usage = createUsage(core);
   ending.push(() => usage.close());
-  const counts = createEventCounts({ store, clock });
-  const files = createFileStore({ store, clock });
-  const idempotency = createIdempotency({ store, clock });
-  const authFailures = createAuthFailures({ store, clock, log });
-  const authenticator = createAuthenticator({ store, clock, log, failures: authFailures });
+  const counts = createEventCounts(core);
+  const files = createFileStore(core);
+  const idempotency = createIdempotency(core);
+  const authFailures = createAuthFailures(core);
+  const authenticator = createAuthenticator({ ...core, failures: authFailures });
   ending.push(() => authenticator.saveUses());
+  const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
 
-  const now = { config: () => snapshot().server, env };
-  const delivery = await openDelivery({ server, store, clock, log, resolver, ...now, parts });
+  const delivery = await openDelivery({ ...core, server, env, parts });
   ending.push(() => delivery.stop(GRACE_MS));
-  const peers = joinCluster({ store, clock, log, hear });
+  const peers = joinCluster({ ...core, hear });
   ending.push(() => peers.close());
   // Its files may have brought new revisions.
   peers.configChanged();
@@ -203,194 +212,25 @@ async function compose(
   /** Projects or domains have changed in the database: that is in force when this resolves, and elsewhere soon. */
   async function takeOver(): Promise<void> {
     peers.configChanged();
-    await config.refresh();
+    await source.refresh();
   }
 
   function hear(topic: Topic): void {
-    if (topic === 'queue') delivery.wake();
-    else {
-      const heard = config.refresh().then(domains.adopt);
-      heard.catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
-    }
+    if (topic === 'queue') return delivery.wake();
+    const heard = source.refresh().then(domains.adopt);
+    heard.catch((error: unknown) => log.error('config.refresh_failed', errorFields(error)));
   }
 
-  const random = parts.random ?? Math.random;
-  const webhookHttp = openWebhookHttp({
-    resolver,
-    config: () => snapshot().server,
-    listening: () => addresses?.tcp ?? [],
-  });
-  const webhooks = createWebhooks({ store, clock, log, http: webhookHttp, snapshot, wake });
+  const webhookHttp = openWebhookHttp({ ...core, listening: () => addresses?.tcp ?? [] });
+  const webhooks = createWebhooks({ ...core, http: webhookHttp });
   await webhooks.adopt();
-
   const path = databaseFile(server.database.url);
-  const freeSpace = watchFreeSpace(path, { clock, log });
-  const backups = await openBackups({ path, clock, log, reserve: () => snapshot().server.limits.free_disk });
+  const freeSpace = watchFreeSpace(path, core);
+  const backups = await openBackups({ path, clock, log, reserve: () => config().limits.free_disk });
   ending.push(() => backups.drop());
-  const revisionOf = createRevisions({ store, secrets: reading.secrets, reader });
   const counters = createSmtpCounters();
-  const metrics = openMetrics({ store, clock, log, certificate, counters, authFailures });
-  ending.push(() => metrics.close());
-  await metrics.listen(server.server.metrics.listen);
-  const { extra } = parts;
-  const http = createHttpServer({
-    metrics,
-    snapshot,
-    domains,
-    checkConfig: config.check,
-    hostKeys,
-    backups,
-    doctor: createDoctor({ store, clock, resolver, snapshot, queueProblem: delivery.problem, databaseFile: path }),
-    ...(await openExplain({ store, clock, snapshot, resolver, random, domains, revisionOf })),
-    store,
-    limits,
-    files,
-    idempotency,
-    confirmations: {
-      signup: signupConfirmation({ store, clock, release: consent.release }),
-      recipient: consent.confirmation,
-    },
-    consent,
-    freeSpace,
-    authenticator,
-    accounts,
-    messages,
-    objects,
-    collectionNames,
-    usage,
-    counts,
-    takeAccount: accounts.take,
-    used: usage.used,
-    clock,
-    log,
-    spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
-    accept: createAccept({ store, clock, limits, consent, config: () => snapshot().server, wake }),
-    ...(await openTransactional({ store, clock, renderer })),
-    version: version(),
-    queueProblem: delivery.problem,
-    wake,
-    revisionOf,
-    takeOver,
-    reader,
-    webhooks,
-    certificate,
-    bind: sockets.bind,
-    ...(extra === undefined ? {} : { extra }),
-  });
-  const smtp = {
-    server,
-    snapshot,
-    store,
-    clock,
-    log,
-    resolver,
-    certificate,
-    bind: sockets.bind,
-    counters,
-    freeSpace,
-    wake,
-  };
-  const account = { authenticator, takeAccount: accounts.take, messages, used: usage.used };
-  const listeners: { close(graceMs: number): Promise<void> }[] = [];
-  // Together: what each of them has in progress may take as long.
-  ending.push(async () => {
-    await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
-  });
-  const inbound = await openInbound({ ...smtp, domains, limits, revisionOf, consent });
-  listeners.push(inbound);
-  const submission = await openSubmission({ ...smtp, ...account });
-  listeners.push(submission);
-  // Last: /readyz must not answer before mail is accepted, too.
-  listeners.push(http);
-  const addresses = server.server.roles.includes('http') ? await http.listen() : undefined;
-  delivery.setListening({ smtp: inbound.door, http: addresses?.tcp ?? [] });
-  if (server.server.roles.includes('delivery')) {
-    ending.push(webhooks.start());
-  }
-
-  async function reload(): Promise<Reload> {
-    const answer = await config.reload();
-    if (answer.kind !== 'unchanged') peers.configChanged();
-    await certificate?.look();
-    return answer;
-  }
-
-  config.onChange((next, before) => {
-    delivery.configure(next.server);
-    log.adjust(next.server.log);
-    adopt('domains', domains.adopt());
-    adopt('host_key', adoptHostKey({ store, clock, log }, next.server.server.hostname));
-    adopt('forms', adoptForms({ store, clock }, next));
-    adopt('webhooks', webhooks.adopt());
-    if (JSON.stringify(next.server.plans) !== JSON.stringify(before.server.plans)) {
-      adopt('plans', messages.release().then(wake));
-    }
-  });
-
-  function adopt(what: string, adopting: Promise<unknown>): void {
-    adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
-  }
-  ending.push(startWatching({ file, clock, config, reload }));
-  ending.push(
-    startJobs({
-      clock,
-      log,
-      jobs: {
-        clock: watchClock({
-          clock,
-          log,
-          isBehind: () => isClockBehind(store, clock.now()),
-          async onStepBack() {
-            const { retry } = snapshot().server.delivery;
-            await pullBackDueTimes(store, {
-              now: clock.now(),
-              deliveries: longestWaits(retry),
-              webhooks: longestWaits(WEBHOOK_RETRY_MS),
-              lease: LEASE,
-              bounce: BOUNCE_LEASE,
-            });
-            delivery.wake();
-          },
-        }),
-        domains: domains.checkDue,
-        host_keys: hostKeys.checkDue,
-        ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),
-        files: files.sweep,
-        idempotency: idempotency.sweep,
-        events: () => forgetOldEvents({ store, clock, counts, config: () => snapshot().server }),
-        keys: authenticator.saveUses,
-        webhooks: webhooks.sweep,
-        tokens: () => sweepTokens({ store, clock }),
-        consent: releaseInTime({ clock, consent }),
-        overflows: () => mailOverflows({ store, clock, snapshot, wake }),
-        messages: () => foldMessageCounts(store, clock.now()),
-        acknowledged: () => sweepAcknowledged({ store, clock }),
-        ...retentionJobs({ store, clock, snapshot }),
-        ...inbound.jobs,
-        ...(certificate === undefined ? {} : { certificate: certificate.look }),
-      },
-    }),
-  );
-
-  for (const address of sockets.left()) log.warn('socket.unused', { address });
-  const smtpAddresses = [...inbound.addresses, ...submission.addresses];
-  const { hostname } = server.server;
-  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
-  const { problem: queueProblem, isStuck } = delivery;
-  return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
-}
-
-// The figures for Prometheus, composed: those of the store, of HTTP, of mail, of the certificate.
-
-export interface OpenMetrics extends Pick<MetricsParts, 'store' | 'clock' | 'log'> {
-  readonly certificate: CertificateKeeper | undefined;
-  readonly counters: SmtpCounters;
-  readonly authFailures: Pick<AuthFailures, 'tally'>;
-}
-
-function openMetrics({ certificate, counters, authFailures, ...parts }: OpenMetrics): Metrics {
-  return createMetrics({
-    ...parts,
+  const metrics = createMetrics({
+    ...core,
     version: version(),
     certificateEnds: () => certificate?.expiresAt(),
     tallies: [
@@ -411,53 +251,155 @@ function openMetrics({ certificate, counters, authFailures, ...parts }: OpenMetr
       },
     ],
   });
-}
-
-// What sends mail for programs, composed, with the key that knows the links in it again.
-
-export interface TransactionalWork {
-  readonly transactional: Transactional;
-  readonly unsubscribeKey: KeyObject;
-}
-
-/** With the secret that the database keeps, made where there is none. */
-async function openTransactional(parts: {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly renderer: Renderer;
-}): Promise<TransactionalWork> {
-  const { store, clock, renderer } = parts;
+  ending.push(() => metrics.close());
   const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
-  return { unsubscribeKey, transactional: createTransactional({ store, unsubscribeKey, renderer }) };
-}
-
-// Explanations and traces, composed: with what decides when there is mail, and what is kept of it.
-
-type Parts = Omit<ExplainParts, 'keysOf' | 'directory' | 'domains' | 'door'> & {
-  readonly domains: Pick<Domains, 'status' | 'report'>;
-};
-
-export interface Insight {
-  /** What would happen. */
-  readonly explain: Explain;
-  /** What did happen. */
-  readonly trace: (id: string) => Promise<Trace | undefined>;
-}
-
-/** The functions that explain, and trace. */
-async function openExplain(parts: Parts): Promise<Insight> {
-  const { store, clock, snapshot } = parts;
-  const srs = await openSrsKeys({ store, clock });
-  const directory = await openDirectory(parts, srs);
+  const srs = await openSrsKeys(core);
+  const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
-    ...parts,
+    ...core,
+    domains,
+    revisionOf,
     // Under its name: that is enough to say where mail would go.
-    door: loopbackSmtp({ store, config: () => snapshot().server, door: () => undefined }),
-    keysOf: createKeyring({ store, clock, hostname: () => snapshot().server.server.hostname }),
+    loopback: loopbackSmtp({ store, config, place: () => undefined }),
+    keysOf: createKeyring({ ...core, hostname: () => config().server.hostname }),
     async directory() {
       await srs.renew();
       return directory();
     },
   });
-  return { explain, trace: (id) => trace(store, id) };
+
+  // Listen.
+  const sockets = activatedSockets(env, process.pid);
+  await metrics.listen(server.server.metrics.listen);
+  const shared = {
+    ...core,
+    domains,
+    limits,
+    consent,
+    freeSpace,
+    authenticator,
+    takeAccount: accounts.take,
+    messages,
+    used: usage.used,
+    revisionOf,
+    bind: sockets.bind,
+  };
+  const http = createHttpServer({
+    ...shared,
+    metrics,
+    checkConfig: source.check,
+    hostKeys,
+    backups,
+    doctor: createDoctor({ ...core, queueProblem: delivery.problem, databaseFile: path }),
+    explain,
+    trace: (id) => trace(store, id),
+    files,
+    idempotency,
+    confirmations: {
+      signup: signupConfirmation({ store, clock, release: consent.release }),
+      recipient: consent.confirmation,
+    },
+    accounts,
+    objects: createObjectLimits(core),
+    collectionNames: createCollectionNames({ ...core, limits }),
+    usage,
+    counts,
+    spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
+    accept: createAccept({ ...core, limits, consent }),
+    unsubscribeKey,
+    transactional: createTransactional({ store, unsubscribeKey, renderer }),
+    version: version(),
+    queueProblem: delivery.problem,
+    takeOver,
+    reader,
+    webhooks,
+    ...(extra === undefined ? {} : { extra }),
+  });
+  const listeners: { close(graceMs: number): Promise<void> }[] = [];
+  // Together: what each of them has in progress may take as long.
+  ending.push(async () => {
+    await Promise.all(listeners.map((listener) => listener.close(GRACE_MS)));
+  });
+  const smtp = await openSmtp({ ...shared, server, counters });
+  listeners.push(smtp);
+  // Last: /readyz must not answer before mail is accepted, too.
+  listeners.push(http);
+  const addresses = roles.includes('http') ? await http.listen() : undefined;
+  delivery.setListening({ smtp: smtp.loopback, http: addresses?.tcp ?? [] });
+  if (roles.includes('delivery')) ending.push(webhooks.start());
+
+  // Follow what changes, and the clock.
+  async function reload(): Promise<Reload> {
+    const answer = await source.reload();
+    if (answer.kind !== 'unchanged') peers.configChanged();
+    await certificate?.look();
+    return answer;
+  }
+
+  function adopt(what: string, adopting: Promise<unknown>): void {
+    adopting.catch((error: unknown) => log.error(`${what}.adopt_failed`, errorFields(error)));
+  }
+
+  source.onChange((next, before) => {
+    delivery.configure(next.server);
+    log.adjust(next.server.log);
+    adopt('domains', domains.adopt());
+    adopt('host_key', adoptHostKey(core, next.server.server.hostname));
+    adopt('forms', adoptForms(core, next));
+    adopt('webhooks', webhooks.adopt());
+    if (JSON.stringify(next.server.plans) !== JSON.stringify(before.server.plans)) {
+      adopt('plans', messages.release().then(wake));
+    }
+  });
+  const stop = new AbortController();
+  const watching = watchConfig({ file, clock, signal: stop.signal, enabled: () => config().server.watch, reload });
+  ending.push(() => {
+    stop.abort();
+    return watching;
+  });
+  ending.push(
+    startJobs({
+      clock,
+      log,
+      jobs: {
+        clock: watchClock({
+          clock,
+          log,
+          isBehind: () => isClockBehind(store, clock.now()),
+          async onStepBack() {
+            await pullBackDueTimes(store, {
+              now: clock.now(),
+              deliveries: longestWaits(config().delivery.retry),
+              webhooks: longestWaits(WEBHOOK_RETRY_MS),
+              lease: LEASE,
+              bounce: BOUNCE_LEASE,
+            });
+            delivery.wake();
+          },
+        }),
+        domains: domains.checkDue,
+        host_keys: hostKeys.checkDue,
+        ...(store.dialect === 'postgres' ? { configuration: source.refresh } : {}),
+        files: files.sweep,
+        idempotency: idempotency.sweep,
+        events: () => forgetOldEvents({ ...core, counts }),
+        keys: authenticator.saveUses,
+        webhooks: webhooks.sweep,
+        tokens: () => sweepTokens(core),
+        consent: releaseInTime({ clock, consent }),
+        overflows: () => mailOverflows(core),
+        messages: () => foldMessageCounts(store, clock.now()),
+        acknowledged: () => sweepAcknowledged(core),
+        ...retentionJobs(core),
+        ...smtp.jobs,
+        ...(certificate === undefined ? {} : { certificate: certificate.look }),
+      },
+    }),
+  );
+
+  for (const address of sockets.left()) log.warn('socket.unused', { address });
+  const { addresses: smtpAddresses } = smtp;
+  log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
+  const { problem: queueProblem, isStuck } = delivery;
+  return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
 }

@@ -1,7 +1,9 @@
-/** Delivery, composed: a thread of its own, or this one where a test holds the clock or the name servers. */
+/** Delivery as the daemon sees it: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 import { once } from 'node:events';
 import { MessageChannel, Worker as Thread } from 'node:worker_threads';
 import type { ServerConfig } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Store } from '../store/store.ts';
 import {
   startDelivery,
   type Delivery,
@@ -10,9 +12,16 @@ import {
   type Listening,
   type ToDelivery,
 } from './delivery.ts';
-import type { Clock } from '../lib/clock.ts';
-import { TurnBatch } from '../lib/batch.ts';
-import type { Store } from '../store/store.ts';
+
+/** A thread that has been silent for so long is stuck, ms. */
+const SILENT_MS = 15_000;
+
+export interface RemoteDelivery extends Delivery {
+  /** Tells it what is in force from now on. */
+  configure(server: ServerConfig): void;
+  /** Tells it where this daemon listens. */
+  setListening(listening: Listening): void;
+}
 
 export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'> {
   /** As it was at the start. */
@@ -21,7 +30,7 @@ export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'
   readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
 }
 
-/** Starts it, where this daemon has the role. */
+/** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
 export async function openDelivery({ server, parts, ...here }: OpenDelivery): Promise<RemoteDelivery> {
   if (!server.server.roles.includes('delivery')) {
     return {
@@ -33,11 +42,11 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
       stop: () => Promise.resolve(),
     };
   }
-  if (parts.clock === undefined && parts.resolver === undefined)
+  if (parts.clock === undefined && parts.resolver === undefined) {
     return startDeliveryThread(here.store, server, here.clock);
+  }
   let listening: Listening | undefined;
-  const random = parts.random ?? Math.random;
-  const delivery = await startDelivery({ ...here, random, listening: () => listening });
+  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, listening: () => listening });
   return {
     ...delivery,
     // In this thread it reads the configuration by itself.
@@ -48,18 +57,6 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
     },
   };
 }
-
-// The delivery thread as the main thread sees it.
-
-export interface RemoteDelivery extends Delivery {
-  /** Tells it what is in force from now on. */
-  configure(server: ServerConfig): void;
-  /** Tells it where this daemon listens. */
-  setListening(listening: Listening): void;
-}
-
-/** A thread that has been silent for so long is stuck, ms. */
-const SILENT_MS = 15_000;
 
 /** Starts the delivery thread. Where it ends by itself the process does, too: systemd starts it again, the queue goes on. */
 async function startDeliveryThread(store: Store, server: ServerConfig, clock: Clock): Promise<RemoteDelivery> {
@@ -73,29 +70,28 @@ async function startDeliveryThread(store: Store, server: ServerConfig, clock: Cl
   thread.once('error', (error) => {
     throw error;
   });
+  let state: FromDelivery = { problem: undefined, isStuck: false };
   await once(port1, 'message');
-  // One word for all that was accepted in a turn.
-  const wakes = new TurnBatch<undefined>(() => tell({ kind: 'wake' }));
-
-  let problem: string | undefined;
-  let isStuck = false;
   let heardAt = clock.monotonic();
   port1.on('message', (message: FromDelivery) => {
-    if (message.kind === 'ready') return;
     heardAt = clock.monotonic();
-    ({ problem, isStuck } = message);
+    state = message;
   });
+
+  function tell(message: ToDelivery): void {
+    port1.postMessage(message);
+  }
 
   function isSilent(): boolean {
     return clock.monotonic() - heardAt > SILENT_MS;
   }
 
   return {
-    wake: () => wakes.add(undefined),
+    wake: () => tell({ kind: 'wake' }),
     configure: (next) => tell({ kind: 'configure', server: next }),
     setListening: (listening) => tell({ kind: 'listening', listening }),
-    problem: () => (isSilent() ? 'the delivery thread is silent' : problem),
-    isStuck: () => isStuck || isSilent(),
+    problem: () => (isSilent() ? 'the delivery thread is silent' : state.problem),
+    isStuck: () => state.isStuck || isSilent(),
     async stop(graceMs) {
       const ended = once(thread, 'exit');
       tell({ kind: 'stop', graceMs });
@@ -103,8 +99,4 @@ async function startDeliveryThread(store: Store, server: ServerConfig, clock: Cl
       port1.close();
     },
   };
-
-  function tell(message: ToDelivery): void {
-    port1.postMessage(message);
-  }
 }

@@ -6,7 +6,6 @@ import { createResolver } from '../dns/resolver.ts';
 import { systemClock } from '../lib/clock.ts';
 import { compactHeap } from '../lib/gc.ts';
 import { createLog } from '../lib/log.ts';
-import { putBehind } from '../lib/nice.ts';
 import { connectStore } from '../store/database.ts';
 import type { StoreHandle } from '../store/store.ts';
 
@@ -42,16 +41,14 @@ port.on('message', (message: ToDelivery) => {
       void stop(message.graceMs);
   }
 });
-// Whoever fills in a form waits, and mail does not: this thread and the pool, which signs, take what accepting leaves.
-putBehind(['delivery', 'libuv-worker'], log);
-say({ kind: 'ready' });
-compactHeap();
 const stopping = new AbortController();
 void beat();
+compactHeap();
 
 async function beat(): Promise<void> {
   while (!stopping.signal.aborted) {
-    say({ kind: 'state', problem: delivery.problem(), isStuck: delivery.isStuck() });
+    const state: FromDelivery = { problem: delivery.problem(), isStuck: delivery.isStuck() };
+    port.postMessage(state);
     await systemClock.sleep(BEAT_MS, stopping.signal);
   }
 }
@@ -61,8 +58,4 @@ async function stop(graceMs: number): Promise<void> {
   await delivery.stop(graceMs);
   await store.close();
   port.close();
-}
-
-function say(message: FromDelivery): void {
-  port.postMessage(message);
 }

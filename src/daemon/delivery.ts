@@ -16,20 +16,21 @@ import type { Log } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/sign.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
-import type { Consequence, Failure, Random, Source } from '../queue/transport.ts';
+import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource } from '../smtp/forward-source.ts';
-import { policyAlertFor, type PolicyParts } from '../smtp/policy-alert.ts';
+import { policyAlertFor } from '../smtp/policy-alert.ts';
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmittedSource } from '../smtp/edited-source.ts';
 import { isDomainKnown } from '../store/domains.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
+import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
 import { alertWebhookOwner, openWebhookHttp } from './webhooks.ts';
 
@@ -81,7 +82,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
-    door: loopbackSmtp({ store, config, door: () => listening()?.smtp }),
+    loopback: loopbackSmtp({ store, config, place: () => listening()?.smtp }),
   });
   const webhooks = createWebhookTransport({
     store,
@@ -101,7 +102,11 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     config,
     owner: randomUUID(),
     random,
-    onFailure: (failure) => followFailure(failure, { store, config }),
+    // Told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend.
+    async onFailure(failure) {
+      const { unit, data } = await reportFailure(failure, { store, config });
+      return { unit: [...unit, ...(await policyAlertFor(failure, { store, config }))], data };
+    },
     admission: createMessageLimits({ store, clock, config }),
   });
   return {
@@ -120,24 +125,18 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   };
 }
 
-/** Who is told of mail that will never arrive: its sender, where it was forwarded; the operator, where it is his to mend. */
-async function followFailure(failure: Failure, parts: PolicyParts): Promise<Consequence> {
-  const { unit, data } = await reportFailure(failure, parts);
-  return { unit: [...unit, ...(await policyAlertFor(failure, parts))], data };
-}
-
 /** The SMTP port of this daemon, for the domains that it may know and its own name. */
 export function loopbackSmtp({
   store,
   config,
-  door,
-}: Pick<DeliveryParts, 'store' | 'config'> & { readonly door: () => LoopbackAddress | undefined }): LoopbackSmtp {
+  place,
+}: Pick<DeliveryParts, 'store' | 'config'> & { readonly place: () => LoopbackAddress | undefined }): LoopbackSmtp {
   return {
     async takes(domain) {
       return domain === config().server.hostname || (await isDomainKnown(store, domain));
     },
     place() {
-      const at = door();
+      const at = place();
       return at && { ...at, host: LOOPBACKS.get(at.host) ?? at.host };
     },
   };
@@ -162,33 +161,17 @@ async function createSource(
   };
   const forms = createFormSource({ store, log, config, revisionOf, renderer, signing });
   const submitted = createSubmittedSource({ store, signing });
-  const transactional = createTransactionalSource({ store, signing, submitted });
-  const system = createSystemSource(signing);
-  const srs = await openSrsKeys({ store, clock });
-  const forwards = createForwardSource({ store, signing, srs, config });
-  const reports = createDsnSource(signing);
-  const replies = createReplySource({ store, signing });
-  return {
-    prepare(message, kept) {
-      switch (message.kind) {
-        case 'notification':
-        case 'acknowledgment':
-          return forms.prepare(message);
-        case 'system':
-          return system.prepare(message);
-        case 'transactional':
-          return transactional.prepare(message, kept);
-        case 'forward':
-          return forwards.prepare(message, kept);
-        case 'reply':
-          return replies.prepare(message, kept);
-        case 'dsn':
-          return reports.prepare(message);
-        case 'webhook':
-          return Promise.resolve({ kind: 'unrenderable', reason: 'it is no mail' });
-      }
-    },
+  const sources: Readonly<Record<MessageKind, Source>> = {
+    notification: forms,
+    acknowledgment: forms,
+    system: createSystemSource(signing),
+    transactional: createTransactionalSource({ store, signing, submitted }),
+    forward: createForwardSource({ store, signing, srs: await openSrsKeys({ store, clock }), config }),
+    reply: createReplySource({ store, signing }),
+    dsn: createDsnSource(signing),
+    webhook: { prepare: () => Promise.resolve({ kind: 'unrenderable', reason: 'it is no mail' }) },
   };
+  return { prepare: (message, kept) => sources[message.kind].prepare(message, kept) };
 }
 
 // What the main thread and the delivery thread say to each other.
@@ -199,9 +182,11 @@ export type ToDelivery =
   | { readonly kind: 'listening'; readonly listening: Listening }
   | { readonly kind: 'stop'; readonly graceMs: number };
 
-export type FromDelivery =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'state'; readonly problem: string | undefined; readonly isStuck: boolean };
+/** How the thread is; the first says that it is ready. */
+export interface FromDelivery {
+  readonly problem: string | undefined;
+  readonly isStuck: boolean;
+}
 
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;

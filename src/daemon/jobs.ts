@@ -5,7 +5,6 @@
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { forgetOldSubmissions } from '../forms/retention.ts';
 import { forgetOldMessages } from '../queue/retention.ts';
@@ -75,15 +74,13 @@ export function watchClock({ clock, log, isBehind, onStepBack }: ClockWatch): ()
 
 // What is forgotten when it is old enough (`retention` of server.yml, and of forms): the jobs, composed.
 
-export interface RetentionParts {
+/** On every daemon: what two of them remove at once is gone once. */
+export function retentionJobs(parts: {
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
-}
-
-/** On every daemon: what two of them remove at once is gone once. */
-export function retentionJobs(parts: RetentionParts): Readonly<Record<string, () => Promise<void>>> {
-  function config(): ServerConfig {
+}): Readonly<Record<string, () => Promise<void>>> {
+  function config() {
     return parts.snapshot().server;
   }
 

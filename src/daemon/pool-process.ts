@@ -3,7 +3,6 @@
  * knows no secret.
  */
 import { closeSync, openSync, writeFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
 import { Recent } from '../lib/lru.ts';
 import {
   editYaml,
@@ -42,7 +41,7 @@ export type Reply =
 const KEPT_PROJECTS = 50;
 const parsed = new Recent<TemplateSet>(KEPT_PROJECTS);
 
-yieldToOthers();
+beExpendable();
 
 /** Does what the pool orders. */
 export function work(order: Order): Reply {
@@ -79,13 +78,12 @@ function open({ revision, templates, timezone }: ProjectTemplates): TemplateSet 
   return known;
 }
 
-/** The daemon goes first, for the processor and for memory. */
-function yieldToOthers(): void {
+/** Where memory is over, the daemon lives on. */
+function beExpendable(): void {
   try {
-    setPriority(5);
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {
-    // The kernel forbids it, or is none of Linux: then they share.
+    // The kernel forbids it, or is none of Linux.
   }
   // What V8 says when the memory is over helps nobody, and stood between the lines of the log.
   closeSync(2);

@@ -55,7 +55,7 @@ export interface ProcessPoolOptions {
   readonly log: Log;
   /** Where Node keeps compiled code. */
   readonly cacheFolder?: string | undefined;
-  /** Orders of one tenant that may wait; more are refused with a BusyError. As many as there are unless told. */
+  /** Orders of one tenant that may wait; more are refused with a BusyError. Unlimited by default. */
   readonly maxWaiting?: number;
 }
 

@@ -1,4 +1,4 @@
-/** Webhooks, composed: everything is posted through one guarded door, and owners are alerted by mail. */
+/** Webhooks, composed: everything is posted through one guarded HTTP client, and owners are alerted by mail. */
 import { networkInterfaces } from 'node:os';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
@@ -13,15 +13,16 @@ import { findProject } from '../store/projects.ts';
 import type { Store } from '../store/store.ts';
 import { findTenant } from '../store/tenants.ts';
 
-export interface WebhookHttpParts {
+/** The HTTP client of webhooks, under the configuration that is in force at each moment; `listening`: where this daemon answers HTTP. */
+export function openWebhookHttp({
+  resolver,
+  config,
+  listening,
+}: {
   readonly resolver: Resolver;
   readonly config: () => ServerConfig;
-  /** Where this daemon answers HTTP. */
   readonly listening: () => readonly ListenAddress[];
-}
-
-/** The HTTP client of webhooks, under the configuration that is in force at each moment. */
-export function openWebhookHttp({ resolver, config, listening }: WebhookHttpParts): HttpDoor {
+}): HttpDoor {
   return createHttpDoor({
     resolver,
     userAgent: `Postern/${version()}`,

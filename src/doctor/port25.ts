@@ -5,7 +5,7 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { findRoute, type NextHop } from '../smtp-client/route.ts';
 import { openSession } from '../smtp-client/session.ts';
-import { TIMEOUTS } from '../smtp-client/timeouts.ts';
+import { TIMEOUTS } from '../smtp-client/wire.ts';
 import { check, type Check } from './check.ts';
 
 export interface WayOut {

@@ -2,7 +2,7 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
 import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
-import { HEEDS_SUPPRESSION, NEEDS_CONSENT } from '../queue/worker.ts';
+import { KINDS } from '../queue/worker.ts';
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/attempts.ts';
 import { recipientStatuses } from '../store/consents.ts';
 import { findDestination } from '../store/destinations.ts';
@@ -29,10 +29,10 @@ export async function outboundSteps({ address, mail }: Recipient, parts: Explain
     config: parts.snapshot().server,
     ownAddresses: (ip) => parts.snapshot().server.server.public_ips.includes(ip),
     random: parts.random,
-    door: parts.door,
+    loopback: parts.loopback,
   });
   const steps = [
-    ...(mail === undefined || !NEEDS_CONSENT[mail.kind] ? [] : [await consentStep(address, mail, parts)]),
+    ...(mail === undefined || !KINDS[mail.kind].consent ? [] : [await consentStep(address, mail, parts)]),
     mail === undefined ? await anybodysSuppression(address, parts) : await suppressionStep(address, mail, parts),
     await destinationStep(destination, parts),
     routeStep(destination, route, parts),
@@ -61,7 +61,7 @@ async function suppressionStep(
   const entry = await findSuppression(store, tenant, address);
   if (entry === undefined) return passes('suppression', 'not on the suppression list', 'nothing is known against it');
   const found = describe(entry);
-  return HEEDS_SUPPRESSION[kind]
+  return KINDS[kind].suppression
     ? stops('suppression', found, 'mail of this kind is not sent to addresses on the list')
     : warns('suppression', found, 'mail to the owner of a form is sent all the same');
 }

@@ -72,7 +72,7 @@ export interface ExplainParts {
   readonly resolver: Resolver;
   readonly random: Random;
   /** For mail to domains that come here. */
-  readonly door: LoopbackSmtp;
+  readonly loopback: LoopbackSmtp;
   readonly domains: Pick<Domains, 'report'>;
   readonly keysOf: KeysOf;
   readonly revisionOf: RevisionOf;

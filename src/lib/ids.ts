@@ -1,28 +1,14 @@
 /** Ids: `<kind>_<26 characters>`, a ULID in lower case: 48 bits of time, then 80 random bits, so that they sort by age. */
-import { randomFillSync } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 
 export type IdKind =
   'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd' | 'inb' | 'inl';
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
-/** Two characters, by the ten bits that they stand for. */
-const PAIRS = Array.from({ length: 1024 }, (_, bits) => ALPHABET.charAt(bits >>> 5) + ALPHABET.charAt(bits & 31));
-
-/** Of an id's random part. */
-const BYTES = 10;
-/** Random bytes for so many ids are drawn at a time: asking the system for each costs more than all else here. */
-const drawn = new Uint8Array(BYTES * 1024);
-let used = drawn.length;
 
 /** A new id of this kind for a thing made at `now` (milliseconds). */
 export function newId(kind: IdKind, now: number): string {
-  if (used === drawn.length) {
-    randomFillSync(drawn);
-    used = 0;
-  }
-  const at = used;
-  used += BYTES;
-  return `${kind}_${timePart(now)}${random(at)}${random(at + 5)}`;
+  return `${kind}_${timePart(now)}${Array.from(randomBytes(16), (byte) => ALPHABET.charAt(byte & 31)).join('')}`;
 }
 
 /** What no id of this kind that was made at `at` (ms) or later sorts before. */
@@ -39,27 +25,9 @@ export function timeOfId(id: string): number {
 }
 
 function timePart(now: number): string {
-  const time = Math.floor(now / 2 ** 20);
-  return pair(time >>> 20) + four(time & 0xfffff) + four(now % 2 ** 20);
-}
-
-/** Of 20 bits. */
-function four(bits: number): string {
-  return pair(bits >>> 10) + pair(bits & 1023);
-}
-
-function pair(bits: number): string {
-  return PAIRS[bits] ?? '';
-}
-
-/** Eight characters, of five random bytes. */
-function random(at: number): string {
-  const top = (byte(at) << 12) | (byte(at + 1) << 4) | (byte(at + 2) >>> 4);
-  return four(top) + four(((byte(at + 2) & 15) << 16) | (byte(at + 3) << 8) | byte(at + 4));
-}
-
-function byte(at: number): number {
-  return drawn[at] ?? 0;
+  let text = '';
+  for (let rest = now; text.length < 10; rest = Math.floor(rest / 32)) text = ALPHABET.charAt(rest % 32) + text;
+  return text;
 }
 
 export type Environment = 'live' | 'test';

@@ -2,8 +2,6 @@
 export class Recent<V> {
   readonly #values = new Map<string, V>();
   readonly #size: number;
-  /** The key that was asked for last: it need not be moved. */
-  #last: string | undefined;
 
   constructor(size: number) {
     this.#size = size;
@@ -11,14 +9,13 @@ export class Recent<V> {
 
   get(key: string): V | undefined {
     const value = this.#values.get(key);
-    if (value !== undefined && key !== this.#last) this.set(key, value);
+    if (value !== undefined) this.set(key, value);
     return value;
   }
 
   set(key: string, value: V): void {
     this.#values.delete(key);
     this.#values.set(key, value);
-    this.#last = key;
     if (this.#values.size <= this.#size) return;
     const [oldest] = this.#values.keys();
     if (oldest !== undefined) this.#values.delete(oldest);

@@ -92,7 +92,8 @@ export function createBodies({ store, source, onFault }: BodiesOptions): Bodies 
     if (prepared.kind === 'unrenderable') return prepared;
     entry.fresh = prepared;
     charge(entry, heldBytes(prepared));
-    const isKeptHere = message.destinations === 1 && keptBytes(prepared) <= CHUNK_BYTES;
+    const toStore = prepared.kind === 'streamed' ? prepared.prefix.length : prepared.size;
+    const isKeptHere = message.destinations === 1 && toStore <= CHUNK_BYTES;
     if (isKeptHere || hasPlain(prepared)) return bodyOf(prepared);
     await keep(message.id, entry);
     refund(entry);
@@ -196,14 +197,9 @@ function hasPlain(prepared: Fresh): boolean {
   return prepared.kind === 'ready' && prepared.plain !== undefined;
 }
 
-function joined({ prefix, pieces }: Streamed): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
-  const rest = pieces();
-  return Symbol.iterator in rest ? [prefix, ...rest] : following(prefix, rest);
-}
-
-async function* following(prefix: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* joined({ prefix, pieces }: Streamed): AsyncGenerator<Uint8Array> {
   yield prefix;
-  yield* rest;
+  yield* pieces();
 }
 
 /** What takes memory until it is sent. */
@@ -211,11 +207,6 @@ function heldBytes(prepared: Fresh): number {
   return prepared.kind === 'streamed'
     ? Math.min(prepared.size, prepared.prefix.length + CHUNK_BYTES)
     : prepared.size + (prepared.plain?.size ?? 0);
-}
-
-/** What would be stored of it. */
-function keptBytes(prepared: Fresh): number {
-  return prepared.kind === 'streamed' ? prepared.prefix.length : prepared.size;
 }
 
 function encodingOf({ smtpUtf8, content }: Ready): MessageRow['encoding'] {

@@ -52,7 +52,6 @@ export class Claimer {
   readonly #destinations = new Map<string, Destination>();
   /** When destinations were last claimed from, for a short while. */
   readonly #lately = new Map<string, number>();
-  #outstanding = 0;
   /** Something is due for which there was no room. */
   #hungry = false;
   /** A line that has all that it may have had more that is due. */
@@ -62,10 +61,6 @@ export class Claimer {
 
   constructor(options: ClaimerOptions) {
     this.#options = options;
-  }
-
-  get outstanding(): number {
-    return this.#outstanding;
   }
 
   /** Claims what is due and what there is room for; empty when that is nothing. Rejects where the store cannot write. */
@@ -92,10 +87,8 @@ export class Claimer {
   /** Recipients of a destination are claimed no longer. Answers whether it is time to claim more. */
   settle(destination: Destination, recipients: number): boolean {
     destination.outstanding -= recipients;
-    this.#outstanding -= recipients;
     if (destination.outstanding === 0) this.#destinations.delete(destination.name);
-    if (!this.#hungry && !destination.backlog) return false;
-    return this.#isLow(destination);
+    return (this.#hungry || destination.backlog) && this.#isLow(destination);
   }
 
   /**
@@ -167,8 +160,7 @@ export class Claimer {
       delays: delays.json,
       last_delay: delays.last,
     };
-    if (!destination.backlog) return [claimDeliveries({ ...claim, limit: room })];
-    const tenants = await this.#turns(destination);
+    const tenants = destination.backlog ? await this.#turns(destination) : [];
     if (tenants.length < 2) return [claimDeliveries({ ...claim, limit: room })];
     const limit = Math.ceil(room / tenants.length);
     return tenants.map((tenant) => claimDeliveriesOfTenant({ ...claim, tenant, limit }));
@@ -193,7 +185,6 @@ export class Claimer {
       const claimed = byDestination.get(destination.name) ?? [];
       destination.backlog = claimed.length >= room;
       destination.outstanding += claimed.length;
-      this.#outstanding += claimed.length;
       if (destination.outstanding > 0) this.#destinations.set(destination.name, destination);
       else this.#destinations.delete(destination.name);
       return claimed.length === 0 ? [] : [{ destination, rows: claimed }];

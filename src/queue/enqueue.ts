@@ -2,7 +2,7 @@
  * Puts a message into the queue: rows for the caller's own unit, so that what caused the mail and the mail itself are on
  * the disk together or not at all. After that commit, wake the worker.
  */
-import { parseAddress, type Address } from '../lib/addresses.ts';
+import { parseAddress } from '../lib/addresses.ts';
 import { environmentOf, newId } from '../lib/ids.ts';
 import { insertDelivery } from '../store/deliveries.ts';
 import { noteDue } from '../store/destinations.ts';
@@ -53,45 +53,22 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
   // Whatever caused it: nothing of a test partition leaves.
   const environment = environmentOf(tenant) === 'test' ? 'test' : (message.environment ?? 'live');
   const id = newId('msg', now);
-  const recipients = distinct(message.recipients);
-  const destinations = [...new Set(recipients.map((recipient) => destinationOf(recipient, environment)))].sort();
-  const expires_at = due + message.ttl;
-  const rows: Statement[] = [
-    insertMessage({
-      id,
-      tenant,
-      kind,
-      submission,
-      domain,
-      source: JSON.stringify(message.source),
-      destinations: destinations.length,
-      environment,
-      created_at: now,
-      expires_at,
-    }),
-  ];
-  for (const recipient of recipients) {
-    const { address } = recipient;
-    const delivery = newId('dlv', now);
-    rows.push(
-      insertDelivery({
-        id: delivery,
-        message: id,
-        tenant,
-        recipient: address,
-        destination: destinationOf(recipient, environment),
-        due,
-        created_at: now,
-        expires_at,
-      }),
-    );
-  }
+  const recipients = distinct(message.recipients).map(({ address, domain: mailDomain }) => {
+    return { address, destination: environment === 'test' ? SANDBOX : mailDomain };
+  });
+  const destinations = [...new Set(recipients.map(({ destination }) => destination))].sort();
+  const shared = { tenant, created_at: now, expires_at: due + message.ttl };
+  const source = JSON.stringify(message.source);
   const data = {
     kind,
     recipients: recipients.map(({ address }) => address),
     ...(environment === 'test' && { environment }),
   };
-  rows.push(
+  const rows: Statement[] = [
+    insertMessage({ id, kind, submission, domain, source, destinations: destinations.length, environment, ...shared }),
+    ...recipients.map(({ address: recipient, destination }) =>
+      insertDelivery({ id: newId('dlv', now), message: id, recipient, destination, due, ...shared }),
+    ),
     recordEvent({
       type: 'email.queued',
       tenant,
@@ -102,13 +79,9 @@ export function enqueue(message: NewMessage, now: number): Enqueued {
       request,
       ...(submission === null ? {} : { submission, form }),
     }),
-  );
+  ];
   const dues = destinations.map((name) => ({ name, due }));
   return { id, recipients: recipients.length, rows, dues, unit: [...rows, ...dues.map((each) => noteDue(each))] };
-}
-
-function destinationOf({ domain }: Address, environment: 'live' | 'test'): string {
-  return environment === 'test' ? SANDBOX : domain;
 }
 
 function distinct(texts: readonly string[]) {

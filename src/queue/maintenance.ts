@@ -1,27 +1,15 @@
 /** What the queue does by the clock: keeping its leases, taking back those that nobody keeps, and giving up what is too old. */
-import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
 import { leasedTo, renewLeases, takeBackLeases } from '../store/leases.ts';
 import { giveBack, walkWaiting } from '../store/deliveries.ts';
 import { noteDue, repairDue } from '../store/destinations.ts';
 import { findMessage } from '../store/messages.ts';
-import type { Store } from '../store/store.ts';
-import type { DeliveryRow } from '../store/tables.ts';
 import { LEASE } from './claimer.ts';
-import type { OnFailure } from './transport.ts';
-import { expired } from './outcome.ts';
-import { writeEndings } from './results.ts';
+import { writeExpired, type WritingOptions } from './results.ts';
 
-export interface MaintenanceOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface MaintenanceOptions extends WritingOptions {
   readonly owner: string;
   /** Whether the delivery is claimed in this process. */
   readonly isClaimed: (id: string) => boolean;
-  readonly onFailure: OnFailure;
-  /** There may be something to send. */
-  readonly wake: () => void;
 }
 
 const RENEW_EVERY = LEASE / 3;
@@ -115,7 +103,9 @@ export class Maintenance {
       const { state, after } = this.#walk;
       const { overdue, next } = await walkWaiting(store, state, { after, limit: STRETCH, now });
       const messages = Map.groupBy(overdue, ({ message }) => message);
-      await Promise.all(Array.from(messages, ([id, rows]) => this.#giveUp(id, rows, now)));
+      await Promise.all(
+        Array.from(messages, async ([id, rows]) => writeExpired(rows, await findMessage(store, id), this.#options)),
+      );
       this.#walk =
         next === '' ? { state: state === 'queued' ? 'deferred' : 'queued', after: '' } : { state, after: next };
       if (next === '' && state === 'deferred') {
@@ -124,11 +114,5 @@ export class Maintenance {
       }
     }
     this.#walkAt = monotonic + WALK_EVERY;
-  }
-
-  async #giveUp(id: string, rows: readonly DeliveryRow[], now: number): Promise<void> {
-    const message = await findMessage(this.#options.store, id);
-    const endings = rows.map((row) => expired(row, message, now));
-    await writeEndings(endings, [], this.#options);
   }
 }

@@ -28,18 +28,6 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
 
-export interface DeliveryPage {
-  /** Newest first. */
-  readonly deliveries: readonly DeliveryRow[];
-  /** `before` of the next page; null after the last. */
-  readonly next: string | null;
-}
-
-export interface ShownMessage {
-  readonly message: MessageRow;
-  readonly deliveries: readonly (DeliveryRow & { readonly tries: readonly AttemptRow[] })[];
-}
-
 export type Operated =
   /** Ids of the deliveries that it was done to, and which of their destinations are held. */
   | { readonly kind: 'done'; readonly deliveries: readonly string[]; readonly held: readonly string[] }
@@ -49,15 +37,21 @@ export type Operated =
 
 const CANCELLED = 'cancelled by the operator';
 
-/** One page of deliveries, at most `limit` of them. */
-export async function listDeliveries(store: Store, filter: DeliveryPageFilter): Promise<DeliveryPage> {
+/** One page of deliveries, newest first, at most `limit` of them; `next` is `before` of the next page, null after the last. */
+export async function listDeliveries(
+  store: Store,
+  filter: DeliveryPageFilter,
+): Promise<{ deliveries: DeliveryRow[]; next: string | null }> {
   const rows = await selectDeliveries(store, { ...filter, limit: filter.limit + 1 });
   const deliveries = rows.slice(0, filter.limit);
   return { deliveries, next: rows.length > filter.limit ? (deliveries.at(-1)?.id ?? null) : null };
 }
 
 /** The message with this id, or that of the delivery with this id, with every delivery and attempt. */
-export async function showMessage(store: Store, id: string): Promise<ShownMessage | undefined> {
+export async function showMessage(
+  store: Store,
+  id: string,
+): Promise<{ message: MessageRow; deliveries: (DeliveryRow & { tries: AttemptRow[] })[] } | undefined> {
   const messageId = isDelivery(id) ? (await findDelivery(store, id))?.message : id;
   const message = messageId === undefined ? undefined : await findMessage(store, messageId);
   if (message === undefined) return undefined;
@@ -75,33 +69,18 @@ export function heldAmong(store: Store, rows: readonly DeliveryRow[]): Promise<s
 
 /** Makes what waits of a message or delivery due now, and ends the pause of its destination. A hold stays. */
 export function retryNow(store: Store, id: string, now: number): Promise<Operated> {
-  return operate(store, id, (rows) => {
-    const names = namesOf(rows);
-    return store.write([
-      ...rows.map((row) => makeDue({ id: row.id, due: now })),
-      clearFailures(names),
-      recomputeDueAmong(names),
-    ]);
-  });
+  return operate(store, id, { act: (row) => makeDue({ id: row, due: now }), more: clearFailures });
 }
 
 /** Ends what waits of a message or delivery for good. */
 export function cancel(store: Store, id: string, now: number): Promise<Operated> {
-  return end(store, id, { reply: CANCELLED, at: now });
+  return operate(store, id, { act: (row) => endWaiting({ id: row, state: 'cancelled', reply: CANCELLED, at: now }) });
 }
 
 /** The same at the word of whoever sent it. */
-export function withdraw(store: Store, message: string, now: number): Promise<Operated> {
-  return end(store, message, { reply: 'cancelled by the sender', at: now });
-}
-
-function end(store: Store, id: string, word: { readonly reply: string; readonly at: number }): Promise<Operated> {
-  return operate(store, id, (rows) => {
-    return store.write([
-      ...rows.map((row) => endWaiting({ id: row.id, state: 'cancelled', ...word })),
-      recomputeDueAmong(namesOf(rows)),
-    ]);
-  });
+export function withdraw(store: Store, id: string, now: number): Promise<Operated> {
+  const reply = 'cancelled by the sender';
+  return operate(store, id, { act: (row) => endWaiting({ id: row, state: 'cancelled', reply, at: now }) });
 }
 
 /**
@@ -118,49 +97,43 @@ export async function release(store: Store, destination: string): Promise<void> 
   await store.write([setHeld({ name: destination, held: 0 }), clearFailures(names), recomputeDueAmong(names)]);
 }
 
-export type Action = 'retry' | 'cancel' | 'hold' | 'release';
 /** `resume`: as `retry`, but pauses of destinations stay. */
-type AnyAction = Action | 'resume';
+type AnyAction = 'retry' | 'cancel' | 'hold' | 'release' | 'resume';
 
 /** So many deliveries are changed in one commit, */
 const STRETCH = 500;
 /** and counted in one turn. */
 const COUNTED = 2000;
 
-/** What an action does to waiting deliveries, and to which by the time of their next try. */
-const ACTIONS: Readonly<
-  Record<
-    AnyAction,
-    { readonly concerns: (next: number | null) => boolean; readonly act: (ids: string, now: number) => Statement }
-  >
-> = {
-  retry: { concerns: isDueSometime, act: (ids, due) => makeDueAmong({ ids, due }) },
-  resume: { concerns: isDueSometime, act: (ids, due) => makeDueAmong({ ids, due }) },
+interface Acting {
+  /** Which waiting deliveries it concerns, by the time of their next try. */
+  readonly concerns: (next: number | null) => boolean;
+  /** What it does to them; `ids` is a JSON array. */
+  readonly act: (ids: string, now: number) => Statement;
+}
+
+const MAKE_DUE: Acting = {
+  concerns: (next) => next !== null && next < HELD,
+  act: (ids, due) => makeDueAmong({ ids, due }),
+};
+
+const ACTIONS: Readonly<Record<AnyAction, Acting>> = {
+  retry: MAKE_DUE,
+  resume: MAKE_DUE,
   cancel: { concerns: () => true, act: (ids, at) => cancelAmong({ ids, at, reply: CANCELLED }) },
   hold: { concerns: (next) => next !== HELD, act: (ids) => holdAmong({ ids }) },
   release: { concerns: (next) => next === HELD, act: (ids, due) => releaseAmong({ ids, due }) },
 };
 
-function isDueSometime(next: number | null): boolean {
-  return next !== null && next < HELD;
-}
-
-export interface ManyOptions {
-  readonly filter: DeliveryFilter;
-  readonly now: number;
-  /** Whether it only counts. */
-  readonly dryRun?: boolean;
-}
-
 /**
  * Does it to all that waits and that the filter lets through, some hundred at a time in a few statements, so that nobody
  * else waits for it. Answers how many that were. What is retried ends the pause of its destination; what is held neither
- * leaves nor expires until it is released.
+ * leaves nor expires until it is released. A dry run only counts.
  */
 export async function actOnMany(
   store: Store,
   action: AnyAction,
-  { filter, now, dryRun }: ManyOptions,
+  { filter, now, dryRun = false }: { filter: DeliveryFilter; now: number; dryRun?: boolean },
 ): Promise<number> {
   const { concerns, act } = ACTIONS[action];
   let count = 0;
@@ -171,7 +144,7 @@ export async function actOnMany(
       const { rows, next } = await stretchOf(store, { ...filter, state }, { after, limit: STRETCH });
       after = next;
       const concerned = rows.filter(({ next_attempt_at: at }) => concerns(at));
-      if (dryRun === true) count += concerned.length;
+      if (dryRun) count += concerned.length;
       else if (concerned.length > 0) {
         const names = namesOf(concerned);
         const [result] = await store.write([
@@ -209,15 +182,21 @@ export async function resume(store: Store, tenant: string, now: number): Promise
 async function operate(
   store: Store,
   id: string,
-  change: (rows: readonly DeliveryRow[]) => Promise<readonly { readonly changes: number }[]>,
+  {
+    act,
+    more,
+  }: { readonly act: (delivery: string) => Statement; readonly more?: (destinations: readonly string[]) => Statement },
 ): Promise<Operated> {
   const one = isDelivery(id) ? await findDelivery(store, id) : undefined;
   const rows = one === undefined ? await deliveriesOfMessage(store, id) : [one];
   if (rows.length === 0) return { kind: 'unknown' };
   const waiting = rows.filter(({ state }) => state === 'queued' || state === 'deferred');
-  const results = waiting.length === 0 ? [] : await change(waiting);
+  const names = namesOf(waiting);
+  const acts = waiting.map((row) => act(row.id));
+  const results =
+    waiting.length === 0 ? [] : await store.write([...acts, ...(more ? [more(names)] : []), recomputeDueAmong(names)]);
   const deliveries = waiting.flatMap((row, i) => (results[i]?.changes === 1 ? [row.id] : []));
-  if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldAmong(store, waiting) };
+  if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldDestinations(store, names) };
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };
 }
 

@@ -1,28 +1,40 @@
 /**
- * Writes down how tries ended. What the store cannot take now is written again until it can: a delivery that is not
- * written down would be made again. Nothing here rejects.
+ * Writes down how tries ended: for each delivery the rows that say so, in one unit, and a line in the log. What the store
+ * cannot take now is written again until it can, because a delivery that is not written down would be made again.
  */
-import type { Clock } from '../lib/clock.ts';
+import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
-import type { Log } from '../lib/log.ts';
-import { type ClaimedRow, beginDeliveries } from '../store/leases.ts';
-import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
-import type { Statement } from '../store/statement.ts';
-import { StoreError, type Store, UnmetError } from '../store/store.ts';
-import type { HeldBody } from './bodies.ts';
-import { type Destination, retryDelay, type RetryOptions } from './retry.ts';
-import type { OnFailure, RecipientResult, Result, Unreachable, Consequence } from './transport.ts';
+import type { Fields, Log } from '../lib/log.ts';
+import { bounceMeaning, type BounceClass } from '../mail/bounce-class.ts';
+import { insertAttempt } from '../store/attempts.ts';
 import {
-  deferred,
-  interrupted,
-  parked,
-  settled,
-  untried,
-  waits,
-  waitsForPlan,
-  type Ending,
-  type Tried,
-} from './outcome.ts';
+  deferDelivery,
+  endWaiting,
+  giveBack,
+  parkDelivery,
+  putOff,
+  settleDelivery,
+  SUSPENDED,
+  waitForPlan,
+} from '../store/deliveries.ts';
+import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
+import { recordEvent, type EventType } from '../store/events.ts';
+import type { ClaimedRow } from '../store/leases.ts';
+import type { Statement } from '../store/statement.ts';
+import { StoreError, UnmetError, type Store } from '../store/store.ts';
+import { suppress } from '../store/suppressions.ts';
+import type { AttemptRow, DeliveryRow, MessageRow } from '../store/tables.ts';
+import type { HeldBody } from './bodies.ts';
+import { retryDelay, type Destination, type RetryOptions } from './retry.ts';
+import {
+  isWebhook,
+  NOBODY,
+  type FailedRecipient,
+  type OnFailure,
+  type RecipientResult,
+  type Result,
+  type Unreachable,
+} from './transport.ts';
 
 /** Claimed recipients of one message at one destination. */
 export interface ClaimedBatch {
@@ -31,18 +43,46 @@ export interface ClaimedBatch {
   readonly body: HeldBody;
 }
 
-export interface ResultWriterOptions {
+export interface WritingOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly owner: string;
-  readonly retry: (destination: string) => RetryOptions;
   readonly onFailure: OnFailure;
   /** There may be something to send. */
   readonly wake: () => void;
+}
+
+export interface ResultWriterOptions extends WritingOptions {
+  readonly owner: string;
+  readonly retry: (destination: string) => RetryOptions;
   /** Aborts when nothing is tried again any more. */
   readonly over: AbortSignal;
 }
+
+/** Why claimed deliveries are not sent now: a plan without room, or what keeps them from their recipient. */
+export type Withheld =
+  'suppressed' | 'refused' | 'pending' | 'suspended' | 'unknown' | { readonly until: number; readonly reply: string };
+
+/** What a try means for one delivery. */
+interface Ending {
+  /** `data` goes into the event that tells of a failure. */
+  readonly unit: (data: Fields) => readonly Statement[];
+  /** It will never arrive. */
+  readonly failure?: { readonly message: MessageRow; readonly recipient: FailedRecipient } | undefined;
+  /** For the log, once the unit is on the disk. */
+  readonly event: string;
+  readonly fields: Fields;
+}
+
+/** A claimed delivery, whose message may be gone meanwhile. */
+interface Tried {
+  readonly row: ClaimedRow;
+  readonly owner: string;
+  readonly message: MessageRow | undefined;
+  readonly now: number;
+}
+
+type Words = Pick<RecipientResult, 'reply' | 'host' | 'address' | 'tls' | 'after' | 'complained'>;
 
 interface Written {
   readonly endings: readonly Ending[];
@@ -50,11 +90,11 @@ interface Written {
   readonly more: readonly Statement[];
 }
 
-const AGAIN_AFTER = 1000;
+const WRITE_AGAIN_MS = 1000;
 /** How long a notification waits for its recipient to agree, ms. */
-const LEAD_KEPT = 30 * 86_400_000;
-const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to get mail of this account: its mail waits';
-const NOBODY = { host: null, address: null, tls: null };
+const LEAD_KEPT_MS = 30 * 86_400_000;
+/** Mail of a suspended tenant is due as soon as the tenant is served; where a crash came between, so much later, ms. */
+const LOOK_AT_SUSPENDED_MS = 3_600_000;
 /** Trying again mends no broken constraint. */
 const HOPELESS = /CONSTRAINT|^23/;
 
@@ -65,38 +105,38 @@ export class ResultWriter {
     this.#options = options;
   }
 
-  /** Writes the end of a try. */
+  /** Writes the end of a try. Never rejects. */
   write(batch: ClaimedBatch, result: Result): Promise<void> {
     if (result.kind === 'unreachable') return this.#unreachable(batch, result);
     return this.#decided(batch, result.recipients);
   }
 
-  /** Writes that nobody was asked, because none of them wants this mail: `reply` says why. */
-  suppressed(batch: ClaimedBatch, reply: string): Promise<void> {
-    return this.#endAll(batch, (tried) => settled(tried, 'suppressed', { reply, ...NOBODY }));
-  }
-
-  /** Writes that it waits for room in the plan of its tenant. */
-  waitForPlan(
-    batch: ClaimedBatch,
-    { until, reply }: { readonly until: number; readonly reply: string },
-  ): Promise<void> {
-    return this.#endAll(batch, (tried) => waitsForPlan(tried, until, reply), until);
-  }
-
-  /** Writes that it waits for the reason in `reply`, as if it had not been claimed. */
-  putOff(batch: ClaimedBatch, { due, reply }: { due: number; reply: string }): Promise<void> {
-    return this.#endAll(batch, (tried) => waits(tried, due, reply), due);
-  }
-
-  /** Writes that nobody was asked, because none of them has agreed yet to get the mail. */
-  parked(batch: ClaimedBatch): Promise<void> {
-    return this.#endAll(batch, (tried) => parked(tried, { reply: UNCONFIRMED, expires_at: keptUntil(tried) }));
-  }
-
-  #endAll(batch: ClaimedBatch, end: (tried: Tried) => Ending, due?: number): Promise<void> {
-    const more = due === undefined ? [] : [noteDue({ name: batch.destination.name, due })];
-    return this.#persist(batch, async (now) => ({ endings: (await this.#tried(batch, now)).map(end), more }));
+  /** Writes why nobody was asked. Never rejects. */
+  withhold(batch: ClaimedBatch, why: Withheld): Promise<void> {
+    // As if nobody had been asked: it is looked at again.
+    if (why === 'unknown') return this.#decided(batch, []);
+    const { name } = batch.destination;
+    return this.#persist(batch, async (now) => {
+      const tried = await this.#tried(batch, now);
+      if (typeof why === 'object') {
+        const endings = tried.map((each) => waitsForPlan(each, why.until, why.reply));
+        return { endings, more: [noteDue({ name, due: why.until })] };
+      }
+      switch (why) {
+        case 'suppressed':
+        case 'refused':
+          return {
+            endings: tried.map((each) => settled(each, 'suppressed', { ...NOBODY, reply: UNWANTED[why] })),
+            more: [],
+          };
+        case 'pending':
+          return { endings: tried.map(parked), more: [] };
+        case 'suspended': {
+          const due = now + LOOK_AT_SUSPENDED_MS;
+          return { endings: tried.map((each) => waits(each, due, SUSPENDED)), more: [noteDue({ name, due })] };
+        }
+      }
+    });
   }
 
   #unreachable(batch: ClaimedBatch, result: Unreachable): Promise<void> {
@@ -109,11 +149,13 @@ export class ResultWriter {
     const until = destination.pausedUntil ?? now;
     if (pause !== undefined) {
       const { reply, host, address } = result;
-      const times = { failures: pause.failures, until: new Date(until).toISOString() };
+      const times = { failures: pause.failures, until: isoTime(until) };
       log.warn('destination.paused', { destination: name, ...times, host, address, reply });
     }
     return this.#persist(batch, async () => ({
-      endings: (await this.#tried(batch, now)).map((tried) => deferred(tried, until, result)),
+      endings: (await this.#tried(batch, now)).map((tried) =>
+        deferred(tried, until, { ...result, outcome: 'deferred' }),
+      ),
       more: [
         pause === undefined
           ? noteDue({ name, due: until })
@@ -124,14 +166,17 @@ export class ResultWriter {
 
   #decided(batch: ClaimedBatch, results: readonly RecipientResult[]): Promise<void> {
     const { destination, body } = batch;
-    const { name } = destination;
+    const { name, pausedUntil } = destination;
     const isBack = (destination.isFailing || !destination.isProven) && results.some(isAnswer);
-    const pausedUntil = destination.pausedUntil;
     if (isBack) destination.succeed();
     const byId = new Map(results.map((result) => [result.recipient.id, result]));
     return this.#persist(batch, async (now) => {
       if (results.some(isToBeKept)) await body.keep();
       const dues: number[] = [];
+      function next(due: number): number {
+        dues.push(due);
+        return due;
+      }
       const endings = (await this.#tried(batch, now)).map((tried): Ending => {
         const result = byId.get(tried.row.id);
         switch (result?.outcome) {
@@ -139,26 +184,18 @@ export class ResultWriter {
           case 'bounced':
           case 'captured':
             return settled(tried, result.outcome, result);
-          case 'deferred': {
-            const cause = result.cause === 'fault' ? 'fault' : 'reply';
-            const delay = retryDelay(tried.row.attempts, cause, this.#options.retry(name));
-            const due = now + Math.max(delay, result.wait ?? 0);
-            dues.push(due);
-            return deferred(tried, due, result);
-          }
+          case 'deferred':
           case 'interrupted': {
-            const due = now + retryDelay(tried.row.attempts, 'reply', this.#options.retry(name));
-            dues.push(due);
-            return interrupted(tried, due, result);
+            const cause = result.outcome === 'deferred' && result.cause === 'fault' ? 'fault' : 'reply';
+            const delay = retryDelay(tried.row.attempts, cause, this.#options.retry(name));
+            const { outcome } = result;
+            return deferred(tried, next(now + Math.max(delay, result.wait ?? 0)), { ...result, outcome });
           }
-          case 'postponed': {
-            const due = now + (result.wait ?? 0);
-            dues.push(due);
-            return waits(tried, due, result.reply);
-          }
+          case 'postponed':
+            return waits(tried, next(now + (result.wait ?? 0)), result.reply);
           case 'untouched':
           case undefined:
-            dues.push(isBack ? now : Math.max(now, pausedUntil ?? now));
+            next(isBack ? now : Math.max(now, pausedUntil ?? now));
             return untried(tried);
         }
       });
@@ -173,29 +210,22 @@ export class ResultWriter {
     return rows.map((row) => ({ row, owner, message, now }));
   }
 
-  /** Makes and writes the entry until that works. */
+  /** Makes and writes the endings until that works. */
   async #persist({ destination }: ClaimedBatch, make: (now: number) => Promise<Written>): Promise<void> {
     const { clock, log, over } = this.#options;
     for (let complained = false; ; complained = true) {
       try {
-        const { endings, more } = await make(clock.now());
-        return await writeEndings(endings, more, this.#options);
+        return await writeEndings(await make(clock.now()), this.#options);
       } catch (error) {
-        const hopeless = !(error instanceof StoreError) || HOPELESS.test(error.code);
-        if (hopeless || over.aborted) {
-          // Still leased: it is taken back with other leases that nobody keeps.
-          return log.error('delivery.unwritten', { destination: destination.name, ...errorFields(error) });
-        }
-        if (!complained) log.warn('delivery.unwritten', { destination: destination.name, ...errorFields(error) });
-        await clock.sleep(AGAIN_AFTER, over);
+        const isHopeless = !(error instanceof StoreError) || HOPELESS.test(error.code);
+        const fields = { destination: destination.name, ...errorFields(error) };
+        // Still leased: it is taken back with other leases that nobody keeps.
+        if (isHopeless || over.aborted) return log.error('delivery.unwritten', fields);
+        if (!complained) log.warn('delivery.unwritten', fields);
+        await clock.sleep(WRITE_AGAIN_MS, over);
       }
     }
   }
-}
-
-/** A lead waits longer for its owner's word than for a server that is down. */
-function keptUntil({ row, message }: Tried): number {
-  return message?.kind === 'notification' ? Math.max(row.expires_at, row.created_at + LEAD_KEPT) : row.expires_at;
 }
 
 /** Whether the bytes are sent again, or read. */
@@ -209,26 +239,21 @@ function isAnswer({ outcome, cause, host }: RecipientResult): boolean {
   return outcome === 'delivered' || outcome === 'bounced' || outcome === 'captured';
 }
 
-export interface WritingOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly onFailure: OnFailure;
-  /** Called when what followed may be due. */
-  readonly wake: () => void;
+/** Ends waiting deliveries of one message that are too old. Rejects where the store cannot. */
+export async function writeExpired(
+  rows: readonly DeliveryRow[],
+  message: MessageRow | undefined,
+  options: WritingOptions,
+): Promise<void> {
+  const now = options.clock.now();
+  await writeEndings({ endings: rows.map((row) => expired(row, message, now)), more: [] }, options);
 }
-
-const NOTHING: Consequence = { unit: [], data: {} };
 
 /**
  * Commits the endings of deliveries of one message, and `more` after them: together, or one by one where another has
  * decided about one of them. Rejects where the store cannot.
  */
-export async function writeEndings(
-  endings: readonly Ending[],
-  more: readonly Statement[],
-  options: WritingOptions,
-): Promise<void> {
+async function writeEndings({ endings, more }: Written, options: WritingOptions): Promise<void> {
   const { store, log, wake } = options;
   try {
     const { unit, data } = await consequenceOf(endings, options);
@@ -239,7 +264,7 @@ export async function writeEndings(
     if (!(error instanceof UnmetError)) throw error;
     const [only] = endings;
     if (endings.length > 1) {
-      for (const ending of endings) await writeEndings([ending], more, options);
+      for (const ending of endings) await writeEndings({ endings: [ending], more }, options);
     } else if (only !== undefined) {
       // It was taken back while we were busy with it: whoever has it now decides.
       log.warn('delivery.lease_lost', only.fields);
@@ -247,13 +272,10 @@ export async function writeEndings(
   }
 }
 
-async function consequenceOf(
-  endings: readonly Ending[],
-  { clock, log, onFailure }: WritingOptions,
-): Promise<Consequence> {
+async function consequenceOf(endings: readonly Ending[], { clock, log, onFailure }: WritingOptions) {
   const failures = endings.flatMap(({ failure }) => failure ?? []);
   const [first] = failures;
-  if (first === undefined) return NOTHING;
+  if (first === undefined) return { unit: [], data: {} };
   const recipients = failures.map(({ recipient }) => recipient);
   try {
     return await onFailure({ message: first.message, recipients, at: clock.now() });
@@ -261,60 +283,192 @@ async function consequenceOf(
     if (error instanceof StoreError) throw error;
     // What has ended has ended: it must not be made again for a fault in what follows.
     log.error('delivery.unfollowed', { message: first.message.id, ...errorFields(error) });
-    return NOTHING;
+    return { unit: [], data: {} };
   }
 }
 
-interface Waiting {
-  readonly rows: readonly ClaimedRow[];
-  readonly answer: (begun: boolean) => void;
+/** The delivery is over. */
+function settled(tried: Tried, state: 'delivered' | 'bounced' | 'suppressed' | 'captured', words: Words): Ending {
+  const { row, now } = tried;
+  const meaning = bounceMeaning({ words: words.reply, after: words.after });
+  const isBounced = state === 'bounced';
+  const reason = reasonToSuppress(tried, words, isBounced && meaning.suppress);
+  const type = isBounced || state === 'suppressed' ? (`email.${state}` as const) : 'email.delivered';
+  return {
+    unit: (data) => [
+      settleDelivery({ ...tryOf(tried), state, reply: words.reply, at: now }, 1),
+      // A suppressed recipient was never tried.
+      ...(state === 'suppressed' ? [] : [attempt(tried, state, words)]),
+      ...eventOf(tried, type, {
+        state,
+        ...said(words),
+        ...(isBounced && { class: meaning.class }),
+        attempt: row.attempts,
+        ...data,
+      }),
+      ...(words.complained === true ? eventOf(tried, 'email.complained', {}) : []),
+      ...(reason === undefined
+        ? []
+        : [suppress({ tenant: row.tenant, address: row.recipient, reason, created_at: now })]),
+    ],
+    failure: isBounced || state === 'suppressed' ? failureOf(tried, words, meaning.class) : undefined,
+    event: `delivery.${state}`,
+    fields: fieldsOf(tried, words),
+  };
 }
 
 /**
- * Writes that attempts begin, before anybody is dialled: what was claimed and had not begun when the daemon died costs no
- * attempt and is due at once. One write at a time, for all that have come together meanwhile.
+ * The delivery is tried again when `due`. Interrupted: the daemon stopped in the middle, and the message may have arrived;
+ * the try counts.
  */
-export class BeginWriter {
-  readonly #store: Store;
-  readonly #log: Log;
-  readonly #owner: string;
-  #waiting: Waiting[] = [];
-  #writing = false;
+function deferred(tried: Tried, due: number, words: Words & { outcome: 'deferred' | 'interrupted' }): Ending {
+  const { outcome } = words;
+  const next = outcome === 'deferred' ? { next_attempt_at: isoTime(due) } : undefined;
+  const { attempts } = tried.row;
+  const { class: why } = bounceMeaning({ words: words.reply, after: words.after });
+  return {
+    unit: () => [
+      deferDelivery({ ...tryOf(tried), reply: words.reply, due }, 1),
+      attempt(tried, outcome, words),
+      ...(next ? eventOf(tried, 'email.deferred', { ...said(words), class: why, attempt: attempts, ...next }) : []),
+    ],
+    event: `delivery.${outcome}`,
+    fields: { ...fieldsOf(tried, words), ...next },
+  };
+}
 
-  constructor({ store, log, owner }: { store: Store; log: Log; owner: string }) {
-    this.#store = store;
-    this.#log = log;
-    this.#owner = owner;
-  }
+/** The delivery was claimed and not tried: its tenant has sent as much as it may until `due`. */
+function waitsForPlan(tried: Tried, due: number, reply: string): Ending {
+  const words = { ...NOBODY, reply };
+  const next = { next_attempt_at: isoTime(due) };
+  return {
+    unit: () => [
+      waitForPlan({ ...tryOf(tried), due, reply, wait: Math.max(0, due - tried.now) }, 1),
+      ...eventOf(tried, 'email.deferred', { ...said(words), attempt: 0, ...next }),
+    ],
+    event: 'delivery.deferred',
+    fields: { ...fieldsOf(tried, words), ...next },
+  };
+}
 
-  /** Resolves when it is on the disk; with false where it cannot be: the lease is lost, the tenant suspended, the store away. */
-  begin(rows: readonly ClaimedRow[]): Promise<boolean> {
-    return new Promise((answer) => {
-      this.#waiting.push({ rows, answer });
-      if (!this.#writing) void this.#write();
-    });
-  }
+/** The delivery was claimed and must wait, for a reason that it shows; the try does not count. */
+function waits(tried: Tried, due: number, reply: string): Ending {
+  const fields = { ...whose(tried.row), reply, next_attempt_at: isoTime(due) };
+  return { unit: () => [putOff({ ...tryOf(tried), due, reply }, 1)], event: 'delivery.waits', fields };
+}
 
-  async #write(): Promise<void> {
-    this.#writing = true;
-    while (this.#waiting.length > 0) {
-      const together = this.#waiting;
-      this.#waiting = [];
-      const begun = await this.#begin(together.flatMap(({ rows }) => rows));
-      for (const { rows, answer } of together) answer(rows.every(({ id, attempts }) => begun.get(id) === attempts));
-    }
-    this.#writing = false;
-  }
+/** The delivery was claimed and not tried. */
+function untried(tried: Tried): Ending {
+  const statement = giveBack({ ...tryOf(tried), due: tried.now }, 1);
+  return { unit: () => [statement], event: 'delivery.returned', fields: whose(tried.row) };
+}
 
-  async #begin(rows: readonly ClaimedRow[]): Promise<ReadonlyMap<string, number>> {
-    const ids = JSON.stringify(rows.map(({ id }) => id));
-    try {
-      const [{ rows: begun }] = await this.#store.write([beginDeliveries({ ids, owner: this.#owner })]);
-      return new Map(begun.map(({ id, attempts }) => [id, attempts]));
-    } catch (error) {
-      // What did not begin is given back as soon as that can be written.
-      this.#log.warn('delivery.not_begun', { deliveries: rows.length, ...errorFields(error) });
-      return new Map();
-    }
-  }
+const UNWANTED = {
+  suppressed: '550 5.7.1 the address is on the suppression list',
+  refused: '550 5.7.1 the recipient wants no mail from this server',
+};
+const UNCONFIRMED = '451 4.7.1 the recipient has not agreed yet to get mail of this account: its mail waits';
+
+/**
+ * The delivery was claimed and not tried: it waits until its recipient agrees. A lead waits longer for its owner's word
+ * than for a server that is down.
+ */
+function parked(tried: Tried): Ending {
+  const { row, message } = tried;
+  const kept = message?.kind === 'notification' ? row.created_at + LEAD_KEPT_MS : 0;
+  const parking = { ...tryOf(tried), reply: UNCONFIRMED, expires_at: Math.max(row.expires_at, kept) };
+  const fields = { ...whose(row), reply: UNCONFIRMED };
+  return { unit: () => [parkDelivery(parking, 1)], event: 'delivery.parked', fields };
+}
+
+/** The delivery waited as long as it may. */
+function expired(row: DeliveryRow, message: MessageRow | undefined, now: number): Ending {
+  const { id, attempts, last_reply } = row;
+  const reply = `550 4.4.7 given up after ${attempts} tries${last_reply === null ? '' : `; the last: ${last_reply}`}`;
+  // Why it could not be delivered all the time, and no word on the address: it was never refused for good.
+  const { class: why } = bounceMeaning({ words: last_reply ?? '' });
+  const about = { row, message, now };
+  return {
+    unit: (data) => [
+      endWaiting({ id, state: 'expired', reply, at: now }, 1),
+      insertAttempt({ delivery: id, number: attempts + 1, at: now, ...NOBODY, outcome: 'expired', reply }),
+      ...eventOf(about, 'email.bounced', {
+        state: 'expired',
+        reply,
+        class: why,
+        attempt: attempts,
+        ...NOBODY,
+        ...data,
+      }),
+    ],
+    failure: failureOf(about, { ...NOBODY, reply }, why),
+    event: 'delivery.expired',
+    fields: { ...whose(row), reply, attempts },
+  };
+}
+
+/**
+ * A complaint, or word that there is no such mailbox: but for mail to an owner, whose leads must not end at a slip of
+ * their own server, and for the tests of a tenant, which must not stop its mail.
+ */
+function reasonToSuppress({ message }: Tried, { complained }: Words, isGone: boolean) {
+  if (complained === true) return 'complaint';
+  if (!isGone || message?.environment !== 'live') return undefined;
+  return message.kind === 'transactional' || message.kind === 'acknowledgment' ? 'bounce' : undefined;
+}
+
+interface About {
+  readonly row: Pick<ClaimedRow, 'id' | 'tenant' | 'recipient' | 'message' | 'destination'>;
+  readonly message: MessageRow | undefined;
+  readonly now: number;
+}
+
+function failureOf({ row, message }: About, { reply, host }: Words, why: BounceClass): Ending['failure'] {
+  if (message === undefined || isWebhook(row.destination)) return undefined;
+  return { message, recipient: { address: row.recipient, reply, host, class: why } };
+}
+
+function tryOf({ row: { id, attempts }, owner }: Tried) {
+  return { id, owner, attempts };
+}
+
+function said({ reply, host, address, tls }: Words) {
+  return { reply, host, address, tls };
+}
+
+function attempt({ row, now }: Tried, outcome: Exclude<AttemptRow['outcome'], 'expired'>, words: Words) {
+  return insertAttempt({ delivery: row.id, number: row.attempts, at: now, outcome, ...said(words) });
+}
+
+/** What becomes of a webhook delivery is no event: webhooks would be told of it. */
+function eventOf({ row, message, now }: About, type: EventType, more: Fields): Statement[] {
+  if (isWebhook(row.destination)) return [];
+  const data = {
+    delivery: row.id,
+    recipient: row.recipient,
+    ...more,
+    ...(message?.environment === 'test' && { environment: 'test' }),
+  };
+  const { domain, submission } = message ?? {};
+  return [
+    recordEvent({
+      type,
+      tenant: row.tenant,
+      at: now,
+      data,
+      message: row.message,
+      ...(domain === undefined ? {} : { domain }),
+      ...(submission === undefined || submission === null ? {} : { submission }),
+    }),
+  ];
+}
+
+function whose({ id, message, recipient }: About['row']) {
+  return { message, delivery: id, recipient };
+}
+
+function fieldsOf({ row }: Tried, { host, address, tls, reply }: Words): Fields {
+  const { destination, attempts } = row;
+  const webhook = isWebhook(destination) ? { destination } : {};
+  return { ...whose(row), ...webhook, attempt: attempts, host, address, tls, reply };
 }

@@ -44,13 +44,9 @@ export function forgetOldMessages({ store, clock, config, withoutContent }: Forg
   }
 
   async function drop(part: readonly AgedMessage[]): Promise<void> {
-    const messages = await findMessages(
-      store,
-      part.map(({ id }) => id),
-    );
-    await store.write(
-      [...messages.values()].flatMap((row) => dropContent({ id: row.id, source: withoutContent(row) })),
-    );
+    const ids = part.map(({ id }) => id);
+    const rows = [...(await findMessages(store, ids)).values()];
+    await store.write(rows.flatMap((row) => dropContent({ id: row.id, source: withoutContent(row) })));
   }
 
   return inRounds({ clock, every: HOUR, steps: STEPS, start: '', step });

@@ -28,7 +28,8 @@ export interface RetryOptions {
 
 /** How long to wait after the `failures`th try in a row (from 1) has failed, ms. */
 export function retryDelay(failures: number, cause: 'reply' | 'fault', { table, random }: RetryOptions): number {
-  return jittered(at(delays(cause, table), failures - 1), random);
+  const delays = cause === 'fault' ? [Math.min(FIRST_AFTER_FAULT, at(table, 0)), ...table] : table;
+  return jittered(at(delays, failures - 1), random);
 }
 
 /** What a claim writes for the case that nobody lives to tell: JSON array of delays by the tries before, jittered. */
@@ -41,10 +42,6 @@ export function longestWaits(table: readonly number[]): number[] {
   return table.map((delay) => Math.ceil(delay * (1 + JITTER)));
 }
 
-function delays(cause: 'reply' | 'fault', table: readonly number[]): readonly number[] {
-  return cause === 'fault' ? [Math.min(FIRST_AFTER_FAULT, at(table, 0)), ...table] : table;
-}
-
 function at(table: readonly number[], index: number): number {
   return table[Math.min(index, table.length - 1)] ?? FIRST_AFTER_FAULT;
 }
@@ -53,12 +50,10 @@ function jittered(delay: number, random: Random): number {
   return Math.round(delay * (1 - JITTER + 2 * JITTER * random()));
 }
 
-export interface Pause {
-  readonly failures: number;
-  readonly pauses: number;
-  readonly paused_until: number;
-  readonly line: string;
-}
+/** What the database knows of a destination, and what a failure writes there. */
+type Pause = Pick<DestinationRow, 'failures' | 'pauses' | 'paused_until' | 'line'>;
+
+const PROVEN: Pause = { failures: 0, pauses: 0, paused_until: null, line: '' };
 
 /**
  * What the worker remembers of a destination while something of it is claimed, and how its pauses grow: a failure after a
@@ -73,42 +68,36 @@ export class Destination {
   backlog = false;
   /** Whose turn was last. */
   tenant = '';
-  #failures = 0;
-  #pauses = 0;
-  #pausedUntil: number | undefined;
+  #pause = PROVEN;
   /** When a failure was last noted, on the monotonic clock. */
   #failedAt = -Infinity;
-  #line = '';
 
   constructor(name: string) {
     this.name = name;
   }
 
   get isFailing(): boolean {
-    return this.#failures > 0;
+    return this.#pause.failures > 0;
   }
 
   /** In which line it waits for connections (`destinations.line`). */
   get line(): string {
-    return this.#line;
+    return this.#pause.line;
   }
 
   /** Whether a server there has answered, and could be reached since. */
   get isProven(): boolean {
-    return this.#line === '';
+    return this.line === '';
   }
 
   /** When mail may go there again, if it is paused. */
   get pausedUntil(): number | undefined {
-    return this.#pausedUntil;
+    return this.#pause.paused_until ?? undefined;
   }
 
   /** Takes over what the database knows: another daemon, or the operator, may have changed it. */
   read(row: DestinationRow): void {
-    this.#failures = row.failures;
-    this.#pauses = row.pauses;
-    this.#pausedUntil = row.paused_until ?? undefined;
-    this.#line = row.line;
+    this.#pause = row;
   }
 
   /** Notes that it cannot be reached with mail of the tenant. Answers the pause, or undefined where tries that ran side by side have noted it already. */
@@ -116,22 +105,22 @@ export class Destination {
     { began }: Unreachable,
     { now, monotonic, tenant }: { now: number; monotonic: number; tenant: string },
     retry: RetryOptions,
-  ): Pause | undefined {
-    if (began <= this.#failedAt && this.#pausedUntil !== undefined) return undefined;
+  ): (Pause & { readonly paused_until: number }) | undefined {
+    const { failures, pauses, paused_until: until } = this.#pause;
+    if (began <= this.#failedAt && until !== null) return undefined;
     this.#failedAt = monotonic;
-    this.#failures += 1;
-    if (this.#pausedUntil === undefined || this.#pausedUntil <= now) {
-      this.#pauses += 1;
-      this.#pausedUntil = now + retryDelay(this.#pauses, 'fault', retry);
-    }
-    this.#line = `again:${tenant}`;
-    return { failures: this.#failures, pauses: this.#pauses, paused_until: this.#pausedUntil, line: this.#line };
+    const isNew = until === null || until <= now;
+    const pause = {
+      failures: failures + 1,
+      pauses: isNew ? pauses + 1 : pauses,
+      paused_until: isNew ? now + retryDelay(pauses + 1, 'fault', retry) : until,
+      line: `again:${tenant}`,
+    };
+    this.#pause = pause;
+    return pause;
   }
 
   succeed(): void {
-    this.#line = '';
-    this.#failures = 0;
-    this.#pauses = 0;
-    this.#pausedUntil = undefined;
+    this.#pause = PROVEN;
   }
 }

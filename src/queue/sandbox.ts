@@ -5,13 +5,14 @@
  */
 import { parseAddress } from '../lib/addresses.ts';
 import {
+  NOBODY,
+  sameForAll,
   untouched,
-  type Transport,
   type Batch,
-  type Peer,
   type Recipient,
   type RecipientResult,
   type Result,
+  type Transport,
 } from './transport.ts';
 
 /** The destination of all mail that is not to leave; it has no dot, so that no address can name it. */
@@ -20,20 +21,17 @@ export const SANDBOX = 'sandbox';
 export const SANDBOX_DOMAIN = 'sandbox.invalid';
 
 const CAPACITY = 100;
-const NOBODY: Peer = { host: null, address: null, tls: null };
 
 /** The transport of mail that is not to leave. */
 export function createSandbox(): Transport {
   const pending = new Set<Promise<void>>();
 
-  async function capture(batch: Batch): Promise<void> {
-    await batch.done(await resultOf(batch));
-  }
-
   return {
     send(_destination, batches) {
       for (const batch of batches) {
-        const work = capture(batch).finally(() => pending.delete(work));
+        const work = resultOf(batch)
+          .then((result) => batch.done(result))
+          .finally(() => pending.delete(work));
         pending.add(work);
       }
     },
@@ -47,20 +45,19 @@ export function createSandbox(): Transport {
 async function resultOf(batch: Batch): Promise<Result> {
   if (!(await batch.begin())) return untouched(batch);
   const opened = await batch.open();
-  return {
-    kind: 'decided',
-    recipients: batch.recipients.map((recipient): RecipientResult => {
-      const cause = 'reply';
-      switch (opened.kind) {
-        case 'ready':
-          return { recipient, cause, ...partOf(recipient), ...NOBODY };
-        case 'unrenderable':
-          return { recipient, cause, outcome: 'bounced', reply: `550 5.6.0 ${opened.reason}`, ...NOBODY };
-        case 'unavailable':
-          return { recipient, cause, outcome: 'deferred', reply: `451 4.3.0 ${opened.reason}`, ...NOBODY };
-      }
-    }),
-  };
+  switch (opened.kind) {
+    case 'ready':
+      return {
+        kind: 'decided',
+        recipients: batch.recipients.map((recipient): RecipientResult => {
+          return { recipient, cause: 'reply', ...partOf(recipient), ...NOBODY };
+        }),
+      };
+    case 'unrenderable':
+      return sameForAll(batch, 'bounced', `550 5.6.0 ${opened.reason}`);
+    case 'unavailable':
+      return sameForAll(batch, 'deferred', `451 4.3.0 ${opened.reason}`);
+  }
 }
 
 type Part = Pick<RecipientResult, 'outcome' | 'reply' | 'complained'>;

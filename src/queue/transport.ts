@@ -199,18 +199,22 @@ export interface Admission {
 /** Asked before the end is written, and again where it could not be. Rejects where the store cannot be read. */
 export type OnFailure = (failure: Failure) => Promise<Consequence>;
 
-/** The result of a batch that nobody tried. */
-export function untouched({ recipients }: Batch): Result {
+/** Of what no server said. */
+export const NOBODY: Peer = { host: null, address: null, tls: null };
+
+/** The result of a batch that ends for all its recipients in these words of ours. */
+export function sameForAll(
+  { recipients }: Pick<Batch, 'recipients'>,
+  outcome: RecipientResult['outcome'],
+  reply: string,
+): Extract<Result, { kind: 'decided' }> {
   return {
     kind: 'decided',
-    recipients: recipients.map((recipient) => ({
-      recipient,
-      outcome: 'untouched',
-      cause: 'reply',
-      reply: '',
-      host: null,
-      address: null,
-      tls: null,
-    })),
+    recipients: recipients.map((recipient) => ({ recipient, outcome, cause: 'reply', reply, ...NOBODY })),
   };
+}
+
+/** The result of a batch that nobody tried. */
+export function untouched(batch: Batch): Result {
+  return sameForAll(batch, 'untouched', '');
 }

@@ -7,31 +7,28 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { ClaimedRow } from '../store/leases.ts';
-import { SUSPENDED } from '../store/deliveries.ts';
-import { recipientStatuses, releaseParked, type RecipientStatus } from '../store/consents.ts';
+import { recipientStatuses, releaseParked } from '../store/consents.ts';
 import { nextDueAt } from '../store/destinations.ts';
+import { beginDeliveries, type ClaimedRow } from '../store/leases.ts';
 import { findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind, MessageRow } from '../store/tables.ts';
 import { suspendedTenants } from '../store/tenants.ts';
 import { createBodies, type Bodies } from './bodies.ts';
-import { BeginWriter, ResultWriter, type ClaimedBatch } from './results.ts';
-import { Maintenance } from './maintenance.ts';
 import { Claimer, type Claimed } from './claimer.ts';
+import { Maintenance } from './maintenance.ts';
+import { ResultWriter, type ClaimedBatch, type Withheld } from './results.ts';
+import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
+import { createSandbox, SANDBOX } from './sandbox.ts';
 import {
   isWebhook,
   type Admission,
   type Batch,
-  type Consequence,
   type OnFailure,
   type Random,
-  type Recipient,
   type Source,
   type Transport,
 } from './transport.ts';
-import { WEBHOOK_RETRY_MS, type RetryOptions } from './retry.ts';
-import { createSandbox, SANDBOX } from './sandbox.ts';
 
 export interface WorkerOptions {
   readonly store: Store;
@@ -43,21 +40,10 @@ export interface WorkerOptions {
   /** Names this daemon's leases; no two starts of a daemon share it. */
   readonly owner: string;
   readonly random: Random;
-  /** Nothing follows from a failure unless told. */
+  /** Without it nothing follows from a failure. */
   readonly onFailure?: OnFailure;
-  /** Nothing waits for its tenant's plan unless told. */
+  /** Without it nothing waits for its tenant's plan. */
   readonly admission?: Admission;
-}
-
-export interface Progress {
-  /** When the queue was last looked through, ms. */
-  readonly lookedAt: number;
-  /** When a look last ended, well or not, on the monotonic clock. */
-  readonly triedAt: number;
-  /** Recipients that are claimed: at hand or in flight. */
-  readonly claimed: number;
-  /** What keeps the store from being written; undefined while it works. */
-  readonly fault: string | undefined;
 }
 
 export interface Worker {
@@ -65,7 +51,16 @@ export interface Worker {
   wake(): void;
   /** Claims nothing more, lets what is in flight end for `graceMs`, gives the rest back. */
   stop(graceMs: number): Promise<void>;
-  progress(): Progress;
+  progress(): {
+    /** When the queue was last looked through, ms. */
+    readonly lookedAt: number;
+    /** When a look at the queue last ended, well or not, on the monotonic clock. */
+    readonly triedAt: number;
+    /** Recipients that are claimed: at hand or in flight. */
+    readonly claimed: number;
+    /** What keeps the store from being written; undefined while it works. */
+    readonly fault: string | undefined;
+  };
 }
 
 /** The longest time between two looks at the queue, ms. */
@@ -74,37 +69,30 @@ const AFTER_FAULT = 1000;
 
 /** Destinations that have not answered, which may hang, are cheap: so many may be tried for each connection to the others. */
 const UNPROVEN_PER_CONNECTION = 20;
-/** Mail of a suspended tenant is due as soon as the tenant is served; where a crash came between, so much later, ms. */
-const LOOK_AT_SUSPENDED = 3_600_000;
-
 /** With a reason of our own, an abort makes no error with a stack, which costs more than the rest of a wake. */
 const AWAKE = 'awake';
 
-/** A lead reaches the form's owner, and an alert whom it is for, whatever other mail to them has come to. */
-export const HEEDS_SUPPRESSION: Readonly<Record<MessageKind, boolean>> = {
-  notification: false,
-  system: false,
-  acknowledgment: true,
-  transactional: true,
-  forward: true,
-  reply: true,
-  dsn: true,
-  webhook: false,
+/**
+ * What holds for each kind of mail. `suppression`: it heeds the suppression list; a lead reaches the form's owner, and an
+ * alert whom it is for, whatever other mail to them has come to. `consent`: the tenant names its recipients, so that they
+ * have to agree to get it; other mail has rules of its own. `counts`: strangers cause it, and it counts against the plan when
+ * it is first tried; what programs send counted when it was accepted.
+ */
+export const KINDS: Readonly<
+  Record<MessageKind, { readonly suppression: boolean; readonly consent: boolean; readonly counts: boolean }>
+> = {
+  notification: { suppression: false, consent: true, counts: true },
+  system: { suppression: false, consent: true, counts: false },
+  acknowledgment: { suppression: true, consent: false, counts: true },
+  transactional: { suppression: true, consent: false, counts: false },
+  forward: { suppression: true, consent: true, counts: true },
+  reply: { suppression: true, consent: false, counts: true },
+  dsn: { suppression: true, consent: false, counts: false },
+  webhook: { suppression: false, consent: false, counts: false },
 };
 
-/** Whose recipients the tenant names, so that they have to agree to get its mail; other mail has rules of its own. */
-export const NEEDS_CONSENT: Readonly<Record<MessageKind, boolean>> = {
-  notification: true,
-  forward: true,
-  system: true,
-  acknowledgment: false,
-  transactional: false,
-  reply: false,
-  dsn: false,
-  webhook: false,
-};
-/** What a tenant causes by mail that strangers send; what programs send counted when it was accepted. */
-const COUNTS: ReadonlySet<MessageKind> = new Set(['notification', 'acknowledgment', 'forward', 'reply']);
+type Statuses = ReadonlyMap<string, Exclude<Withheld, object> | 'confirmed'>;
+type Waits = Awaited<ReturnType<Admission['place']>>;
 
 /** A worker that has begun. */
 export function createWorker(options: WorkerOptions): Worker {
@@ -118,7 +106,6 @@ class QueueWorker implements Worker {
   readonly #claimer: Claimer;
   readonly #maintenance: Maintenance;
   readonly #results: ResultWriter;
-  readonly #beginWriter: BeginWriter;
   /** Tenants of which nothing leaves. */
   #suspended: ReadonlySet<string> = new Set();
   readonly #running: Promise<void>;
@@ -136,7 +123,7 @@ class QueueWorker implements Worker {
   #fault: string | undefined;
 
   constructor(options: WorkerOptions) {
-    const { store, source, owner, clock, log, onFailure = nothingFollows } = options;
+    const { store, source, owner, clock, log, onFailure = () => Promise.resolve({ unit: [], data: {} }) } = options;
     this.#options = options;
     this.#lookedAt = clock.now();
     this.#triedAt = clock.monotonic();
@@ -146,7 +133,6 @@ class QueueWorker implements Worker {
       onFault: (message, error) => log.error('delivery.unprepared', { message, ...errorFields(error) }),
     });
     const retry = (destination: string) => this.#retry(destination);
-    const wake = () => this.wake();
     this.#claimer = new Claimer({
       store,
       transportOf: (destination) => this.#transportOf(destination),
@@ -154,10 +140,9 @@ class QueueWorker implements Worker {
       retry,
       mostUnproven: () => options.config().delivery.concurrency * UNPROVEN_PER_CONNECTION,
     });
-    this.#beginWriter = new BeginWriter({ store, log, owner });
-    this.#results = new ResultWriter({ store, clock, log, owner, retry, onFailure, wake, over: this.#over.signal });
-    const isClaimed = (id: string) => this.#claimed.has(id);
-    this.#maintenance = new Maintenance({ store, clock, log, owner, isClaimed, onFailure, wake });
+    const writing = { store, clock, log, owner, onFailure, wake: () => this.wake() };
+    this.#results = new ResultWriter({ ...writing, retry, over: this.#over.signal });
+    this.#maintenance = new Maintenance({ ...writing, isClaimed: (id) => this.#claimed.has(id) });
     this.#running = this.#run();
   }
 
@@ -177,25 +162,23 @@ class QueueWorker implements Worker {
     await Promise.all(this.#pending);
   }
 
-  progress(): Progress {
-    return {
-      lookedAt: this.#lookedAt,
-      triedAt: this.#triedAt,
-      claimed: this.#claimer.outstanding,
-      fault: this.#fault,
-    };
+  progress() {
+    return { lookedAt: this.#lookedAt, triedAt: this.#triedAt, claimed: this.#claimed.size, fault: this.#fault };
   }
 
   async #run(): Promise<void> {
+    const { clock } = this.#options;
     while (!this.#stopping.signal.aborted) {
       this.#awake = false;
       const rest = await this.#look().catch((error: unknown) => {
         this.#failed(error);
         return AFTER_FAULT;
       });
-      this.#triedAt = this.#options.clock.monotonic();
+      this.#triedAt = clock.monotonic();
       // `wake` may have been called meanwhile.
-      if (rest > 0 && !this.#awake) await this.#sleep(rest);
+      if (rest === 0 || this.#awake) continue;
+      this.#rest = new AbortController();
+      await clock.sleep(rest, this.#rest.signal);
     }
   }
 
@@ -216,12 +199,7 @@ class QueueWorker implements Worker {
     return next === undefined || next <= now ? POLL : Math.min(POLL, next - now);
   }
 
-  #sleep(ms: number): Promise<void> {
-    this.#rest = new AbortController();
-    return this.#options.clock.sleep(ms, this.#rest.signal);
-  }
-
-  #failed(error: unknown): void {
+  #failed(error: unknown): undefined {
     const fault = messageOf(error);
     if (this.#fault !== fault) this.#options.log.error('queue.fault', errorFields(error));
     this.#fault = fault;
@@ -243,35 +221,28 @@ class QueueWorker implements Worker {
     for (const { id } of all) this.#claimed.add(id);
     const ids = [...new Set(all.map(({ message }) => message))];
     // Where they cannot be read now, each try asks for its own.
-    const messages = await findMessages(this.#options.store, ids).catch((error: unknown) => {
-      this.#failed(error);
-      return new Map<string, MessageRow>();
-    });
+    const messages =
+      (await findMessages(this.#options.store, ids).catch((error: unknown) => this.#failed(error))) ??
+      new Map<string, MessageRow>();
     const statuses = await this.#statuses(all, messages);
     const agreed = all.filter(({ id }) => (statuses.get(id) ?? 'confirmed') === 'confirmed');
     const waits = await this.#admit(agreed, messages);
+    function withheld(row: ClaimedRow): Withheld | undefined {
+      if (row.suspended === 1) return 'suspended';
+      if (isSuppressed(row, messages.get(row.message))) return 'suppressed';
+      const status = statuses.get(row.id) ?? 'confirmed';
+      if (status !== 'confirmed') return status;
+      return waits === undefined ? 'unknown' : waits.get(row.id);
+    }
     for (const { destination, rows } of claimed) {
       const batches: Batch[] = [];
-      for (const [id, group] of Map.groupBy(rows, ({ message }) => message)) {
-        const message = messages.get(id);
-        if (group.some(({ suspended }) => suspended === 1)) {
-          this.#putOff({ destination, rows: group, body: this.#bodies.hold(id) });
-          continue;
-        }
-        const bodies = Map.groupBy(group, (row) =>
-          isSuppressed(row, message) ? 'suppressed' : (statuses.get(row.id) ?? 'confirmed'),
-        );
+      for (const [id, ofMessage] of Map.groupBy(rows, ({ message }) => message)) {
         // What may hang for long is read when somebody wants it.
-        const kept = destination.isProven ? message : undefined;
-        for (const [status, some] of bodies) {
-          const waiting = Map.groupBy(some, (row) => (status === 'confirmed' ? waits?.get(row.id) : undefined));
-          for (const [wait, group] of waiting) {
-            const batch = { destination, rows: group, body: this.#bodies.hold(id, kept) };
-            if (wait !== undefined) this.#endWith(batch, this.#results.waitForPlan(batch, wait));
-            else if (status !== 'confirmed') this.#withhold(batch, status);
-            else if (waits === undefined) this.#withhold(batch, 'unknown');
-            else batches.push(this.#batch(batch));
-          }
+        const message = destination.isProven ? messages.get(id) : undefined;
+        for (const [why, group] of Map.groupBy(ofMessage, withheld)) {
+          const batch = { destination, rows: group, body: this.#bodies.hold(id, message) };
+          if (why === undefined) batches.push(this.#batch(batch));
+          else this.#withhold(batch, why);
         }
       }
       if (batches.length > 0) this.#transportOf(destination.name).send(destination.name, batches);
@@ -279,61 +250,51 @@ class QueueWorker implements Worker {
   }
 
   /** Which of them wait for room in their tenants' plans; undefined where that cannot be told now, so that none may go. */
-  async #admit(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>) {
+  async #admit(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>): Promise<Waits | undefined> {
     const { admission } = this.#options;
-    if (admission === undefined) return new Map<string, { until: number; reply: string }>();
+    if (admission === undefined) return new Map();
     const first = rows.filter((row) => {
       const message = messages.get(row.message);
       if (row.counted_at !== null || row.suspended === 1 || isSuppressed(row, message)) return false;
-      return message === undefined || (COUNTS.has(message.kind) && message.environment === 'live');
+      return message === undefined || (KINDS[message.kind].counts && message.environment === 'live');
     });
-    return admission.place(first).catch((error: unknown) => {
-      this.#failed(error);
-      return undefined;
-    });
+    return admission.place(first).catch((error: unknown) => this.#failed(error));
   }
 
   /** What those recipients that must agree to the mail have said, by delivery; `unknown` where that cannot be read now. */
-  async #statuses(
-    rows: readonly ClaimedRow[],
-    messages: ReadonlyMap<string, MessageRow>,
-  ): Promise<ReadonlyMap<string, RecipientStatus | 'unknown'>> {
+  async #statuses(rows: readonly ClaimedRow[], messages: ReadonlyMap<string, MessageRow>): Promise<Statuses> {
     const named = rows.filter(({ untrusted, destination, message }) => {
       const kind = messages.get(message)?.kind;
-      return untrusted === 1 && destination !== SANDBOX && (kind === undefined || NEEDS_CONSENT[kind]);
+      return untrusted === 1 && destination !== SANDBOX && (kind === undefined || KINDS[kind].consent);
     });
-    const found = new Map<string, RecipientStatus | 'unknown'>();
+    const found = new Map<string, Exclude<Withheld, object> | 'confirmed'>();
     for (const [tenant, own] of Map.groupBy(named, (row) => row.tenant)) {
       const addresses = [...new Set(own.map(({ recipient }) => recipient))];
-      const statuses = await recipientStatuses(this.#options.store, tenant, addresses).catch((error: unknown) => {
-        this.#failed(error);
-        return undefined;
-      });
+      const statuses = await recipientStatuses(this.#options.store, tenant, addresses).catch((error: unknown) =>
+        this.#failed(error),
+      );
       for (const { id, recipient, message } of own)
         found.set(id, (messages.has(message) ? statuses?.get(recipient) : undefined) ?? 'unknown');
     }
     return found;
   }
 
-  /** Ends or puts off what is not to be sent now. */
-  #withhold(batch: ClaimedBatch, why: 'suppressed' | Exclude<RecipientStatus, 'confirmed'> | 'unknown'): void {
-    switch (why) {
-      case 'suppressed':
-        return this.#endWith(batch, this.#results.suppressed(batch, SUPPRESSED));
-      case 'refused':
-        return this.#endWith(batch, this.#results.suppressed(batch, REFUSED));
-      case 'pending':
-        return this.#endWith(batch, this.#park(batch));
-      case 'unknown':
-        return this.#endWith(batch, this.#results.write(batch, { kind: 'decided', recipients: [] }));
-    }
+  /** Ends or puts off what is not to be sent now, without a transport. */
+  #withhold(batch: ClaimedBatch, why: Withheld): void {
+    const written = this.#results
+      .withhold(batch, why)
+      .then(() => (why === 'pending' ? this.#releaseAnswered(batch) : undefined))
+      .then(() => {
+        this.#release(batch);
+        this.#pending.delete(written);
+      });
+    this.#pending.add(written);
   }
 
   /** What was answered while it was parked has found nothing to release: that is looked at again. */
-  async #park(batch: ClaimedBatch): Promise<void> {
-    await this.#results.parked(batch);
+  async #releaseAnswered({ rows }: ClaimedBatch): Promise<void> {
     const { store, clock, config, log } = this.#options;
-    for (const tenant of new Set(batch.rows.map((row) => row.tenant))) {
+    for (const tenant of new Set(rows.map((row) => row.tenant))) {
       const release = { tenant, now: clock.now(), ttl: config().delivery.expire.default };
       // Where that fails, the next look at all that is parked does it.
       const released = releaseParked(store, release).then((some) => some && this.wake());
@@ -341,28 +302,13 @@ class QueueWorker implements Worker {
     }
   }
 
-  /** Mail of a suspended tenant waits without a try until the tenant is served again, or it is too old. */
-  #putOff(batch: ClaimedBatch): void {
-    const due = this.#options.clock.now() + LOOK_AT_SUSPENDED;
-    this.#endWith(batch, this.#results.putOff(batch, { due, reply: SUSPENDED }));
-  }
-
-  /** Ends a try that no transport was asked to make. */
-  #endWith(batch: ClaimedBatch, writing: Promise<void>): void {
-    const written = writing.then(() => {
-      this.#release(batch);
-      this.#pending.delete(written);
-    });
-    this.#pending.add(written);
-  }
-
   #batch(batch: ClaimedBatch): Batch {
     const { destination, rows, body } = batch;
     return {
       destination: destination.name,
-      recipients: rows.map(recipientOf),
+      recipients: rows.map(({ id, recipient, attempts }) => ({ id, address: recipient, attempt: attempts })),
       isProven: destination.isProven,
-      begin: () => this.#beginWriter.begin(rows),
+      begin: () => this.#begin(rows),
       isPressed: () => this.#claimer.isPressed(destination),
       open: () => body.open(),
       mayLeave: () => this.#maintenance.areLeasesSafe() && !rows.some(({ tenant }) => this.#suspended.has(tenant)),
@@ -373,6 +319,20 @@ class QueueWorker implements Worker {
     };
   }
 
+  /** What was claimed and had not begun when the daemon died costs no attempt and is due at once. */
+  async #begin(rows: readonly ClaimedRow[]): Promise<boolean> {
+    const { store, owner, log } = this.#options;
+    const ids = JSON.stringify(rows.map(({ id }) => id));
+    try {
+      const [{ rows: begun }] = await store.write([beginDeliveries({ ids, owner })]);
+      return rows.every(({ id, attempts }) => begun.some((row) => row.id === id && row.attempts === attempts));
+    } catch (error) {
+      // What did not begin is given back as soon as that can be written.
+      log.warn('delivery.not_begun', { deliveries: rows.length, ...errorFields(error) });
+      return false;
+    }
+  }
+
   #release({ destination, rows, body }: ClaimedBatch): void {
     body.release();
     for (const { id } of rows) this.#claimed.delete(id);
@@ -380,17 +340,6 @@ class QueueWorker implements Worker {
   }
 }
 
-function nothingFollows(): Promise<Consequence> {
-  return Promise.resolve({ unit: [], data: {} });
-}
-
-const SUPPRESSED = '550 5.7.1 the address is on the suppression list';
-const REFUSED = '550 5.7.1 the recipient wants no mail from this server';
-
-function recipientOf({ id, recipient, attempts }: ClaimedRow): Recipient {
-  return { id, address: recipient, attempt: attempts };
-}
-
 function isSuppressed(row: ClaimedRow, message: MessageRow | undefined): boolean {
-  return message !== undefined && HEEDS_SUPPRESSION[message.kind] && row.suppressed === 1;
+  return message !== undefined && KINDS[message.kind].suppression && row.suppressed === 1;
 }

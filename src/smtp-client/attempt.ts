@@ -4,7 +4,14 @@
  */
 import { isIP } from 'node:net';
 import type { ReplyClass } from './reply.ts';
-import type { Peer, Recipient, RecipientResult, Result } from '../queue/transport.ts';
+import {
+  NOBODY,
+  sameForAll,
+  type Peer,
+  type Recipient,
+  type RecipientResult,
+  type Result,
+} from '../queue/transport.ts';
 import type { Target } from './session.ts';
 import type { Spoken } from './transaction.ts';
 
@@ -100,21 +107,21 @@ export class HostAttempt {
 
   /** Ends the try for all who are left, in these words of ours. */
   settle(outcome: RecipientResult['outcome'], reply: string): Result {
-    const rest = this.#open.map((recipient) => ({ recipient, outcome, reply, cause: 'reply', ...NOBODY }) as const);
-    return { kind: 'decided', recipients: [...this.#results, ...rest] };
+    const rest = sameForAll({ recipients: this.#open }, outcome, reply);
+    return this.#with(rest.recipients);
   }
 
   /** What it all comes to. */
   result(): Result {
-    const lost = this.#results.length === 0 && this.#open.every((recipient) => this.#isLost(recipient));
-    if (lost && this.#open.length > 0) {
-      const word = this.#lastLoss();
-      if (word === undefined || isTemporary(word.verdict)) {
-        const { reply, peer } = word ?? NO_HOST;
-        return { kind: 'unreachable', reply, began: this.#began, ...peer };
-      }
+    const isLost = this.#results.length === 0 && this.#open.every((recipient) => this.#isLost(recipient));
+    const word = this.#lastLoss();
+    if (isLost && this.#open.length > 0 && isTemporary(word.verdict)) {
+      return { kind: 'unreachable', reply: word.reply, began: this.#began, ...word.peer };
     }
-    const rest = this.#open.map((recipient) => resultOf(recipient, this.#finalWord(recipient)));
+    return this.#with(this.#open.map((recipient) => resultOf(recipient, this.#finalWord(recipient))));
+  }
+
+  #with(rest: readonly RecipientResult[]): Result {
     return { kind: 'decided', recipients: [...this.#results, ...rest] };
   }
 
@@ -140,7 +147,12 @@ export class HostAttempt {
 
   #peek(): Target | undefined {
     if (this.#sessions.size >= MAX_SESSIONS) return undefined;
-    return this.#siblingOf(this.#otherFamilyOf) ?? this.#targets.find((other) => this.#isUntried(other));
+    return (
+      this.#siblingOf(this.#otherFamilyOf) ??
+      this.#targets.find(({ host, address }) => {
+        return !this.#tried.has(address) && !this.#refusing.has(host);
+      })
+    );
   }
 
   #mayTryOtherFamily(target: Target): boolean {
@@ -156,29 +168,24 @@ export class HostAttempt {
     );
   }
 
-  #isUntried({ host, address }: Target): boolean {
-    return !this.#tried.has(address) && !this.#refusing.has(host);
-  }
-
   #isLost(recipient: Recipient): boolean {
     const verdict = this.#words.get(recipient)?.verdict;
     return verdict === undefined || (verdict.kind === 'temporary' && verdict.connection);
   }
 
   /** What speaks for "unreachable": a temporary fault if there was one, because it may pass. */
-  #lastLoss(): Word | undefined {
+  #lastLoss(): Word {
     const words = [...this.#words.values(), ...this.#failures];
-    return words.findLast(({ verdict }) => isTemporary(verdict)) ?? words.at(-1);
+    return words.findLast(({ verdict }) => isTemporary(verdict)) ?? words.at(-1) ?? NO_HOST;
   }
 
   #finalWord(recipient: Recipient): Word {
-    const word = this.#words.get(recipient) ?? this.#lastLoss() ?? NO_HOST;
+    const word = this.#words.get(recipient) ?? this.#lastLoss();
     if (!isHostRefusal(word.verdict)) return word;
     return this.#failures.find(({ verdict }) => isTemporary(verdict)) ?? word;
   }
 }
 
-const NOBODY: Peer = { host: null, address: null, tls: null };
 const NO_HOST: Word = {
   verdict: { kind: 'temporary', next: 'schedule', connection: true },
   reply: '451 4.4.1 no mail host left to try',
@@ -194,23 +201,17 @@ function isHostRefusal(verdict: ReplyClass): boolean {
 }
 
 function resultOf(recipient: Recipient, { verdict, reply, peer }: Word): RecipientResult {
-  const after = verdict.kind === 'permanent' ? verdict.after : undefined;
-  return { recipient, outcome: outcomeOf(verdict), cause: causeOf(verdict), reply, after, ...peer };
-}
-
-function causeOf(verdict: ReplyClass): RecipientResult['cause'] {
-  if (verdict.kind !== 'temporary' || !verdict.connection) return 'reply';
-  return verdict.next === 'schedule' ? 'uncertain' : 'fault';
-}
-
-function outcomeOf(verdict: ReplyClass): RecipientResult['outcome'] {
+  const said = { recipient, reply, cause: 'reply', after: undefined, ...peer } as const;
   switch (verdict.kind) {
     case 'ok':
-      return 'delivered';
+      return { ...said, outcome: 'delivered' };
     case 'permanent':
-      return 'bounced';
-    case 'temporary':
+      return { ...said, outcome: 'bounced', after: verdict.after };
     case 'again':
-      return 'deferred';
+      return { ...said, outcome: 'deferred' };
+    case 'temporary': {
+      const cause = verdict.next === 'schedule' ? 'uncertain' : 'fault';
+      return { ...said, outcome: 'deferred', cause: verdict.connection ? cause : 'reply' };
+    }
   }
 }

@@ -4,21 +4,23 @@
  */
 import type { ServerConfig } from '../config/schema.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import type { Clock } from '../lib/clock.ts';
+import { systemClock, type Clock } from '../lib/clock.ts';
 import { errorFields, messageOf } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { Recent } from '../lib/lru.ts';
 import {
-  type Transport,
+  NOBODY,
+  sameForAll,
+  untouched,
   type Batch,
   type Random,
-  type RecipientResult,
   type Result,
-  untouched,
+  type Transport,
 } from '../queue/transport.ts';
-import { findRoute, type LoopbackSmtp, type Route, type NextHop } from './route.ts';
-import { MxPool } from './mx-pool.ts';
 import { ConnectionLimit } from './concurrency.ts';
-import { TIMEOUTS, type Timeouts } from './timeouts.ts';
+import { MxPool } from './mx-pool.ts';
+import { findRoute, type LoopbackSmtp, type NextHop, type Route } from './route.ts';
+import { TIMEOUTS, type Timeouts } from './wire.ts';
 
 export interface SmtpClientOptions {
   readonly resolver: Resolver;
@@ -28,8 +30,8 @@ export interface SmtpClientOptions {
   readonly random: Random;
   /** Whether connecting to this address at the delivery port would reach ourselves; nobody unless told. */
   readonly ownAddresses?: (ip: string) => boolean;
-  /** None unless told. */
-  readonly door?: LoopbackSmtp;
+  /** Without it, mail for domains whose mail hosts are we goes nowhere. */
+  readonly loopback?: LoopbackSmtp;
   readonly timeouts?: Timeouts;
   /** Certificates that a smarthost may have beside those that Node trusts, PEM. */
   readonly ca?: string;
@@ -55,8 +57,8 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   const { config, clock, log, timeouts = TIMEOUTS, ca } = options;
   const connectionLimit = new ConnectionLimit(() => config().delivery.concurrency);
   const pools = new Map<string, MxPool>();
-  /** Where each destination's last batches went; undefined: nowhere for good. */
-  const lastPool = new Map<string, MxPool | undefined>();
+  /** Where each destination's last batches went. */
+  const lastPool = new Recent<MxPool | 'nowhere'>(MAX_REMEMBERED);
   const unsettled = new Set<Promise<void>>();
   let stopped = false;
 
@@ -73,28 +75,19 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
       case 'nextHop':
         return poolOf(destination, route.nextHop).take(batches);
       case 'permanent':
-        remember(destination, undefined);
-        return end(batches, (batch) => bounced(batch, route.reply));
-      case 'temporary': {
+        lastPool.set(destination, 'nowhere');
+        return end(batches, (batch) => sameForAll(batch, 'bounced', route.reply));
+      case 'temporary':
         // One has found out for all of them.
-        const result = {
-          kind: 'unreachable',
-          reply: route.reply,
-          began,
-          host: null,
-          address: null,
-          tls: null,
-        } as const;
-        end(batches.slice(0, 1), () => result);
+        end(batches.slice(0, 1), () => ({ kind: 'unreachable', reply: route.reply, began, ...NOBODY }));
         return end(batches.slice(1), untouched);
-      }
     }
   }
 
   async function routeTo(destination: string): Promise<Route> {
-    const { resolver, random, ownAddresses = () => false, door } = options;
+    const { resolver, random, ownAddresses = () => false, loopback } = options;
     try {
-      return await findRoute(destination, { resolver, config: config(), random, ownAddresses, door });
+      return await findRoute(destination, { resolver, config: config(), random, ownAddresses, loopback });
     } catch (error) {
       log.error('delivery.fault', { destination, ...errorFields(error) });
       return { kind: 'temporary', reply: `451 4.3.0 ${messageOf(error)}` };
@@ -108,29 +101,21 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
   function poolOf(destination: string, nextHop: NextHop): MxPool {
     let pool = pools.get(nextHop.pool);
     if (pool === undefined) {
-      forgetUnused();
+      if (pools.size >= MAX_REMEMBERED) for (const [key, other] of pools) if (other.isUnused) pools.delete(key);
       pool = new MxPool(nextHop, { clock, log, config, timeouts, connectionLimit, ca, track });
       pools.set(nextHop.pool, pool);
     }
     pool.nextHop = nextHop;
-    remember(destination, pool);
-    return pool;
-  }
-
-  function remember(destination: string, pool: MxPool | undefined): void {
-    lastPool.delete(destination);
     lastPool.set(destination, pool);
-    const [oldest] = lastPool.size > MAX_REMEMBERED ? lastPool.keys() : [];
-    if (oldest !== undefined) lastPool.delete(oldest);
-  }
-
-  function forgetUnused(): void {
-    if (pools.size < MAX_REMEMBERED) return;
-    for (const [key, pool] of pools) if (pool.isUnused) pools.delete(key);
+    return pool;
   }
 
   function allConnections() {
     return [...pools.values()].flatMap((pool) => [...pool.connections]);
+  }
+
+  async function settled(): Promise<void> {
+    while (unsettled.size > 0) await Promise.all(unsettled);
   }
 
   return {
@@ -139,39 +124,20 @@ export function createSmtpClient(options: SmtpClientOptions): SmtpClient {
     },
     capacity(destination) {
       const pool = lastPool.get(destination);
-      if (pool === undefined) return lastPool.has(destination) ? CAPACITY_FOR_BOUNCES : FIRST_CAPACITY;
+      if (pool === undefined) return FIRST_CAPACITY;
+      if (pool === 'nowhere') return CAPACITY_FOR_BOUNCES;
       return pool.isProven() ? pool.limit * CAPACITY_PER_CONNECTION : Math.min(FIRST_CAPACITY, pool.limit * 2);
     },
     connections: () => ({ open: connectionLimit.open, busy: allConnections().filter(({ isBusy }) => isBusy).length }),
     async stop(graceMs) {
       stopped = true;
       for (const pool of pools.values()) pool.stop();
-      const cut = setTimeout(() => {
-        for (const connection of allConnections()) connection.cut();
-      }, graceMs);
-      const over = timeout(graceMs + AFTER_CUT);
-      while (unsettled.size > 0 && !over.passed) await Promise.race([Promise.all(unsettled), over.promise]);
-      clearTimeout(cut);
-      over.cancel();
+      const over = new AbortController();
+      const all = settled();
+      await Promise.race([all, systemClock.sleep(graceMs, over.signal)]);
+      if (unsettled.size > 0) for (const connection of allConnections()) connection.cut();
+      await Promise.race([all, systemClock.sleep(AFTER_CUT, over.signal)]);
+      over.abort();
     },
   };
-}
-
-function bounced({ recipients }: Batch, reply: string): Result {
-  return {
-    kind: 'decided',
-    recipients: recipients.map((recipient): RecipientResult => {
-      return { recipient, outcome: 'bounced', cause: 'reply', reply, host: null, address: null, tls: null };
-    }),
-  };
-}
-
-function timeout(ms: number): { readonly promise: Promise<void>; readonly passed: boolean; cancel(): void } {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const state = { promise, passed: false, cancel: () => clearTimeout(timer) };
-  const timer = setTimeout(() => {
-    state.passed = true;
-    resolve();
-  }, ms);
-  return state;
 }

@@ -11,10 +11,9 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Timeouts } from './timeouts.ts';
 import { transact } from './transaction.ts';
 import { HostAttempt } from './attempt.ts';
-import type { Wire } from './wire.ts';
+import type { Timeouts, Wire } from './wire.ts';
 
 const FIRST_LIMIT = 2;
 /** How long an address that did not answer is tried last, ms. */
@@ -200,9 +199,7 @@ export class MxPool implements Claimant {
 
   /** Connections that work, and one more for each batch that nobody has taken. */
   #needed(): number {
-    let waiting = 0;
-    for (const queue of this.#waiting.values()) waiting += queue.length;
-    return this.#connections.size - this.#idle.size + waiting;
+    return this.#connections.size - this.#idle.size + [...this.#waiting.values()].flat().length;
   }
 
   #start(): void {
@@ -267,8 +264,7 @@ class Connection {
         this.#busy = false;
       }
     } finally {
-      this.#session?.wire.quit();
-      this.#session = undefined;
+      this.#hangUp();
       this.#pool.left(this);
     }
   }
@@ -319,13 +315,9 @@ class Connection {
       this.#hangUp();
       result = attempt.settle('deferred', '451 4.3.0 an error of this server');
     }
-    if (result.kind === 'unreachable') {
-      if (this.#pool.putBack(item, this)) return;
-      this.#settled = track(batch.done(result));
-      this.#pool.unreachable(batch.destination, result);
-      return;
-    }
+    if (result.kind === 'unreachable' && this.#pool.putBack(item, this)) return;
     this.#settled = track(batch.done(result));
+    if (result.kind === 'unreachable') this.#pool.unreachable(batch.destination, result);
   }
 
   async #try(batch: Batch, attempt: HostAttempt): Promise<Result> {
@@ -342,11 +334,8 @@ class Connection {
       const body = await batch.open();
       if (body.kind === 'unrenderable') return attempt.settle('bounced', `550 5.6.0 ${body.reason}`);
       if (body.kind === 'unavailable') return attempt.settle('deferred', `451 4.3.0 ${body.reason}`);
-      const outcome = await transact(
-        session,
-        { body, recipients: attempt.open },
-        { timeouts: this.#timeouts(), mayLeave },
-      );
+      session.wire.timeouts = this.#timeouts();
+      const outcome = await transact(session, { body, recipients: attempt.open, mayLeave });
       if (outcome.calledOff) {
         this.#hangUp();
         return attempt.settle('untouched', '');
@@ -386,7 +375,10 @@ class Connection {
         monotonic: () => clock.monotonic(),
         ca,
         brokenTls: pool.brokenTls,
-        onWire: (wire) => this.#hold(wire),
+        onWire: (wire) => {
+          this.#wire = wire;
+          if (this.#cut) wire.close();
+        },
       });
       if (opened.kind === 'open') {
         this.#session = opened.session;
@@ -406,11 +398,6 @@ class Connection {
       ? { greeting: Math.min(timeouts.greeting, elsewhere), command: Math.min(timeouts.command, elsewhere) }
       : {};
     return { ...timeouts, ...opening, ...(this.#pool.isProven() ? {} : { pressedConnect: first, pressed: first }) };
-  }
-
-  #hold(wire: Wire): void {
-    this.#wire = wire;
-    if (this.#cut) wire.close();
   }
 
   /** Whether the session may carry one more message. */

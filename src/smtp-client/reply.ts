@@ -52,7 +52,10 @@ export class ReplyParser {
     this.#size += bytes.length;
     if (bytes.length > MAX_LINE_LENGTH) throw new ProtocolError(`a reply line of more than ${MAX_LINE_LENGTH} bytes`);
     if (this.#size > MAX_REPLY_LENGTH) throw new ProtocolError(`a reply of more than ${MAX_REPLY_LENGTH} bytes`);
-    const text = printable(bytes.toString('utf8').replace(/\r$/, ''));
+    const text = bytes
+      .toString('utf8')
+      .replace(/\r$/, '')
+      .replaceAll(/\p{Cc}/gu, ' ');
     const [, code, separator, rest = ''] = LINE.exec(text) ?? [];
     if (code === undefined) throw new ProtocolError(`not a reply: ${text.slice(0, 200)}`);
     this.#lines.push(rest);
@@ -76,10 +79,6 @@ export function replyText({ code, lines, enhanced }: Reply): string {
     i > 0 && enhanced !== undefined && line.startsWith(`${enhanced} `) ? line.slice(enhanced.length + 1) : line,
   );
   return `${code} ${texts.join(' ')}`.trim().slice(0, 1000);
-}
-
-function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, ' ');
 }
 
 export type Step = 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'auth' | 'mail' | 'rcpt' | 'data' | 'final';
@@ -155,35 +154,24 @@ function refusal(step: Step, enhanced: string | undefined): ReplyClass {
     kind: 'permanent',
     next: beforeMail(step) || step === 'mail' ? 'host' : 'none',
     otherFamily: enhanced?.startsWith('5.7.') === true,
-    after: askedBefore(step),
+    after: beforeMail(step) || step === 'mail' ? 'sender' : step === 'final' ? 'message' : 'recipient',
   };
 }
 
-function askedBefore(step: Step): Asked {
-  if (beforeMail(step) || step === 'mail') return 'sender';
-  return step === 'final' ? 'message' : 'recipient';
-}
-
 function beforeMail(step: Step): boolean {
-  return step === 'connect' || step === 'greeting' || step === 'ehlo' || step === 'starttls' || step === 'auth';
+  return !['mail', 'rcpt', 'data', 'final'].includes(step);
 }
 
 /** The words for attempts and logs. */
 export function happeningText(happening: Happening): string {
-  return 'reply' in happening ? replyText(happening.reply) : `${codesOf(happening.fault)} ${happening.words}`;
+  return 'reply' in happening ? replyText(happening.reply) : `${FAULT_CODES[happening.fault]} ${happening.words}`;
 }
 
 /** RFC 3463 codes for what no server says, because none was there to say it. */
-function codesOf(fault: ConnectionFault): string {
-  switch (fault) {
-    case 'refused':
-      return '421 4.4.1';
-    case 'timeout':
-    case 'closed':
-      return '421 4.4.2';
-    case 'protocol':
-      return '421 4.5.0';
-    case 'unsuitable':
-      return '421 4.7.0';
-  }
-}
+const FAULT_CODES: Readonly<Record<ConnectionFault, string>> = {
+  refused: '421 4.4.1',
+  timeout: '421 4.4.2',
+  closed: '421 4.4.2',
+  protocol: '421 4.5.0',
+  unsuitable: '421 4.7.0',
+};

@@ -1,6 +1,6 @@
 /**
  * Where mail for a destination goes: the operator's route, else the smarthost, else the domain's MX hosts; where those are
- * we, our own SMTP door, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
+ * we, our own SMTP port, which knows what becomes of it. What shares its hosts shares connections and their limits: that is
  * a `pool`, whatever domain names lead there.
  */
 import { isIP } from 'node:net';
@@ -8,13 +8,8 @@ import type { ServerConfig } from '../config/schema.ts';
 import { findMailHosts, type MailHost } from '../dns/mx.ts';
 import { addressInRanges, isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import type { ListenAddress } from '../lib/sockets.ts';
+import { parseListenAddress, type ListenAddress } from '../lib/sockets.ts';
 import type { Random } from '../queue/transport.ts';
-
-export interface Credentials {
-  readonly user: string;
-  readonly password: string;
-}
 
 export interface NextHop {
   /** Equal for destinations with the same hosts and port. */
@@ -25,8 +20,8 @@ export interface NextHop {
   /** `implicit`: TLS from the first byte. `opportunistic`: STARTTLS where it is offered and works. */
   readonly tls: 'opportunistic' | 'implicit';
   /** For the smarthost alone. */
-  readonly credentials?: Credentials;
-  /** For our own door alone. */
+  readonly credentials?: { readonly user: string; readonly password: string };
+  /** For our own SMTP port alone. */
   readonly mark?: string;
 }
 
@@ -41,10 +36,10 @@ export interface RouteOptions {
   readonly ownAddresses: (ip: string) => boolean;
   readonly random: Random;
   /** Without it mail for a domain whose mail hosts are we goes nowhere. */
-  readonly door?: LoopbackSmtp | undefined;
+  readonly loopback?: LoopbackSmtp | undefined;
 }
 
-/** Our own SMTP door, through which our own mail goes in where it is for an address that is forwarded here. */
+/** Our own SMTP port, through which our own mail goes in where it is for an address that is forwarded here. */
 export interface LoopbackSmtp {
   /** Whether it may know what becomes of mail for the domain. */
   takes(domain: string): Promise<boolean>;
@@ -73,7 +68,8 @@ export function routeRule(destination: string, { delivery }: Pick<ServerConfig, 
 export async function findRoute(destination: string, options: RouteOptions): Promise<Route> {
   const { port } = options.config.delivery;
   const rule = routeRule(destination, options.config);
-  if (rule.by === 'routes') return fixedRoute({ ...splitHostPort(rule.value), tls: 'opportunistic' }, options.resolver);
+  if (rule.by === 'routes')
+    return fixedRoute({ ...parseListenAddress(rule.value), tls: 'opportunistic' }, options.resolver);
   if (rule.by === 'relay') return fixedRoute(parseRelay(rule.value), options.resolver);
   const found = await findMailHosts(destination, {
     resolver: options.resolver,
@@ -84,7 +80,8 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
   });
   switch (found.kind) {
     case 'permanent':
-      if (found.isOwn === true && (await options.door?.takes(destination)) === true) return routeToDoor(options);
+      if (found.isOwn === true && (await options.loopback?.takes(destination)) === true)
+        return routeToOurselves(options);
       return { kind: 'permanent', reply: `${found.status} ${found.code} ${found.reason}` };
     case 'temporary':
       return { kind: 'temporary', reply: `451 4.4.3 ${found.reason}` };
@@ -96,8 +93,8 @@ export async function findRoute(destination: string, options: RouteOptions): Pro
 }
 
 /** Not where a proxy stands before it there, as whom we cannot speak. */
-function routeToDoor({ config, door, resolver }: RouteOptions): Promise<Route> {
-  const place = door?.place();
+function routeToOurselves({ config, loopback, resolver }: RouteOptions): Promise<Route> {
+  const place = loopback?.place();
   const isBare = place !== undefined && !addressInRanges(place.host, config.inbound.proxy_protocol);
   const to = isBare ? place : { host: config.server.hostname, port: config.delivery.port };
   return fixedRoute({ ...to, tls: 'opportunistic' }, resolver);
@@ -118,14 +115,12 @@ type Fixed = Pick<NextHop, 'port' | 'tls' | 'credentials' | 'mark'> & { readonly
 /** The operator named the host: private networks are fine, and a name that DNS does not know is a mistake to be mended, not a bounce. */
 async function fixedRoute({ host, ...rest }: Fixed, resolver: Resolver): Promise<Route> {
   const nextHop = { pool: `${host}:${rest.port}:${rest.mark === undefined ? rest.tls : 'own'}`, ...rest };
-  if (isIP(host) !== 0) return { kind: 'nextHop', nextHop: { ...nextHop, hosts: [{ name: host, addresses: [host] }] } };
-  const answer = await resolver.addresses(host);
+  const answer = isIP(host) === 0 ? await resolver.addresses(host) : ({ kind: 'found', records: [host] } as const);
   switch (answer.kind) {
-    case 'found':
-      return {
-        kind: 'nextHop',
-        nextHop: { ...nextHop, hosts: [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }] },
-      };
+    case 'found': {
+      const hosts = [{ name: host, addresses: answer.records.slice(0, MAX_ADDRESSES) }];
+      return { kind: 'nextHop', nextHop: { ...nextHop, hosts } };
+    }
     case 'failed':
       return { kind: 'temporary', reply: `451 4.4.3 ${answer.reason}` };
     case 'nxdomain':
@@ -145,11 +140,6 @@ function parseRelay(relay: string): Fixed {
     tls,
     ...(url.username === '' ? {} : { credentials }),
   };
-}
-
-function splitHostPort(text: string): { host: string; port: number } {
-  const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
 }
 
 export interface TlsPolicy {

@@ -1,16 +1,16 @@
 /**
  * An SMTP session that is ready for mail: connected, greeted, with TLS where it can be had, authenticated at a smarthost,
- * known at our own door.
+ * known at our own SMTP port.
  * TLS is opportunistic (RFC 7435): any certificate is better than none, and where STARTTLS breaks, a fresh connection goes
  * on in clear text. Credentials are said only under TLS with a certificate that verifies; private networks may have any.
  */
 import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import { messageOf } from '../lib/errors.ts';
-import { classify, happeningText, type Happening, type Step, type ReplyClass, replyText, type Reply } from './reply.ts';
 import type { Peer } from '../queue/transport.ts';
-import { tlsPolicy, type NextHop, type Credentials } from './route.ts';
-import type { Timeouts } from './timeouts.ts';
-import { Wire, WireFault, type Limit } from './wire.ts';
+import { classify, happeningText, type Happening, type Reply, type ReplyClass, type Step } from './reply.ts';
+import { tlsPolicy, type NextHop, type TlsPolicy } from './route.ts';
+import { Wire, WireFault, type WireOptions } from './wire.ts';
 
 export interface Target {
   readonly host: string;
@@ -30,13 +30,10 @@ export interface Session {
   dirty: boolean;
 }
 
-export interface SessionOptions {
+export interface SessionOptions extends WireOptions {
   readonly nextHop: NextHop;
   /** Our name in EHLO. */
   readonly hostname: string;
-  readonly timeouts: Timeouts;
-  /** Whether others wait for a connection. */
-  readonly pressed: () => boolean;
   readonly monotonic: () => number;
   /** Certificates to trust beside Node's own, PEM. */
   readonly ca?: string | undefined;
@@ -70,25 +67,15 @@ export async function openSession(target: Target, options: SessionOptions): Prom
   try {
     return { kind: 'open', session: await openOnce(target, options) };
   } catch (error) {
-    if (!(error instanceof BrokenTls)) return failed(target, error);
+    if (error instanceof BrokenTls) {
+      // Once more in clear text; the next messages need not find out again.
+      options.brokenTls.add(target.address);
+      return openSession(target, options);
+    }
+    const happening = error instanceof Refusal ? error.happening : faultOf(error);
+    const peer = { host: target.host, address: target.address, tls: null };
+    return { kind: 'failed', verdict: classify(happening), reply: happeningText(happening), peer };
   }
-  // Once more in clear text; the next messages need not find out again.
-  options.brokenTls.add(target.address);
-  try {
-    return { kind: 'open', session: await openOnce(target, options) };
-  } catch (error) {
-    return failed(target, error);
-  }
-}
-
-function failed({ host, address }: Target, error: unknown): Opened {
-  const happening = error instanceof Refusal ? error.happening : faultOf(error);
-  return {
-    kind: 'failed',
-    verdict: classify(happening),
-    reply: happeningText(happening),
-    peer: { host, address, tls: null },
-  };
 }
 
 /** The happening that a WireFault is; anything else is no doing of the other side and thrown on. */
@@ -97,30 +84,28 @@ export function faultOf(error: unknown): Happening {
   return { step: error.step, fault: error.fault, words: error.message };
 }
 
-interface Stage {
-  readonly wire: Wire;
-  readonly target: Target;
-  readonly options: SessionOptions;
-}
-
 async function openOnce(target: Target, options: SessionOptions): Promise<Session> {
-  const { nextHop, timeouts, hostname } = options;
+  const { nextHop, hostname } = options;
+  const policy = tlsPolicy(nextHop, target.address);
   const wire = new Wire({ address: target.address, port: nextHop.port }, options);
   options.onWire(wire);
-  const stage = { wire, target, options };
+  const tls = {
+    host: target.host,
+    ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
+    rejectUnauthorized: policy.verified,
+    ...(options.ca === undefined ? {} : { ca: options.ca }),
+  };
   try {
-    await wire.connected({ ms: timeouts.connect, pressedMs: timeouts.pressedConnect });
-    if (nextHop.tls === 'implicit') await startTls(stage);
-    expect('greeting', await wire.read('greeting', { ms: timeouts.greeting, pressedMs: timeouts.pressed }));
-    let hello = await sayHello(wire, hostname, commandLimit(options));
-    expect('ehlo', hello.reply);
-    if (hello.features.startTls && wire.tls === null && wantsTls(stage)) {
-      await upgrade(stage);
-      hello = await sayHello(wire, hostname, commandLimit(options));
-      expect('ehlo', hello.reply);
+    await wire.connected();
+    if (nextHop.tls === 'implicit') await wire.startTls(tls);
+    expect('greeting', await wire.read('greeting'));
+    let features = await sayHello(wire, hostname);
+    const wantsTls = policy.required || !options.brokenTls.has(target.address);
+    if (features.startTls && wire.tls === null && wantsTls) {
+      await upgrade(wire, tls, policy.required);
+      features = await sayHello(wire, hostname);
     }
-    const { features } = hello;
-    await logIn(stage, features);
+    await logIn(wire, { nextHop, policy, mechanisms: features.auth });
     const peer = { host: target.host, address: target.address, tls: wire.tls };
     return { wire, target, peer, features, since: options.monotonic(), used: 0, dirty: false };
   } catch (error) {
@@ -130,48 +115,35 @@ async function openOnce(target: Target, options: SessionOptions): Promise<Sessio
   }
 }
 
-function commandLimit({ timeouts }: SessionOptions): Limit {
-  return { ms: timeouts.command, pressedMs: timeouts.pressed };
-}
-
-function wantsTls({ target, options }: Stage): boolean {
-  return tlsPolicy(options.nextHop, target.address).required || !options.brokenTls.has(target.address);
-}
-
-async function upgrade(stage: Stage): Promise<void> {
-  const { wire, target, options } = stage;
-  const mustHave = tlsPolicy(options.nextHop, target.address).required;
-  wire.send('STARTTLS\r\n');
+async function upgrade(wire: Wire, tls: ConnectionOptions, mustHave: boolean): Promise<void> {
   try {
-    const reply = await wire.read('starttls', commandLimit(options));
-    if (reply.code !== 220) throw mustHave ? new Refusal({ step: 'starttls', reply }) : new BrokenTls(replyText(reply));
-    await startTls(stage);
+    const reply = await wire.ask('starttls', 'STARTTLS');
+    if (reply.code !== 220) throw new Refusal({ step: 'starttls', reply });
+    await wire.startTls(tls);
   } catch (error) {
-    throw mustHave || error instanceof BrokenTls ? error : new BrokenTls(messageOf(error), { cause: error });
+    throw mustHave ? error : new BrokenTls(messageOf(error), { cause: error });
   }
 }
 
-async function startTls({ wire, target, options }: Stage): Promise<void> {
-  const { nextHop, timeouts, ca } = options;
-  const tls = {
-    host: target.host,
-    ...(isIP(target.host) === 0 ? { servername: target.host } : {}),
-    rejectUnauthorized: tlsPolicy(nextHop, target.address).verified,
-    ...(ca === undefined ? {} : { ca }),
-  };
-  await wire.startTls(tls, { ms: timeouts.tls, pressedMs: timeouts.pressed });
-}
-
-async function logIn({ wire, target, options }: Stage, features: Features): Promise<void> {
-  const { credentials, mark } = options.nextHop;
-  if (mark !== undefined) expect('auth', await showMark(wire, mark, commandLimit(options)));
+/** Shows our own SMTP port the mark that it gave this daemon (RFC 5321 §4.1.5), and authenticates at the smarthost (RFC 4954). */
+async function logIn(
+  wire: Wire,
+  { nextHop, policy, mechanisms }: { nextHop: NextHop; policy: TlsPolicy; mechanisms: readonly string[] },
+): Promise<void> {
+  const { credentials, mark } = nextHop;
+  if (mark !== undefined) expect('auth', await wire.ask('auth', `XOWN ${mark}`));
   if (credentials === undefined) return;
-  if (wire.tls === null && tlsPolicy(options.nextHop, target.address).required) {
+  if (wire.tls === null && policy.required) {
     throw unsuitable('the smarthost offers no TLS, and a password is never sent in clear text');
   }
-  const mechanisms = features.auth;
-  const reply = await authenticate(wire, credentials, { mechanisms, limit: commandLimit(options) });
-  if (reply === undefined) throw unsuitable('the smarthost offers neither AUTH PLAIN nor AUTH LOGIN');
+  const { user, password } = credentials;
+  if (mechanisms.includes('PLAIN')) {
+    return expect('auth', await wire.ask('auth', `AUTH PLAIN ${base64(`\0${user}\0${password}`)}`));
+  }
+  if (!mechanisms.includes('LOGIN')) throw unsuitable('the smarthost offers neither AUTH PLAIN nor AUTH LOGIN');
+  let reply = await wire.ask('auth', 'AUTH LOGIN');
+  if (reply.code === 334) reply = await wire.ask('auth', base64(user));
+  if (reply.code === 334) reply = await wire.ask('auth', base64(password));
   expect('auth', reply);
 }
 
@@ -181,34 +153,6 @@ function expect(step: Step, reply: Reply): void {
 
 function unsuitable(words: string): Refusal {
   return new Refusal({ step: 'auth', fault: 'unsuitable', words });
-}
-
-/**
- * Authenticates at the smarthost (RFC 4954), only ever where the credentials may be said aloud. Answers the server's last
- * reply, or undefined where it offers neither PLAIN nor LOGIN. Rejects with WireFault.
- */
-async function authenticate(
-  wire: Wire,
-  { user, password }: Credentials,
-  { mechanisms, limit }: { mechanisms: readonly string[]; limit: Limit },
-): Promise<Reply | undefined> {
-  function say(line: string): Promise<Reply> {
-    wire.send(`${line}\r\n`);
-    return wire.read('auth', limit);
-  }
-
-  if (mechanisms.includes('PLAIN')) return say(`AUTH PLAIN ${base64(`\0${user}\0${password}`)}`);
-  if (!mechanisms.includes('LOGIN')) return undefined;
-  let reply = await say('AUTH LOGIN');
-  if (reply.code === 334) reply = await say(base64(user));
-  if (reply.code === 334) reply = await say(base64(password));
-  return reply;
-}
-
-/** Shows our own SMTP port the mark that it gave this daemon, in a command of our own (RFC 5321 §4.1.5). Rejects with WireFault. */
-function showMark(wire: Wire, mark: string, limit: Limit): Promise<Reply> {
-  wire.send(`XOWN ${mark}\r\n`);
-  return wire.read('auth', limit);
 }
 
 function base64(text: string): string {
@@ -227,13 +171,15 @@ export interface Features {
   readonly auth: readonly string[];
 }
 
-/** Says EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2). Rejects with WireFault. */
-async function sayHello(wire: Wire, hostname: string, limit: Limit): Promise<{ reply: Reply; features: Features }> {
-  wire.send(`EHLO ${hostname}\r\n`);
-  const reply = await wire.read('ehlo', limit);
-  if (reply.code < 500 || reply.code >= 600) return { reply, features: readFeatures(reply.lines.slice(1)) };
-  wire.send(`HELO ${hostname}\r\n`);
-  return { reply: await wire.read('ehlo', limit), features: readFeatures([]) };
+/** Says EHLO, or HELO where the server knows no extensions (RFC 5321 §3.2). */
+async function sayHello(wire: Wire, hostname: string): Promise<Features> {
+  const reply = await wire.ask('ehlo', `EHLO ${hostname}`);
+  if (reply.code >= 500 && reply.code < 600) {
+    expect('ehlo', await wire.ask('ehlo', `HELO ${hostname}`));
+    return readFeatures([]);
+  }
+  expect('ehlo', reply);
+  return readFeatures(reply.lines.slice(1));
 }
 
 function readFeatures(lines: readonly string[]): Features {

@@ -7,19 +7,12 @@ import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { classify, happeningText, type Happening, type Step, type ReplyClass, type Reply } from './reply.ts';
 import type { Body, Recipient } from '../queue/transport.ts';
 import { faultOf, type Session } from './session.ts';
-import type { Timeouts } from './timeouts.ts';
-import { WireFault, type Limit, type Wire } from './wire.ts';
+import { WireFault, type Wire } from './wire.ts';
 
 export interface Spoken {
   readonly recipient: Recipient;
   readonly verdict: ReplyClass;
   readonly reply: string;
-}
-
-export interface TransactionOptions {
-  readonly timeouts: Timeouts;
-  /** Waited for before the message leaves; where it answers false, it does not leave. */
-  readonly mayLeave: () => Promise<boolean>;
 }
 
 export interface Outcome {
@@ -33,20 +26,25 @@ export interface Outcome {
   readonly calledOff: boolean;
 }
 
-/** Tries to hand the message over for these recipients (at least one, at most 100). */
-export async function transact(
-  session: Session,
-  { body, recipients }: { body: Body; recipients: readonly Recipient[] },
-  options: TransactionOptions,
-): Promise<Outcome> {
-  const transaction = new Transaction(session, body, options);
-  const done = session.wire.endAfter(options.timeouts.transaction, 'the message');
-  const reused = session.used > 0;
+export interface Asked {
+  readonly body: Body;
+  /** At least one, at most 100. */
+  readonly recipients: readonly Recipient[];
+  /** Waited for before the message leaves; where it answers false, it does not leave. */
+  readonly mayLeave: () => Promise<boolean>;
+}
+
+/** Tries to hand the message over. */
+export async function transact(session: Session, asked: Asked): Promise<Outcome> {
+  const { wire } = session;
+  const transaction = new Transaction(session, asked);
+  const done = wire.endAfter(wire.timeouts.transaction, 'the message');
+  const isReused = session.used > 0;
   try {
-    return await transaction.run(recipients);
+    return await transaction.run();
   } catch (error) {
-    session.wire.close();
-    const stale = reused && error instanceof WireFault && error.fault === 'closed' && !transaction.answered;
+    wire.close();
+    const stale = isReused && error instanceof WireFault && error.fault === 'closed' && !transaction.answered;
     return { spoken: transaction.fail(faultOf(error)), usable: false, stale, calledOff: false };
   } finally {
     done();
@@ -58,36 +56,34 @@ class Transaction {
   readonly #session: Session;
   readonly #wire: Wire;
   readonly #body: Body;
-  readonly #options: TransactionOptions;
+  readonly #mayLeave: () => Promise<boolean>;
   readonly #spoken: Spoken[] = [];
-  #undecided: readonly Recipient[] = [];
+  #undecided: readonly Recipient[];
   /** Whether the server has said anything. */
   answered = false;
 
-  constructor(session: Session, body: Body, options: TransactionOptions) {
+  constructor(session: Session, { body, recipients, mayLeave }: Asked) {
     this.#session = session;
     this.#wire = session.wire;
     this.#body = session.features.smtpUtf8 ? body : (body.plain ?? body);
-    this.#options = options;
+    this.#undecided = recipients;
+    this.#mayLeave = mayLeave;
   }
 
-  async run(recipients: readonly Recipient[]): Promise<Outcome> {
-    this.#undecided = recipients;
+  async run(): Promise<Outcome> {
     this.#refuseUnfit();
     const asked = this.#undecided;
     if (asked.length === 0) return this.#end(true);
     const accepted = await this.#envelope(asked);
-    if (accepted === undefined) return this.#end(false);
     if (accepted.length === 0) return this.#end(true);
     // Here everything can still be called off; a step further a crash may duplicate the message.
-    if (!(await this.#options.mayLeave())) {
+    if (!(await this.#mayLeave())) {
       this.#wire.close();
       return { spoken: [], usable: false, stale: false, calledOff: true };
     }
     const { reply, early } = await this.#sendBody();
     this.#decide(accepted, { step: 'final', reply });
     // RFC 5321 §4.2: a session in which the two sides disagree about where they are is worth nothing.
-    if (early) this.#wire.close();
     return this.#end(!early);
   }
 
@@ -97,10 +93,10 @@ class Transaction {
     return this.#spoken;
   }
 
-  #end(usable: boolean): Outcome {
-    const lost = this.#spoken.some(({ verdict }) => verdict.kind === 'temporary' && verdict.connection);
-    if (lost) this.#wire.close();
-    return { spoken: this.#spoken, usable: usable && !lost, stale: false, calledOff: false };
+  #end(isInStep: boolean): Outcome {
+    const usable = isInStep && !this.#spoken.some(({ verdict }) => isLost(verdict));
+    if (!usable) this.#wire.close();
+    return { spoken: this.#spoken, usable, stale: false, calledOff: false };
   }
 
   /** What this server cannot take needs no asking. */
@@ -117,18 +113,16 @@ class Transaction {
     this.#decide(unfit, ownReply(550, '5.6.7', 'the server does not take addresses beyond ASCII (no SMTPUTF8)'));
   }
 
-  /** The accepted recipients, with the server waiting for the message; undefined where the session is over. */
-  async #envelope(asked: readonly Recipient[]): Promise<readonly Recipient[] | undefined> {
-    const { timeouts } = this.#options;
+  /** The accepted recipients, with the server waiting for the message; none where it waits for none, or is lost. */
+  async #envelope(asked: readonly Recipient[]): Promise<readonly Recipient[]> {
     const { pipelining } = this.#session.features;
     const wasDirty = this.#session.dirty;
     const mail = this.#mailLine(asked);
     const rcpts = asked.map(({ address }) => `RCPT TO:${path(address)}\r\n`);
     if (pipelining) this.#wire.send(`${wasDirty ? 'RSET\r\n' : ''}${mail}${rcpts.join('')}DATA\r\n`);
-    const command = { ms: timeouts.command, pressedMs: timeouts.pressed };
-    const say = (step: Step, line: string, limit: Limit = command): Promise<Reply> => {
+    const say = (step: Step, line: string): Promise<Reply> => {
       if (!pipelining) this.#wire.send(line);
-      return this.#read(step, limit);
+      return this.#read(step);
     };
 
     if (wasDirty) await say('mail', 'RSET\r\n');
@@ -137,68 +131,65 @@ class Transaction {
     const greeted = classify({ step: 'mail', reply: mailReply });
     if (greeted.kind !== 'ok') {
       this.#decide(asked, { step: 'mail', reply: mailReply });
-      return pipelining && !isLost(greeted) ? this.#drain(asked.length) : [];
+      if (pipelining && !isLost(greeted)) await this.#drain(asked.length);
+      return [];
     }
     const accepted: Recipient[] = [];
     for (const [i, recipient] of asked.entries()) {
       const reply = await say('rcpt', rcpts[i] ?? '');
       const happening = { step: 'rcpt', reply, accepted: accepted.length } as const;
       const verdict = classify(happening);
+      if (isLost(verdict)) {
+        this.#decide(this.#undecided, happening);
+        return [];
+      }
       if (verdict.kind === 'ok') accepted.push(recipient);
-      else if (isLost(verdict)) return this.#lost(happening);
       else this.#decide([recipient], happening);
     }
-    if (accepted.length === 0) return pipelining ? this.#drain(0) : [];
-    const reply = await say('data', 'DATA\r\n', { ms: timeouts.data, pressedMs: timeouts.pressed });
+    if (accepted.length === 0) {
+      if (pipelining) await this.#drain(0);
+      return [];
+    }
+    const reply = await say('data', 'DATA\r\n');
     if (classify({ step: 'data', reply }).kind === 'ok') return accepted;
     this.#decide(accepted, { step: 'data', reply });
     return [];
   }
 
   /** Reads the answers to what was sent along with a command that failed. */
-  async #drain(rcpts: number): Promise<readonly Recipient[]> {
-    const limit = { ms: this.#options.timeouts.command, pressedMs: this.#options.timeouts.pressed };
-    for (let i = 0; i < rcpts; i++) await this.#read('rcpt', limit);
-    const data = await this.#read('data', limit);
-    if (data.code === 354) {
-      // RFC 2920 §3.1: a server may want a message although it took no recipient; it gets an empty one.
-      this.#wire.send(END_OF_DATA);
-      await this.#read('data', limit);
-    }
-    return [];
-  }
-
-  #lost(happening: Happening): undefined {
-    this.#decide(this.#undecided, happening);
-    return undefined;
+  async #drain(rcpts: number): Promise<void> {
+    for (let i = 0; i < rcpts; i++) await this.#read('rcpt');
+    const data = await this.#read('data');
+    if (data.code !== 354) return;
+    // RFC 2920 §3.1: a server may want a message although it took no recipient; it gets an empty one.
+    this.#wire.send(END_OF_DATA);
+    await this.#read('data');
   }
 
   async #sendBody(): Promise<{ reply: Reply; early: boolean }> {
-    const { timeouts } = this.#options;
-    const block = { ms: timeouts.block };
     const stuffer = new DotStuffer();
     const pieces = this.#body.pieces();
-    await this.#wire.taken('data', block);
-    if (this.#wire.hasReply) return this.#refusedEarly(block);
+    await this.#wire.taken('data');
+    if (this.#wire.hasReply) return this.#refusedEarly();
     if (Symbol.iterator in pieces) {
       this.#wire.send(...Array.from(pieces, (piece) => stuffer.push(piece)), stuffer.end());
-      await this.#wire.taken('final', block);
+      await this.#wire.taken('final');
     } else {
       for await (const piece of pieces) {
         this.#wire.send(stuffer.push(piece));
-        await this.#wire.taken('data', block);
-        if (this.#wire.hasReply) return this.#refusedEarly(block);
+        await this.#wire.taken('data');
+        if (this.#wire.hasReply) return this.#refusedEarly();
       }
       this.#wire.send(stuffer.end());
     }
-    const reply = await this.#read('final', { ms: timeouts.final });
+    const reply = await this.#read('final');
     this.#session.dirty = reply.code >= 300;
     return { reply, early: false };
   }
 
   /** The server speaks before it has the message: "accepted" must not pass for a delivery. */
-  async #refusedEarly(limit: Limit): Promise<{ reply: Reply; early: boolean }> {
-    const reply = await this.#read('data', limit);
+  async #refusedEarly(): Promise<{ reply: Reply; early: boolean }> {
+    const reply = await this.#read('data');
     if (reply.code >= 400) return { reply, early: true };
     throw new WireFault('data', { fault: 'protocol', words: 'the server answered before it had the message' });
   }
@@ -215,8 +206,8 @@ class Transaction {
     return `MAIL FROM:${path(sender)}${parameters.join('')}\r\n`;
   }
 
-  async #read(step: Step, limit: Limit): Promise<Reply> {
-    const reply = await this.#wire.read(step, limit);
+  async #read(step: Step): Promise<Reply> {
+    const reply = await this.#wire.read(step);
     this.answered = true;
     return reply;
   }
@@ -263,33 +254,16 @@ export class DotStuffer {
 
   /** The next piece as it goes onto the wire. */
   push(piece: Uint8Array): Uint8Array {
-    const buffer = Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
-    const dots = dotsToDouble(buffer, this.#last === LF);
+    const buffer = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+    const beginsWithDot = this.#last === LF && buffer[0] === DOT;
     this.#last = buffer.at(-1) ?? this.#last;
-    return dots.length === 0 ? buffer : doubled(buffer, dots);
+    if (!beginsWithDot && !buffer.includes(LF_DOT)) return piece;
+    const doubled = buffer.toString('latin1').replaceAll('\n.', '\n..');
+    return Buffer.from(beginsWithDot ? `.${doubled}` : doubled, 'latin1');
   }
 
   /** What ends the message, after a line end of our own where its last line has none. */
   end(): Uint8Array {
     return this.#last === LF ? END_OF_DATA : Buffer.concat([CRLF, END_OF_DATA]);
   }
-}
-
-function dotsToDouble(buffer: Buffer, atLineStart: boolean): number[] {
-  const dots: number[] = atLineStart && buffer[0] === DOT ? [0] : [];
-  for (let at = buffer.indexOf(LF_DOT); at !== -1; at = buffer.indexOf(LF_DOT, at + 2)) dots.push(at + 1);
-  return dots;
-}
-
-function doubled(buffer: Buffer, dots: readonly number[]): Buffer {
-  const result = Buffer.allocUnsafe(buffer.length + dots.length);
-  let from = 0;
-  let to = 0;
-  for (const dot of dots) {
-    to += buffer.copy(result, to, from, dot);
-    result[to++] = DOT;
-    from = dot;
-  }
-  buffer.copy(result, to, from);
-  return result;
 }

@@ -6,7 +6,65 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:tls';
 import { messageOf } from '../lib/errors.ts';
-import { type ConnectionFault, type Step, ProtocolError, ReplyParser, type Reply } from './reply.ts';
+import { ProtocolError, ReplyParser, type ConnectionFault, type Reply, type Step } from './reply.ts';
+
+/**
+ * How long each step of a delivery may take in all, ms: ceilings of RFC 5321 §4.5.3.2. They are absolute: what drips in
+ * meanwhile stretches none of them.
+ */
+export interface Timeouts {
+  readonly connect: number;
+  readonly greeting: number;
+  /** EHLO, STARTTLS, AUTH, MAIL, RCPT and RSET, each. */
+  readonly command: number;
+  readonly tls: number;
+  readonly data: number;
+  /** Until a block of the message has been taken. */
+  readonly block: number;
+  readonly final: number;
+  /** From MAIL to the answer to the final dot. */
+  readonly transaction: number;
+  /** While others wait for a connection: what hangs longer in a step before the message has left is cut off. */
+  readonly pressedConnect: number;
+  readonly pressed: number;
+  /** The same at a pool that has not answered yet. */
+  readonly pressedFirst: number;
+  /** For the greeting, and each answer before there is a session, where another address is left to try. */
+  readonly elsewhere: number;
+  /** How long a connection is kept without work. */
+  readonly idle: number;
+  /** How old a connection may become before its next message. */
+  readonly connection: number;
+}
+
+export const TIMEOUTS: Timeouts = {
+  connect: 30_000,
+  greeting: 300_000,
+  command: 300_000,
+  tls: 60_000,
+  data: 120_000,
+  block: 180_000,
+  final: 600_000,
+  transaction: 1_800_000,
+  pressedConnect: 5000,
+  pressed: 30_000,
+  pressedFirst: 3000,
+  elsewhere: 30_000,
+  idle: 3000,
+  connection: 300_000,
+};
+
+const READ_TIMEOUT: Readonly<Record<Step, 'connect' | 'greeting' | 'command' | 'data' | 'final'>> = {
+  connect: 'connect',
+  greeting: 'greeting',
+  ehlo: 'command',
+  starttls: 'command',
+  auth: 'command',
+  mail: 'command',
+  rcpt: 'command',
+  data: 'data',
+  final: 'final',
+};
 
 /** The conversation ended in this step. */
 export class WireFault extends Error {
@@ -26,54 +84,48 @@ interface Ending {
   readonly cause?: unknown;
 }
 
-export interface Limit {
-  /** In all, ms. */
+interface Wait {
   readonly ms: number;
-  /** While `pressed`, ms. */
+  /** The same while others wait for a connection. */
   readonly pressedMs?: number;
+  readonly done: () => boolean;
 }
 
 export interface WireOptions {
+  readonly timeouts: Timeouts;
   /** Whether others wait for a connection, so that one that hangs may be given up early. */
   readonly pressed: () => boolean;
-}
-
-interface Waiter {
-  /** Looks whether the wait is over. */
-  look(): void;
-  fail(ending: Ending): void;
-}
-
-/** What is waited for: true after a reply, or after this event of the socket. */
-interface Goal {
-  readonly done: () => boolean;
-  readonly event?: string;
 }
 
 /** More replies than any transaction of ours asks for. */
 const MAX_REPLIES = 256;
 
 export class Wire {
+  timeouts: Timeouts;
   #socket: Socket;
   #parser = new ReplyParser();
   #replies: Reply[] = [];
   #connected = false;
+  #secure = false;
   #ending: Ending | undefined;
-  #waiter: Waiter | undefined;
+  /** Looks whether what is waited for has come, or never will. */
+  #look: () => void = () => undefined;
   #timer: NodeJS.Timeout | undefined;
-  #detach: () => void = () => undefined;
   readonly #pressed: () => boolean;
 
   /** Begins to connect to an IP address. */
-  constructor({ address, port }: { address: string; port: number }, { pressed }: WireOptions) {
-    this.#socket = connectTcp({ host: address, port, noDelay: true });
+  constructor({ address, port }: { address: string; port: number }, { timeouts, pressed }: WireOptions) {
+    this.timeouts = timeouts;
     this.#pressed = pressed;
+    this.#socket = connectTcp({ host: address, port, noDelay: true });
+    this.#socket.once('connect', () => (this.#connected = true));
     this.#attach();
   }
 
   /** Resolves when there is a connection. */
-  connected(limit: Limit): Promise<void> {
-    return this.#until('connect', limit, { done: () => this.#connected, event: 'connect' });
+  connected(): Promise<void> {
+    const { connect: ms, pressedConnect: pressedMs } = this.timeouts;
+    return this.#until('connect', { ms, pressedMs, done: () => this.#connected });
   }
 
   /** `TLSv1.3`, … or null for clear text. */
@@ -83,7 +135,7 @@ export class Wire {
 
   /** Whether it is open and nothing unasked-for has been said, such as 421. */
   get isQuiet(): boolean {
-    return this.#ending === undefined && this.#replies.length === 0 && this.#parser.isEmpty;
+    return this.#ending === undefined && !this.hasReply && this.#parser.isEmpty;
   }
 
   /** Whether the other side has already spoken. */
@@ -92,8 +144,11 @@ export class Wire {
   }
 
   /** The next reply. */
-  async read(step: Step, limit: Limit): Promise<Reply> {
-    if (this.#replies.length === 0) await this.#until(step, limit, { done: () => this.hasReply });
+  async read(step: Step): Promise<Reply> {
+    const ms = this.timeouts[READ_TIMEOUT[step]];
+    // What has left is not given up early: it may have arrived.
+    const pressedMs = step === 'final' ? ms : this.timeouts.pressed;
+    await this.#until(step, { ms, pressedMs, done: () => this.hasReply });
     const reply = this.#replies.shift();
     if (reply === undefined) throw new WireFault(step, CLOSED);
     return reply;
@@ -106,28 +161,32 @@ export class Wire {
     this.#socket.uncork();
   }
 
+  /** The reply to a command. */
+  ask(step: Step, line: string): Promise<Reply> {
+    this.send(`${line}\r\n`);
+    return this.read(step);
+  }
+
   /** Resolves when what was sent has mostly been taken, or the other side has spoken. */
-  async taken(step: Step, limit: Limit): Promise<void> {
+  taken(step: Step): Promise<void> {
     const done = () => this.hasReply || !this.#socket.writableNeedDrain;
-    await this.#until(step, limit, { done, event: 'drain' });
+    return this.#until(step, { ms: this.timeouts.block, done });
   }
 
   /** Speaks TLS from here on. */
-  async startTls(options: ConnectionOptions, limit: Limit): Promise<void> {
+  async startTls(options: ConnectionOptions): Promise<void> {
     if (this.#ending === undefined && !this.isQuiet) {
       // Something that was sent in clear text would pass for something said under TLS (RFC 3207 §6).
       this.#end({ fault: 'protocol', words: 'the server sent more before TLS began' });
     }
     const plain = this.#socket;
-    this.#detach();
-    plain.on('error', (error: Error) => this.#end(broken(error, false)));
+    plain.removeAllListeners('data');
     this.#parser = new ReplyParser();
-    const secure = connectTls({ ...options, socket: plain });
-    this.#socket = secure;
+    this.#socket = connectTls({ ...options, socket: plain });
+    this.#socket.once('secureConnect', () => (this.#secure = true));
     this.#attach();
-    let ready = false;
-    secure.once('secureConnect', () => (ready = true));
-    await this.#until('starttls', limit, { done: () => ready, event: 'secureConnect' });
+    const { tls: ms, pressed: pressedMs } = this.timeouts;
+    await this.#until('starttls', { ms, pressedMs, done: () => this.#secure });
   }
 
   /** Ends everything after `ms`, until the answer is called. */
@@ -154,20 +213,22 @@ export class Wire {
 
   #attach(): void {
     const socket = this.#socket;
-    const onData = (bytes: Buffer) => this.#receive(bytes);
-    const onError = (error: Error) => this.#end(broken(error, !this.#connected));
-    const onEnd = () => this.#end(CLOSED);
-    socket.once('connect', () => (this.#connected = true));
-    socket.on('data', onData).on('error', onError).on('end', onEnd).on('close', onEnd);
-    this.#detach = () => socket.off('data', onData).off('error', onError).off('end', onEnd).off('close', onEnd);
+    // Under TLS, the socket below it says nothing of its own.
+    const onEnd = () => socket === this.#socket && this.#end(CLOSED);
+    socket.on('data', (bytes: Buffer) => this.#receive(bytes));
+    socket.on('error', (error: Error) =>
+      this.#end({ fault: this.#connected ? 'closed' : 'refused', words: messageOf(error), cause: error }),
+    );
+    socket.on('end', onEnd).on('close', onEnd);
+    for (const event of ['connect', 'secureConnect', 'drain']) socket.on(event, () => this.#look());
   }
 
-  /** Ends the wait after what is left of its time, or as soon as it is long and others press. */
-  #watch(step: Step, limit: Limit, left: number): void {
-    const slice = Math.min(left, limit.pressedMs ?? left);
+  /** Ends the conversation after what is left of the time, or as soon as it is long and others press. */
+  #watch(step: Step, wait: Wait, left = wait.ms): void {
+    const slice = Math.min(left, wait.pressedMs ?? left);
     this.#timer = setTimeout(() => {
-      if (left > slice && !this.#pressed()) this.#watch(step, limit, left - slice);
-      else this.#end(tooSlow(step, limit.ms - left + slice));
+      if (left > slice && !this.#pressed()) this.#watch(step, wait, left - slice);
+      else this.#end(tooSlow(step, wait.ms - left + slice));
     }, slice);
   }
 
@@ -179,33 +240,31 @@ export class Wire {
     } catch (error) {
       return this.#end({ fault: 'protocol', words: messageOf(error), cause: error });
     }
-    this.#waiter?.look();
+    this.#look();
   }
 
   #end(ending: Ending): void {
     this.#ending ??= ending;
     this.#socket.destroy();
-    this.#waiter?.fail(this.#ending);
+    this.#look();
   }
 
-  async #until(step: Step, limit: Limit, { done, event }: Goal): Promise<void> {
-    if (this.#ending !== undefined && !this.hasReply) throw new WireFault(step, this.#ending);
-    if (done()) return;
-    const socket = this.#socket;
-    const look = () => this.#waiter?.look();
-    if (event !== undefined) socket.on(event, look);
+  async #until(step: Step, wait: Wait): Promise<void> {
+    // What was said before the end still counts.
+    const isOver = () => wait.done() && (this.#ending === undefined || this.hasReply);
+    if (isOver()) return;
     try {
       await new Promise<void>((resolve, reject) => {
-        this.#waiter = {
-          look: () => done() && resolve(),
-          fail: (ending) => reject(new WireFault(step, ending)),
+        this.#watch(step, wait);
+        this.#look = () => {
+          if (isOver()) resolve();
+          else if (this.#ending !== undefined) reject(new WireFault(step, this.#ending));
         };
-        this.#watch(step, limit, limit.ms);
+        this.#look();
       });
     } finally {
       clearTimeout(this.#timer);
-      this.#waiter = undefined;
-      if (event !== undefined) socket.off(event, look);
+      this.#look = () => undefined;
     }
   }
 }
@@ -215,8 +274,4 @@ const HUNG_UP: Ending = { fault: 'closed', words: 'the connection was given up' 
 
 function tooSlow(what: string, ms: number): Ending {
   return { fault: 'timeout', words: `no answer to ${what} within ${ms / 1000} s` };
-}
-
-function broken(error: Error, connecting: boolean): Ending {
-  return { fault: connecting ? 'refused' : 'closed', words: messageOf(error), cause: error };
 }

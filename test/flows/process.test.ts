@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
-import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -12,7 +11,6 @@ import { openAppliance, PROJECT, type Appliance, type Run } from '../harness/bin
 import { startCatcher, type Catcher } from '../harness/catcher.ts';
 import { answers, until } from '../harness/child.ts';
 import { sendMany, startLoad, type Tally } from '../harness/load.ts';
-import { threadsOf } from '../harness/threads.ts';
 
 const CONNECTIONS = 8;
 /** A busy machine needs longer; what has to be quick is measured. */
@@ -31,16 +29,6 @@ async function expectOnce({ appliance, catcher }: Awaited<ReturnType<typeof worl
   expect(arrived.filter((reference) => load.refused.has(reference))).toEqual([]);
   expect(new Set(arrived).size).toBe(arrived.length);
 }
-
-test.runIf(process.platform === 'linux')('accepting goes before delivering and signing', TIME, async () => {
-  const { appliance } = await world();
-  const { pid } = await appliance.start();
-  const own = getPriority();
-  const threads = threadsOf(pid).map(({ id, name }) => ({ name, behind: getPriority(id) - own }));
-  const behind = threads.filter((thread) => thread.behind > 0).map(({ name }) => name);
-  expect(new Set(behind)).toEqual(new Set(['delivery', 'libuv-worker']));
-  expect(threads).toContainEqual({ name: 'store', behind: 0 });
-});
 
 test('SIGTERM under load: what was accepted is kept, and it ends well within ten seconds', TIME, async () => {
   const { appliance, catcher } = await world();

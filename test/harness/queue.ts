@@ -11,7 +11,7 @@ import { createSmtpClient, type SmtpClientOptions } from '../../src/smtp-client/
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import type { Transport, OnFailure, Prepared, Source } from '../../src/queue/transport.ts';
 import { showMessage } from '../../src/queue/operate.ts';
-import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
+import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/wire.ts';
 import { createWorker, type Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';

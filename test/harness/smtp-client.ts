@@ -5,7 +5,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { createSmtpClient, type SmtpClient } from '../../src/smtp-client/client.ts';
 import type { Body, Opened, RecipientResult, Result } from '../../src/queue/transport.ts';
-import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/timeouts.ts';
+import { TIMEOUTS, type Timeouts } from '../../src/smtp-client/wire.ts';
 import { configOf } from './queue.ts';
 
 export interface Carrier {

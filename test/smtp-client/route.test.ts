@@ -73,8 +73,8 @@ test.each([
     server: { hostname: 'smart.test', operator: 'ops@example.net' },
     inbound: { proxy_protocol },
   });
-  const door = { takes: (domain: string) => Promise.resolve(domain === 'taken.test'), place: () => place };
-  const options = { resolver, config, ownAddresses: () => false, random: () => 0, door };
+  const loopback = { takes: (domain: string) => Promise.resolve(domain === 'taken.test'), place: () => place };
+  const options = { resolver, config, ownAddresses: () => false, random: () => 0, loopback };
   const route = await findRoute('taken.test', options);
   expect(route).toMatchObject({ kind: 'nextHop', nextHop });
   // Nobody else learns of the mark.

@@ -1,121 +1,136 @@
-/** Inbound SMTP, composed: what the daemon starts where its roles say so. */
+/** Mail that comes in, composed: port 25 and the submission ports, where this daemon's roles say so. */
 import { createSecretKey, randomBytes } from 'node:crypto';
 import type { Consent } from '../accounts/consent.ts';
-import type { Domains } from '../domains/domains.ts';
-import type { Limits } from '../accounts/rate-limits.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
+import type { Limits } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { mailauthResolver } from '../dns/mailauth.ts';
 import type { Resolver } from '../dns/resolver.ts';
+import type { Domains } from '../domains/domains.ts';
 import { createConversations } from '../forms/form-mail.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
-import type { Clock } from '../lib/clock.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
-import type { Log } from '../lib/log.ts';
+import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
 import { authenticate } from '../mail/authenticate.ts';
-import { openReturnPath } from '../mail/return-path.ts';
 import { createMemory } from '../mail/checks.ts';
 import { receivedLine } from '../mail/received.ts';
 import { openReplyAddress } from '../mail/relay.ts';
+import { openReturnPath } from '../mail/return-path.ts';
 import { openSrs } from '../mail/srs.ts';
-import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createBounceReading } from '../smtp/bounce-reading.ts';
 import { createBounces } from '../smtp/bounces.ts';
-import { createSmtpPolicy } from '../smtp/policy.ts';
 import type { MailAuthenticator } from '../smtp/interfaces.ts';
-import type { SmtpPolicy } from '../smtp/session.ts';
-import { createListener } from '../smtp/listener.ts';
+import { createListener, type SmtpListener } from '../smtp/listener.ts';
+import { createSmtpPolicy } from '../smtp/policy.ts';
 import type { Directory } from '../smtp/recipients.ts';
-import { createReportReader } from '../smtp/report-reader.ts';
-import { createReplyRelay } from '../smtp/reply-relay.ts';
-import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
-import { sweepInbound } from '../smtp/retention.ts';
 import type { SmtpCounters } from '../smtp/record.ts';
-import type { FreeSpace } from '../store/free-space.ts';
+import { createReplyRelay } from '../smtp/reply-relay.ts';
+import { createReportReader } from '../smtp/report-reader.ts';
+import { sweepInbound } from '../smtp/retention.ts';
+import type { SmtpPolicy } from '../smtp/session.ts';
+import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
+import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
 import { obtainSecret } from '../store/secrets.ts';
-import type { Store } from '../store/store.ts';
+import { createSubmissions } from '../transactional/submitted.ts';
 
-export interface InboundParts {
+export interface SmtpParts extends Omit<SubmissionParts, 'submissions'> {
   /** As it was at the start. */
   readonly server: ServerConfig;
-  readonly snapshot: () => Snapshot;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
+  readonly config: () => ServerConfig;
   readonly resolver: Resolver;
   readonly domains: Pick<Domains, 'status'>;
   readonly consent: Pick<Consent, 'ask'>;
-  readonly freeSpace: FreeSpace;
   readonly limits: Pick<Limits, 'take'>;
   readonly revisionOf: RevisionOf;
   /** STARTTLS is not offered without one. */
   readonly certificate: CertificateKeeper | undefined;
   readonly bind: Bind;
   readonly counters: SmtpCounters;
-  /** There is mail to send. */
-  readonly wake: () => void;
 }
 
-export interface Inbound {
+export interface Smtp {
+  /** Port 25 first. */
   readonly addresses: readonly ListenAddress[];
   /** The first of them, as our own mail finds it. */
-  readonly door: LoopbackAddress | undefined;
+  readonly loopback: LoopbackAddress | undefined;
   /** What it does by the clock. */
   readonly jobs: Readonly<Record<string, () => Promise<void>>>;
   /** Takes no more connections, lets transactions end for `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
 
-const CLOSED: Inbound = { addresses: [], door: undefined, jobs: {}, close: () => Promise.resolve() };
-
 /** DNS has this long to say who a message is from, ms; RFC 5321 has clients wait ten minutes for the reply. */
 const AUTHENTICATION_MS = 10_000;
+/** RFC 8314 §3.3 */
+const IMPLICIT_TLS = 465;
 
 /** Listens, where this daemon has the role. Throws UserError where it cannot. */
-export async function openInbound(parts: InboundParts): Promise<Inbound> {
-  const { server, snapshot, store, clock, log, certificate, bind } = parts;
-  const sweep = sweepInbound({ store, clock, keep: () => snapshot().server.retention.events });
-  if (!server.server.roles.includes('smtp')) return CLOSED;
+export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
+  const { server, config, store, clock, log, certificate, bind, counters } = parts;
+  const { roles, smtp } = server.server;
+  if (!roles.includes('smtp')) return { addresses: [], loopback: undefined, jobs: {}, close: () => Promise.resolve() };
   const srs = await openSrsKeys({ store, clock });
-  const loopbackSecret = randomBytes(24).toString('base64url');
-  const listener = createListener({
-    clock,
-    log,
-    certificate,
-    bind,
-    counters: parts.counters,
-    settings() {
-      const { server, limits, inbound } = snapshot().server;
-      return {
-        hostname: server.hostname,
-        message: limits.message,
-        limits: limits.smtp,
-        proxies: inbound.proxy_protocol,
-      };
-    },
-    policy: createPolicy(parts, await openDirectory(parts, srs)),
-    loopbackSecret,
-  });
-  const addresses = await listener.listen(server.server.smtp.listen.map(parseListenAddress));
-  const [first] = addresses;
   const reader = createReportReader({ clock, log });
-  const bounces = createBounceReading({ ...parts, config: () => snapshot().server, reader });
-  return {
-    addresses,
-    door: first && { ...first, mark: loopbackSecret },
-    jobs: { inbound: sweep, bounces, srs: srs.renew },
-    async close(graceMs) {
-      await listener.close(graceMs);
-      await reader.close();
-    },
-  };
+  const loopbackSecret = randomBytes(24).toString('base64url');
+  const listeners: SmtpListener[] = [];
+
+  function settings() {
+    const { server, limits, inbound } = config();
+    const { hostname } = server;
+    return { hostname, message: limits.message, limits: limits.smtp, proxies: inbound.proxy_protocol };
+  }
+
+  function listen(
+    own: Pick<Parameters<typeof createListener>[0], 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
+    places: readonly ListenAddress[],
+  ): Promise<ListenAddress[]> {
+    const listener = createListener({ clock, log, certificate, bind, counters, settings, ...own });
+    listeners.push(listener);
+    return listener.listen(places);
+  }
+
+  async function close(graceMs: number): Promise<void> {
+    await Promise.all(listeners.map((listener) => listener.close(graceMs)));
+    await reader.close();
+  }
+
+  try {
+    const policy = createPolicy(parts, await openDirectory(parts, srs));
+    const addresses = await listen({ policy, loopbackSecret }, smtp.listen.map(parseListenAddress));
+    const [first] = addresses;
+    if (smtp.submission.enabled && certificate !== undefined) {
+      const submission = createSubmission({ ...parts, submissions: createSubmissions(store) });
+      const places = smtp.submission.listen.map(parseListenAddress);
+      for (const [secure, some] of Map.groupBy(places, ({ port }) => port === IMPLICIT_TLS)) {
+        addresses.push(...(await listen({ ...submission, secure }, some)));
+      }
+    }
+    return {
+      addresses,
+      loopback: first && { ...first, mark: loopbackSecret },
+      jobs: {
+        inbound: sweepInbound({ store, clock, keep: () => config().retention.events }),
+        bounces: createBounceReading({ ...parts, reader }),
+        srs: srs.renew,
+      },
+      close,
+    };
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
 }
 
 /** What decides over recipients, as it is at each call. */
 export async function openDirectory(
-  { snapshot, store, clock, domains }: Pick<InboundParts, 'snapshot' | 'store' | 'clock' | 'domains'>,
+  {
+    snapshot,
+    store,
+    clock,
+    domains,
+  }: Pick<SmtpParts, 'store' | 'clock' | 'domains'> & { readonly snapshot: () => Snapshot },
   srs: SrsKeys,
 ): Promise<() => Directory> {
   const secret = createSecretKey(await obtainSecret(store, 'return-path', clock.now()));
@@ -131,41 +146,27 @@ export async function openDirectory(
   };
 }
 
-function createPolicy(parts: InboundParts, directory: () => Directory): SmtpPolicy {
-  const { snapshot, clock, resolver } = parts;
-
-  function hostname(): string {
-    return snapshot().server.server.hostname;
-  }
-
-  function config(): ServerConfig {
-    return snapshot().server;
-  }
+function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy {
+  const { config } = parts;
 
   function ttl(): number {
-    return snapshot().server.delivery.expire.default;
+    return config().delivery.expire.default;
   }
 
   return createSmtpPolicy({
     ...parts,
     ...createBounces({ ...parts, directory, ttl }),
     directory,
-    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations({ ...parts, config }), ttl }),
-    authenticate: createAuthenticator({ config: () => snapshot().server, clock, resolver }),
-    received: (mail) => receivedLine({ ...mail, hostname: hostname() }),
+    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations(parts), ttl }),
+    authenticate: createAuthenticator(parts),
+    received: (mail) => receivedLine({ ...mail, hostname: config().server.hostname }),
     ttl,
     ask: parts.consent.ask,
   });
 }
 
-interface AuthenticatorParts {
-  readonly config: () => ServerConfig;
-  readonly clock: Clock;
-  readonly resolver: Resolver;
-}
-
 /** Asks DNS who the message is from, and what its author's domain wants of mail that is not. */
-function createAuthenticator({ config, clock, resolver }: AuthenticatorParts): MailAuthenticator {
+function createAuthenticator({ config, clock, resolver }: SmtpParts): MailAuthenticator {
   const ask = mailauthResolver(resolver);
   const memory = createMemory();
   return async (mail) => {
