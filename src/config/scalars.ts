@@ -171,6 +171,20 @@ export function text(max: number): z.ZodString {
   return z.string().min(1).max(max);
 }
 
+/** A map of keys that may be left out as a whole. */
+export function section<Shape extends z.ZodRawShape>(
+  description: string,
+  shape: Shape,
+): z.ZodPrefault<z.ZodObject<Shape, z.core.$strict>>;
+export function section(description: string, shape: z.ZodRawShape) {
+  return z.strictObject(shape).prefault({}).describe(description);
+}
+
+/** A list that is empty unless it is given. */
+export function listOf<Item extends z.ZodType>(item: Item, description: string): z.ZodDefault<z.ZodArray<Item>> {
+  return z.array(item).default([]).describe(description);
+}
+
 function word(pattern: RegExp, error: string) {
   return z.string({ error }).regex(pattern, { error });
 }

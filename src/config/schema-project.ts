@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import * as is from './scalars.ts';
+import { listOf, section } from './scalars.ts';
 
 const TWICE = 'expected each address once';
 
@@ -84,12 +85,12 @@ export const formSchema = z.strictObject({
     .describe(
       'Submissions per hour from all addresses (1000, or as many as one address may make where that is more); what is beyond is kept as spam, and the owner hears how many.',
     ),
-  required: z.array(is.text(200)).default([]).describe('Fields that must be present and not blank.'),
+  required: listOf(is.text(200), 'Fields that must be present and not blank.'),
   fields: z.record(is.text(200), field).default({}).describe('What the values of fields must be.'),
   redirect: is.webUrl.optional().describe('Where a browser goes after a submission; else a page of ours.'),
   error_redirect: is.webUrl.optional().describe('Where a browser goes after an error; else a page of ours.'),
   thank_you: is.text(2000).optional().describe('Words on our thank-you page.'),
-  allowed_origins: z.array(is.origin).default([]).describe('Origins beside the domain itself whose pages may post.'),
+  allowed_origins: listOf(is.origin, 'Origins beside the domain itself whose pages may post.'),
   uploads: uploads.optional().describe('Files as attachments; refused without this.'),
   retention: is.retention
     .optional()
@@ -104,7 +105,7 @@ export const formSchema = z.strictObject({
 
 const webhook = z.strictObject({
   url: is.hookUrl.describe('Address that events are posted to.'),
-  events: z.array(z.enum(PUBLIC_EVENTS)).default([]).describe('Kinds of events; empty: all.'),
+  events: listOf(z.enum(PUBLIC_EVENTS), 'Kinds of events; empty: all.'),
   secret: is.webhookSecret.optional().describe('Signs what is posted; one of the server’s own when absent.'),
 });
 
@@ -120,16 +121,13 @@ const template = z.strictObject({
 /** Forms under one name that belong to no domain. */
 export const collectionSchema = z.strictObject({
   name: is.text(200).optional().describe('Display name; the collection’s key when absent.'),
-  settings: z
-    .strictObject({
-      requireApiKey: z.boolean().default(false).describe('Whether a submission needs an API key.'),
-    })
-    .prefault({})
-    .describe('Rules for all forms of the collection.'),
-  allowed_origins: z
-    .array(is.origin)
-    .default([])
-    .describe('Origins whose pages may post to any of its forms; those of any origin when nothing is listed.'),
+  settings: section('Rules for all forms of the collection.', {
+    requireApiKey: z.boolean().default(false).describe('Whether a submission needs an API key.'),
+  }),
+  allowed_origins: listOf(
+    is.origin,
+    'Origins whose pages may post to any of its forms; those of any origin when nothing is listed.',
+  ),
   forms: z
     .record(
       is.identifier,
@@ -143,17 +141,14 @@ export const collectionSchema = z.strictObject({
 });
 
 const domain = z.strictObject({
-  dkim: z
-    .strictObject({
-      selector: is.dnsLabel.default('postern').describe('Name of the key: <selector>._domainkey.<domain>.'),
-      algorithms: z
-        .array(z.enum(['rsa', 'ed25519']))
-        .min(1)
-        .default(['rsa'])
-        .describe('Keys to sign with.'),
-    })
-    .prefault({})
-    .describe('How mail of this domain is signed.'),
+  dkim: section('How mail of this domain is signed.', {
+    selector: is.dnsLabel.default('postern').describe('Name of the key: <selector>._domainkey.<domain>.'),
+    algorithms: z
+      .array(z.enum(['rsa', 'ed25519']))
+      .min(1)
+      .default(['rsa'])
+      .describe('Keys to sign with.'),
+  }),
   forwarding: z
     .record(
       is.forwardingKey,
@@ -176,16 +171,13 @@ export const projectSchema = z
         owner: is.address.optional().describe('Address for alerts and for forms without a recipient.'),
       })
       .describe('Identity of the project.'),
-    settings: z
-      .strictObject({
-        rate_limit: is.count.optional().describe('Submissions per hour and IP address for every form.'),
-        from: is.mailbox
-          .optional()
-          .describe('Sender of the API’s mail that names none: shop@example.com or Shop <shop@example.com>.'),
-        timezone: z.string().default('UTC').describe('Zone of the times in mail, such as Europe/Berlin.'),
-      })
-      .prefault({})
-      .describe('Defaults of the project.'),
+    settings: section('Defaults of the project.', {
+      rate_limit: is.count.optional().describe('Submissions per hour and IP address for every form.'),
+      from: is.mailbox
+        .optional()
+        .describe('Sender of the API’s mail that names none: shop@example.com or Shop <shop@example.com>.'),
+      timezone: z.string().default('UTC').describe('Zone of the times in mail, such as Europe/Berlin.'),
+    }),
     domains: z.record(is.domainName, domain).default({}).describe('Domains by their name.'),
     collections: z
       .record(is.identifier, collectionSchema)
