@@ -16,7 +16,7 @@ import { Recent } from '../lib/lru.ts';
 import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { partitionOf, restrictionsOf, type Principal } from './principal.ts';
 import { accountOf, environmentOf } from '../lib/ids.ts';
-import { errorFields } from '../lib/errors.ts';
+import { writeBehind } from './usage.ts';
 
 /** Why a value opens nothing; the last two: the key is right, but its account is not to be served. */
 export type AuthFault =
@@ -47,7 +47,8 @@ const EVERYTHING: ReadonlySet<Permission> = new Set(PERMISSIONS);
 /** Keys as the store has them. */
 export function createAuthenticator(parts: AuthenticatorParts): Authenticator {
   const { store, clock, log, failures = createAuthFailures(parts) } = parts;
-  const uses = createKeyUses({ store, log });
+  /** When keys were used last: written behind, so that no request waits for it. A crash forgets seconds. */
+  let uses = new Map<string, number>();
   const recent = new Recent<Known>(MAX_KNOWN);
 
   async function find(hash: string): Promise<Known | undefined> {
@@ -79,7 +80,7 @@ export function createAuthenticator(parts: AuthenticatorParts): Authenticator {
         if (reason !== undefined) await failures.note({ address, value, reason, key: found?.held.key });
       }
       if (found === undefined || fault !== undefined) return fault ?? 'AUTH_INVALID_KEY';
-      uses.note(found.held.key.id, now);
+      uses.set(found.held.key.id, now);
       const makers = found.makers.filter((maker) => isActive(maker, now));
       if (makers.length === 0) return found.principal;
       const shown = makers.map(({ id, restrictions }) => ({ id, restrictions: restrictionsOf(restrictions) }));
@@ -92,7 +93,13 @@ export function createAuthenticator(parts: AuthenticatorParts): Authenticator {
       const acting = { tenant: partitionOf(tenant, environment), key: undefined, environment };
       return { ...acting, permissions: EVERYTHING, restrictions: {} };
     },
-    saveUses: uses.save,
+    async saveUses() {
+      // In one order, so that two daemons on one database never wait for each other.
+      const rows = [...uses].sort(([a], [b]) => (a < b ? -1 : 1)).map(([id, at]) => ({ id, at }));
+      uses = new Map();
+      const left = await writeBehind(rows, noteKeyUse, { store, log, failure: 'keys.uses_not_saved' });
+      for (const { id, at } of left) uses.set(id, uses.get(id) ?? at);
+    },
   };
 }
 
@@ -124,40 +131,5 @@ export function principalOf({ key, tenant }: Held): Principal {
     permissions: permissionsOf(key.permissions),
     environment: key.environment,
     restrictions: restrictionsOf(key.restrictions),
-  };
-}
-
-// When keys were used last: noted in memory, written behind, so that no request waits for it. A crash forgets seconds.
-
-export interface KeyUses {
-  note(key: string, at: number): void;
-  /** Writes what is not written yet; what cannot be written is kept for the next time. */
-  save(): Promise<void>;
-}
-
-/** So many rows go into one commit. */
-const BATCH = 250;
-
-function createKeyUses({ store, log }: { store: Store; log: Log }): KeyUses {
-  let uses = new Map<string, number>();
-
-  async function save(): Promise<void> {
-    const saving = uses;
-    uses = new Map();
-    // In one order, so that two daemons on one database never wait for each other.
-    const entries = [...saving].sort(([a], [b]) => (a < b ? -1 : 1));
-    for (let i = 0; i < entries.length; i += BATCH) {
-      await store
-        .write(entries.slice(i, i + BATCH).map(([id, at]) => noteKeyUse({ id, at })))
-        .catch((error: unknown) => {
-          log.warn('keys.uses_not_saved', errorFields(error));
-          for (const [id, at] of entries.slice(i, i + BATCH)) uses.set(id, uses.get(id) ?? at);
-        });
-    }
-  }
-
-  return {
-    note: (key, at) => void uses.set(key, at),
-    save,
   };
 }

@@ -10,6 +10,7 @@ import type { Form } from '../config/forms.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { type Store, UnmetError } from '../store/store.ts';
+import { writeBehind } from './usage.ts';
 import type { LimitRow } from '../store/tables-accounts.ts';
 import {
   type Counted,
@@ -80,9 +81,6 @@ const KEPT_FROM_MS = 600_000;
 const REFUSED_FACTOR = 5;
 const FLUSH_MS = 1000;
 const SWEEP_MS = 600_000;
-/** So many slices go into one commit, so that a flood of clients never holds up the submissions beside it. */
-const BATCH = 250;
-
 /** The limits, as far as they were used when the last process ended. */
 export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: LimitsOptions): Promise<Limits> {
   const isAlone = store.dialect === 'sqlite';
@@ -100,14 +98,8 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   }
 
   async function flush(): Promise<void> {
-    const rows = memory.changes();
-    for (let i = 0; i < rows.length; i += BATCH) {
-      const some = rows.slice(i, i + BATCH);
-      await store.write(some.map((row) => saveSlice({ ...row }))).catch((error: unknown) => {
-        log.warn('limits.not_saved', errorFields(error));
-        memory.notSaved(some);
-      });
-    }
+    const failure = 'limits.not_saved';
+    memory.notSaved(await writeBehind(memory.changes(), (row) => saveSlice({ ...row }), { store, log, failure }));
   }
 
   async function sweep(): Promise<void> {

@@ -11,7 +11,7 @@ import { createCollectionNames } from '../accounts/collection-names.ts';
 import { createConsent, releaseInTime } from '../accounts/consent.ts';
 import { createDomains, type Domains } from '../domains/domains.ts';
 import { adoptHostKey, createHostKeys } from '../domains/host-key.ts';
-import { createIdempotency } from '../accounts/idempotency.ts';
+import { Idempotency } from '../accounts/idempotency.ts';
 import { createMessageLimits } from '../accounts/message-limits.ts';
 import { createLimits } from '../accounts/rate-limits.ts';
 import { createObjectLimits } from '../accounts/object-limits.ts';
@@ -181,7 +181,7 @@ async function compose(
   ending.push(() => usage.close());
   const counts = createEventCounts({ store, clock });
   const files = createFileStore({ store, clock });
-  const idempotency = createIdempotency({ store, clock });
+  const idempotency = new Idempotency({ store, clock });
   const authFailures = createAuthFailures({ store, clock, log });
   const authenticator = createAuthenticator({ store, clock, log, failures: authFailures });
   ending.push(() => authenticator.saveUses());
@@ -356,7 +356,7 @@ async function compose(
         host_keys: hostKeys.checkDue,
         ...(store.dialect === 'postgres' ? { configuration: config.refresh } : {}),
         files: files.sweep,
-        idempotency: idempotency.sweep,
+        idempotency: () => idempotency.sweep(),
         events: () => forgetOldEvents({ store, clock, counts, config: () => snapshot().server }),
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,

@@ -9,7 +9,7 @@ import { createAccountLimits } from '../../src/accounts/plans.ts';
 import { createAuthenticator } from '../../src/accounts/authenticate.ts';
 import { createCollectionNames } from '../../src/accounts/collection-names.ts';
 import type { DomainReport } from '../../src/domains/domains.ts';
-import { createIdempotency } from '../../src/accounts/idempotency.ts';
+import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createMessageLimits } from '../../src/accounts/message-limits.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { createObjectLimits } from '../../src/accounts/object-limits.ts';
@@ -173,7 +173,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     trace: () => Promise.resolve(undefined),
     hostKeys: { rotate: () => Promise.resolve(true), check: () => Promise.resolve() },
     files: createFileStore({ store, clock }),
-    idempotency: createIdempotency({ store, clock }),
+    idempotency: new Idempotency({ store, clock }),
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
