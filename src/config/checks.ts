@@ -38,33 +38,34 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
   for (const [name, { type }] of Object.entries(parts.templates)) templates.set(name, type);
   for (const name of doubtful) templates.set(name, 'doubtful');
   const domains = Object.entries(parts.domains);
-  const collected = Object.entries(parts.collections).flatMap(([name, { forms }]) =>
-    Object.entries(forms).map(([id, form]) => ({ path: ['collections', name, 'forms', id], form })),
-  );
-  const forms = [
-    ...domains.flatMap(([name, domain]) =>
-      Object.entries(domain.forms).map(([id, form]) => ({ path: ['domains', name, 'forms', id], form })),
-    ),
-    ...collected,
-  ];
+  const places = formPlaces(parts);
   return {
     errors: [
-      ...(accepted ? [] : forms.flatMap(fieldErrors)),
+      ...(accepted ? [] : places.flatMap(fieldErrors)),
       ...timezoneErrors(parts.settings.timezone),
       ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
-      ...domains.flatMap(([name, domain]) => domainErrors(name, domain, templates)),
-      ...collected.flatMap((place) => formErrors(place, templates)),
+      ...places.flatMap((place) => formErrors(place, templates)),
+      ...domains.flatMap(([name, domain]) => domainErrors(name, domain)),
       ...loopErrors(parts.domains),
     ],
     warnings: [
-      ...domains.flatMap(([name, domain]) =>
-        Object.entries(domain.forms).flatMap(([id, form]) => formWarnings({ name, domain, id, form, owner })),
-      ),
-      ...collected.flatMap(({ path, form }) =>
-        form.email === undefined ? [noRecipient(path, 'there is no "email"', owner)] : [],
+      ...domains.flatMap(([name, domain]) => domainWarnings(name, domain, owner)),
+      ...Object.entries(parts.collections).flatMap(([name, { forms }]) =>
+        Object.entries(forms).flatMap(([id, { email }]) =>
+          email === undefined ? [noRecipient(['collections', name, 'forms', id], 'there is no "email"', owner)] : [],
+        ),
       ),
     ],
   };
+}
+
+/** Every form of the project, those of domains first. */
+export function formPlaces(parts: Pick<ProjectParts, 'domains' | 'collections'>): FormPlace[] {
+  return (['domains', 'collections'] as const).flatMap((key) =>
+    Object.entries(parts[key]).flatMap(([name, { forms }]) =>
+      Object.entries<FormPlace['form']>(forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),
+    ),
+  );
 }
 
 /** Where one message or one post would cause more mail than it may; `most` is `limits.form_recipients`. */
@@ -148,23 +149,39 @@ function bodyErrors(name: string, { subject, text, html, html_file }: TemplateCo
   return [];
 }
 
-function domainErrors(name: string, domain: DomainConfig, templates: Templates): Finding[] {
+function domainErrors(name: string, { forms, forwarding, default_form }: DomainConfig): Finding[] {
   const path = ['domains', name];
-  const errors = Object.entries(domain.forms).flatMap(([id, form]) => {
-    const place = [...path, 'forms', id];
-    return [...formErrors({ path: place, form }, templates), ...senderErrors(place, form, name)];
-  });
-  for (const key of Object.keys(domain.forwarding)) {
+  const errors: Finding[] = [];
+  for (const [id, { from }] of Object.entries(forms)) {
+    if (from === undefined || parseAddress(from)?.domain === name) continue;
+    errors.push({ path: [...path, 'forms', id, 'from'], message: `expected an address at ${name}, found ${from}` });
+  }
+  for (const key of Object.keys(forwarding)) {
     if (key.endsWith(`@${name}`)) continue;
     const message = `expected an address of this domain such as ${key.split('@')[0]}@${name}`;
     errors.push({ path: [...path, 'forwarding', key], message, key: true });
   }
-  if (domain.default_form !== undefined && !Object.hasOwn(domain.forms, domain.default_form)) {
-    const suggestion = nearest(domain.default_form, Object.keys(domain.forms));
-    const message = `the domain has no form "${domain.default_form}"`;
-    errors.push({ path: [...path, 'default_form'], message, suggestion });
+  if (default_form !== undefined && !Object.hasOwn(forms, default_form)) {
+    const suggestion = nearest(default_form, Object.keys(forms));
+    errors.push({ path: [...path, 'default_form'], message: `the domain has no form "${default_form}"`, suggestion });
   }
   return errors;
+}
+
+function domainWarnings(name: string, { forms, forwarding }: DomainConfig, owner: string | undefined): Finding[] {
+  return Object.entries(forms).flatMap(([id, form]) => {
+    const path = ['domains', name, 'forms', id];
+    const warnings: Finding[] = [];
+    // Where nothing is forwarded, this server hardly is the domain's MX.
+    if (form.reply_relay === true && Object.keys(forwarding).length === 0) {
+      const message = `answers come back only where the MX of ${name} is this server, and ${name} forwards no mail`;
+      warnings.push({ path: [...path, 'reply_relay'], message });
+    }
+    if (form.to === undefined && typeof routeOf(forwarding, name, id) !== 'object') {
+      warnings.push(noRecipient(path, `neither "to" nor forwarding of ${id}@${name}`, owner));
+    }
+    return warnings;
+  });
 }
 
 /** A form, and where it stands. */
@@ -204,11 +221,6 @@ export function fieldErrors({ path, form }: FormPlace): Finding[] {
   return errors;
 }
 
-function senderErrors(path: Path, { from }: FormConfig, domain: string): Finding[] {
-  if (from === undefined || parseAddress(from)?.domain === domain) return [];
-  return [{ path: [...path, 'from'], message: `expected an address at ${domain}, found ${from}` }];
-}
-
 function templateReference(path: Path, [name, type]: [string, TemplateType], templates: Templates): Finding[] {
   const found = templates.get(name);
   if (found === undefined) {
@@ -224,31 +236,6 @@ function loopErrors(domains: ProjectConfig['domains']): Finding[] {
     path: ['domains', domain, 'forwarding', key],
     message: `forwarding goes round in a loop: ${way.join(' → ')}`,
   }));
-}
-
-interface FormOf {
-  readonly name: string;
-  readonly domain: DomainConfig;
-  readonly id: string;
-  readonly form: FormConfig;
-  readonly owner: string | undefined;
-}
-
-function formWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
-  return [...relayWarnings({ name, domain, id, form }), ...recipientWarnings({ name, domain, id, form, owner })];
-}
-
-/** Where nothing is forwarded, this server hardly is the domain's MX. */
-function relayWarnings({ name, domain, id, form }: Omit<FormOf, 'owner'>): Finding[] {
-  if (form.reply_relay !== true || Object.keys(domain.forwarding).length > 0) return [];
-  const message = `answers come back only where the MX of ${name} is this server, and ${name} forwards no mail`;
-  return [{ path: ['domains', name, 'forms', id, 'reply_relay'], message }];
-}
-
-function recipientWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
-  if (form.to !== undefined || typeof routeOf(domain.forwarding, name, id) === 'object') return [];
-  const why = `neither "to" nor forwarding of ${id}@${name}`;
-  return [noRecipient(['domains', name, 'forms', id], why, owner)];
 }
 
 function noRecipient(path: Path, why: string, owner: string | undefined): Finding {

@@ -1,6 +1,7 @@
 /** Where in a project's files an error of a template stands. */
 import type { Finding, Path, Problem } from './problem.ts';
-import type { FormConfig, ProjectConfig } from './schema.ts';
+import { formPlaces, type FormPlace } from './checks.ts';
+import type { ProjectConfig } from './schema.ts';
 import { find, type YamlFile } from './yaml.ts';
 
 /** An error of a template; line and column are those within the part, from 1. */
@@ -15,13 +16,15 @@ export interface TemplateProblem {
 /** Parses every template and answers what is wrong with them; handed in, because this folder does not know the engine. */
 export type CheckTemplates = (templates: ProjectConfig['templates']) => readonly TemplateProblem[];
 
-type Parts = Pick<ProjectConfig, 'domains' | 'collections' | 'templates'>;
-
 /** Everything that does not parse: the templates, and the subjects and names of forms, which hold expressions as well. */
-export function checkAllTemplates(parts: Parts, yaml: YamlFile, check?: CheckTemplates): Problem[] {
+export function checkAllTemplates(
+  parts: Pick<ProjectConfig, 'domains' | 'collections' | 'templates'>,
+  yaml: YamlFile,
+  check?: CheckTemplates,
+): Problem[] {
   if (check === undefined) return [];
   const { templates } = parts;
-  const lines = [...linesOf('domains', parts.domains), ...linesOf('collections', parts.collections)];
+  const lines = formPlaces(parts).flatMap(expressionsOf);
   return [
     ...check(templates).map((problem) => locateInTemplate(problem, yaml, templates)),
     ...check(asTemplates(lines)).map((problem) =>
@@ -31,13 +34,11 @@ export function checkAllTemplates(parts: Parts, yaml: YamlFile, check?: CheckTem
 }
 
 /** What is wrong with the expressions of a form, wherever it is kept. */
-export function lineErrors({ path, form }: { path: Path; form: Lines }, check?: CheckTemplates): Finding[] {
-  const lines = expressionsOf(path, form);
+export function lineErrors(place: FormPlace, check?: CheckTemplates): Finding[] {
+  const lines = expressionsOf(place);
   const errors = check?.(asTemplates(lines)) ?? [];
-  return errors.map(({ template, message }) => ({ path: lines[Number(template.slice(4))]?.path ?? path, message }));
+  return errors.map(({ template, message }) => ({ path: lines[Number(template.slice(4))]?.path ?? [], message }));
 }
-
-type Lines = Pick<FormConfig, 'subject' | 'from_name' | 'acknowledgment'>;
 
 interface Line {
   readonly path: Path;
@@ -51,16 +52,7 @@ function asTemplates(lines: readonly Line[]): ProjectConfig['templates'] {
   );
 }
 
-function linesOf(
-  key: 'domains' | 'collections',
-  places: Readonly<Record<string, { readonly forms: Readonly<Record<string, Lines>> }>>,
-): Line[] {
-  return Object.entries(places).flatMap(([name, { forms }]) =>
-    Object.entries(forms).flatMap(([id, form]) => expressionsOf([key, name, 'forms', id], form)),
-  );
-}
-
-function expressionsOf(path: Path, { subject, from_name, acknowledgment }: Lines): Line[] {
+function expressionsOf({ path, form: { subject, from_name, acknowledgment } }: FormPlace): Line[] {
   return [
     { path: [...path, 'subject'], source: subject },
     { path: [...path, 'from_name'], source: from_name },
