@@ -20,7 +20,7 @@ import {
 } from '../store/consents.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
 import { findTenant } from '../store/tenants.ts';
 import { forgetTokensOf } from '../store/tokens.ts';
@@ -104,12 +104,8 @@ export function createConsent(parts: ConsentParts): Consent {
     const about = { kind: 'recipient', tenant: account.id, subject: address.toLowerCase() } as const;
     const { link, statement } = newToken(about, config(), at);
     const asked = noteAsked({ tenant: account.id, address, at, since });
-    try {
-      await store.write([asked, forgetTokensOf(about), statement, ...letter(letterOf({ account, address, link }))]);
-    } catch (error) {
-      // Another request has asked it just now.
-      if (!(error instanceof UnmetError)) throw error;
-    }
+    // Unless another request has asked it just now.
+    await writeIfMet(store, [asked, forgetTokensOf(about), statement, ...letter(letterOf({ account, address, link }))]);
     wake();
     return { kind: 'asked' };
   }

@@ -9,7 +9,7 @@ import ipaddr from 'ipaddr.js';
 import type { Form } from '../config/forms.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { type Store, UnmetError } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import { writeBehind } from './usage.ts';
 import type { LimitRow } from '../store/tables-accounts.ts';
 import {
@@ -216,11 +216,9 @@ function databaseCounters(store: Store, clock: Clock): Counters {
   /** Locks in the order given: whoever takes several of the same buckets names them in the same order. */
   async function takeAll(buckets: readonly Bucket[]): Promise<Verdict[]> {
     const now = clock.now();
-    try {
-      const windows = buckets.map((bucket) => windowOf(bucket, now));
-      await store.write(windows.flatMap((window) => [lockBucket(window), takeSlice(window, 1)]));
-    } catch (error) {
-      if (!(error instanceof UnmetError)) throw error;
+    const windows = buckets.map((bucket) => windowOf(bucket, now));
+    const unit = windows.flatMap((window) => [lockBucket(window), takeSlice(window, 1)]);
+    if ((await writeIfMet(store, unit)) === undefined) {
       const verdicts = await Promise.all(buckets.map(peek));
       // Where there is room by now, it can be had.
       return verdicts.every(({ allowed }) => allowed) ? takeAll(buckets) : verdicts;

@@ -27,7 +27,7 @@ import {
 } from '../store/projects.ts';
 import { OPERATOR, findRevision } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 
 /** Reads server.yml. Throws UserError with the whole report where it is invalid. */
 export async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
@@ -86,13 +86,7 @@ export function projectStore({ store, clock, machine }: ProjectStoreParts): Proj
       ...missing.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 1 })),
       ...found.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 0 })),
     );
-    try {
-      await store.write(unit);
-      return true;
-    } catch (error) {
-      if (error instanceof UnmetError) return false;
-      throw error;
-    }
+    return (await writeIfMet(store, unit)) !== undefined;
   }
 
   return {

@@ -10,6 +10,7 @@ import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { checkDomain, type CheckedRecord, type CheckWorld } from '../dns/check.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
+import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { environmentOf } from '../lib/ids.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -83,8 +84,8 @@ interface Claim {
 export function createDomains(options: DomainsOptions): Domains {
   const { store, resolver, clock, log, snapshot, letter, onTransition, fetchPolicy } = options;
   const rows = createDomainRows({ store, clock, snapshot });
-  /** The check of each domain that runs: two at once would both see the same change. */
-  const checking = new Map<string, Promise<unknown>>();
+  /** Of checks, by domain: two at once would both see the same change. */
+  const turns = new Turns();
 
   function domainOf(name: string, tenant: string | undefined): Domain | undefined {
     const { domains, claims } = snapshot();
@@ -111,15 +112,7 @@ export function createDomains(options: DomainsOptions): Domains {
 
   /** One check of a name at a time, whoever claims it. */
   function check(name: string, tenant?: string): Promise<DomainReport | undefined> {
-    const before = checking.get(name) ?? Promise.resolve(undefined);
-    const now = before.then(() => checkOnce(name, tenant));
-    const ended = now.then(forget, forget);
-    checking.set(name, ended);
-    return now;
-
-    function forget(): void {
-      if (checking.get(name) === ended) checking.delete(name);
-    }
+    return turns.run(name, () => checkOnce(name, tenant));
   }
 
   async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
@@ -129,7 +122,7 @@ export function createDomains(options: DomainsOptions): Domains {
     if (environmentOf(claim.row.tenant) === 'test') return report(name, tenant);
     const seen = await look(claim);
     const row = await commit(claim, seen);
-    return row && reportOf(row, seen.records, await reasonOf(row));
+    return row && reportOf(row, seen.records);
   }
 
   /** What DNS says now, and the keys moved as far as it lets them. */
@@ -157,9 +150,10 @@ export function createDomains(options: DomainsOptions): Domains {
     return owner !== undefined && owner !== tenant;
   }
 
-  /** Why a claim stays pending, whatever its records say. */
-  async function reasonOf(row: DomainRow): Promise<string | null> {
-    return row.status === 'pending' && (await isOwnedByOther(row)) ? OWNED_BY_OTHER : null;
+  async function reportOf(row: DomainRow, records: readonly CheckedRecord[]): Promise<DomainReport> {
+    const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
+    const reason = status === 'pending' && (await isOwnedByOther(row)) ? OWNED_BY_OTHER : null;
+    return { name, project, status, reason, records, checkedAt, verifiedAt };
   }
 
   /** Writes what was seen. */
@@ -236,7 +230,7 @@ export function createDomains(options: DomainsOptions): Domains {
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
-    return lastReport(claim.row, await required(claim), await reasonOf(claim.row));
+    return reportOf(claim.row, lastSeen(await required(claim), readRecords(claim.row)));
   }
 
   return {
@@ -300,30 +294,15 @@ export interface DomainReport {
   readonly verifiedAt: number | null;
 }
 
-/** The report of a domain whose records are as they were just found. */
-function reportOf(row: DomainRow, records: readonly CheckedRecord[], reason: string | null): DomainReport {
-  const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
-  return { name, project, status, reason, records, checkedAt, verifiedAt };
-}
-
-/** The report from what the last check found of the records that are wanted now. */
-function lastReport(row: DomainRow, wanted: readonly DomainRecord[], reason: string | null): DomainReport {
-  return reportOf(row, lastSeen(wanted, readRecords(row)), reason);
-}
-
 /** An advised value is merged into what stands there; a required one that has changed since was never seen. */
 function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[]): CheckedRecord[] {
   return wanted.map((record) => {
     const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
-    const current = seen !== undefined && (!record.required || seen.value === record.value);
-    return current
-      ? { ...seen, required: record.required, ...noteOf(record) }
-      : { ...record, status: 'unknown', found: [] };
+    if (seen === undefined || (record.required && seen.value !== record.value))
+      return { ...record, status: 'unknown', found: [] };
+    const { note } = record;
+    return { ...seen, required: record.required, ...(note !== undefined && { note }) };
   });
-}
-
-function noteOf({ note }: DomainRecord): Pick<DomainRecord, 'note'> {
-  return note === undefined ? {} : { note };
 }
 
 function readRecords({ records }: DomainRow): readonly CheckedRecord[] {

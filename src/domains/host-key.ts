@@ -6,7 +6,7 @@
 import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import { dkimRecord, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import { hostOwner, keysOfOwner, makeKey, publishedKeys } from './dkim-keys.ts';
 import { whenPublished } from './states.ts';
@@ -19,11 +19,10 @@ import { advanceKeys, rotateKeys, type RotationParts } from './rotation.ts';
 export async function adoptHostKey({ store, clock, log }: RotationParts, hostname: string): Promise<void> {
   const owner = hostOwner(hostname);
   if ((await keysOfOwner(store, owner)).length === 0) {
-    const unmade = owner.wanted.map((wanted) => ({ ...wanted, selector: wanted.base, state: 'active' }) as const);
-    const made = await Promise.all(unmade.map((key) => makeKey(owner, key, clock.now())));
-    await store.write(made).catch((error: unknown) => {
-      if (!(error instanceof UnmetError)) throw error;
-    });
+    const made = owner.wanted.map((wanted) =>
+      makeKey(owner, { ...wanted, selector: wanted.base, state: 'active' }, clock.now()),
+    );
+    await writeIfMet(store, await Promise.all(made));
   }
   for (const { name, type, value } of await hostRecords(store, hostname))
     log.info('host_key.record', { name, type, value });

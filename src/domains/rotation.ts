@@ -21,7 +21,7 @@ import {
 } from '../store/dkim-keys.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { DkimKeyRow } from '../store/tables-keys.ts';
 import { keysOfOwner, makeKey, nextSelector, type KeyOwner, type Unmade } from './dkim-keys.ts';
 import { KEYS_FRESH_MS } from './signing-keys.ts';
@@ -54,12 +54,10 @@ export async function rotateKeys({ store, clock, log }: RotationParts, owner: Ke
       made.push({ ...wanted, state: 'next', selector: nextSelector(wanted.base, [...all, ...made], now) });
     if (made.length === 0) return;
     const keys = await Promise.all(made.map((key) => makeKey(owner, key, now)));
-    try {
-      await store.write([...keys, ...made.map((key) => told('domain.dkim_next', owner, { key, now }))]);
-    } catch (error) {
-      if (error instanceof UnmetError && tries < MAX_TRIES) continue;
-      throw error;
-    }
+    const unit = [...keys, ...made.map((key) => told('domain.dkim_next', owner, { key, now }))];
+    // The last time it fails as it does.
+    if (tries === MAX_TRIES) await store.write(unit);
+    else if ((await writeIfMet(store, unit)) === undefined) continue;
     for (const { selector } of made) log.info('dkim.next', { domain: owner.domain, selector });
     return;
   }
@@ -93,7 +91,7 @@ async function advance(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): P
       await retire(key, owner, parts);
       return;
     case 'retired':
-      if ((await recordOf(key, parts)) === 'missing') await commit([forgetKey(named(key, 'retired'), 1)], parts);
+      if ((await recordOf(key, parts)) === 'missing') await commit([forgetKey({ ...key, state: 'retired' }, 1)], parts);
   }
 }
 
@@ -110,15 +108,12 @@ async function activate(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): 
   const signing = (await keysOfOwner(parts.store, owner)).filter(
     (other) => other.state === 'active' && other.algorithm === algorithm,
   );
-  const moved = await commit(
-    [
-      ...signing.map((other) => relieve(other, now)),
-      activateKey({ domain, selector, now }, 1),
-      told('domain.dkim_active', owner, { key, now, replaces: signing.map((other) => other.selector) }),
-    ],
-    parts,
-  );
-  if (!moved) return;
+  const unit = [
+    ...signing.map((other) => relieve(other, now)),
+    activateKey({ domain, selector, now }, 1),
+    told('domain.dkim_active', owner, { key, now, replaces: signing.map((other) => other.selector) }),
+  ];
+  if (!(await commit(unit, parts))) return;
   parts.log.info('dkim.active', { domain, selector });
   for (const other of signing) parts.log.info('dkim.retiring', { domain, selector: other.selector });
 }
@@ -156,19 +151,9 @@ async function retire(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): Pr
   if (await commit(unit, parts)) log.info('dkim.retired', { domain, selector });
 }
 
-function named({ domain, selector }: DkimKeyRow, state: 'next' | 'retired') {
-  return { domain, selector, state };
-}
-
 /** Whether it was committed; another daemon may have been faster. */
 async function commit(unit: readonly Statement[], { store }: AdvanceParts): Promise<boolean> {
-  try {
-    await store.write(unit);
-    return true;
-  } catch (error) {
-    if (error instanceof UnmetError) return false;
-    throw error;
-  }
+  return (await writeIfMet(store, unit)) !== undefined;
 }
 
 interface Step {
@@ -178,8 +163,7 @@ interface Step {
   readonly replaces?: readonly string[];
 }
 
-function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, replaces }: Step): Statement {
+function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, ...more }: Step): Statement {
   const { selector, algorithm } = key;
-  const data = { selector, algorithm, ...(replaces === undefined ? {} : { replaces }) };
-  return recordEvent({ type, tenant, at: now, domain, data });
+  return recordEvent({ type, tenant, at: now, domain, data: { selector, algorithm, ...more } });
 }
