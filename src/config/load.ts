@@ -49,10 +49,8 @@ export async function loadServer(
   if ('problem' in read) throw new UserError(read.problem);
   const result = parseServer(read.text, file, secrets);
   if (!checkMachine || !('ok' in result)) return result;
-  const findings = await missingPaths(result.ok);
-  if (findings.length === 0) return result;
-  const yaml = readYaml(read.text, file);
-  return { errors: findings.map(yaml.locate), warnings: result.warnings };
+  const errors = (await missingPaths(result.ok)).map(readYaml(read.text, file).locate);
+  return errors.length === 0 ? result : { errors, warnings: result.warnings };
 }
 
 /** Paths that the configuration names and this machine lacks, or does not let this user read. */
@@ -84,31 +82,23 @@ async function isThere(folder: string): Promise<boolean> {
 }
 
 /** Reads every project beside this server.yml, in the order of their names. */
-export async function loadProjects(serverFile: string, reading: Reading): Promise<ProjectFile[]> {
+export async function loadProjects(
+  serverFile: string,
+  { secrets, checkTemplates, formRecipients = FORM_RECIPIENTS }: Reading,
+): Promise<ProjectFile[]> {
   const projects: ProjectFile[] = [];
   for (const file of await listProjects(serverFile)) {
     const shown = join(dirname(serverFile), file);
     const read = await readText(shown);
-    if ('text' in read) projects.push(await readProject({ file, shown, text: read.text }, reading));
     // Gone since the folder was listed: as if it had never been there.
-    else if (!read.missing)
-      projects.push({ file, shown, text: '', files: {}, result: unreadable(shown, read.problem) });
+    if ('problem' in read && read.missing) continue;
+    const text = 'text' in read ? read.text : '';
+    const { files, refused } = await readBeside(shown, glanceAtProject(text).files);
+    const context = { files, refused, env: secrets, checkTemplates, formRecipients };
+    const result = 'text' in read ? parseProject(text, shown, context) : unreadable(shown, read.problem);
+    projects.push({ file, shown, text, files, result });
   }
   return projects;
-}
-
-async function readProject(
-  { file, shown, text }: Pick<ProjectFile, 'file' | 'shown' | 'text'>,
-  { secrets, checkTemplates, formRecipients = FORM_RECIPIENTS }: Reading,
-): Promise<ProjectFile> {
-  const { files, refused } = await readBeside(shown, glanceAtProject(text).files);
-  return {
-    file,
-    shown,
-    text,
-    files,
-    result: parseProject(text, shown, { files, refused, env: secrets, checkTemplates, formRecipients }),
-  };
 }
 
 function unreadable(file: string, message: string): Invalid {
