@@ -102,9 +102,9 @@ export function wantedBy(issue: Issue): string {
     case 'invalid_type':
       return TYPES[issue.expected] ?? issue.expected;
     case 'too_small':
-      return sizeOf(issue.origin, { exactly: issue.exact, bound: issue.minimum, words: 'at least' });
+      return sizeOf(issue, issue.minimum, 'at least');
     case 'too_big':
-      return sizeOf(issue.origin, { exactly: issue.exact, bound: issue.maximum, words: 'at most' });
+      return sizeOf(issue, issue.maximum, 'at most');
     case 'not_multiple_of':
       return `a multiple of ${issue.divisor}`;
     case 'invalid_format':
@@ -137,31 +137,21 @@ const FORMATS: Readonly<Record<string, string>> = {
   ipv6: 'an IPv6 address, such as 2001:db8::1',
 };
 
-interface Size {
-  readonly exactly: boolean | undefined;
-  readonly bound: number | bigint;
-  readonly words: 'at least' | 'at most';
-}
+/** What a size is counted in, by what has it. */
+const UNITS: Readonly<Record<string, readonly [what: string, unit: string]>> = {
+  string: ['text', 'character'],
+  array: ['a list', 'entry'],
+  set: ['a list', 'entry'],
+  object: ['a map', 'entry'],
+  record: ['a map', 'entry'],
+  map: ['a map', 'entry'],
+};
 
-function sizeOf(origin: string, { exactly, bound, words }: Size): string {
-  const how = exactly === true ? 'exactly' : words;
-  switch (origin) {
-    case 'string':
-      return `text of ${how} ${counted(bound, 'character')}`;
-    case 'array':
-    case 'set':
-      return `a list of ${how} ${counted(bound, 'entry')}`;
-    case 'object':
-    case 'record':
-    case 'map':
-      return `a map of ${how} ${counted(bound, 'entry')}`;
-    default:
-      return `a number of ${how} ${bound}`;
-  }
-}
-
-function counted(number: number | bigint, thing: string): string {
-  return `${number} ${Number(number) === 1 ? thing : thing.replace(/y$/, 'ie').concat('s')}`;
+function sizeOf({ origin, exact }: { origin: string; exact?: boolean }, bound: number | bigint, words: string): string {
+  const how = exact === true ? 'exactly' : words;
+  const [what, unit] = UNITS[origin] ?? [];
+  if (what === undefined || unit === undefined) return `a number of ${how} ${bound}`;
+  return `${what} of ${how} ${bound} ${Number(bound) === 1 ? unit : unit.replace(/y$/, 'ie').concat('s')}`;
 }
 
 function finding(path: Path, expected: string, { file }: Context): Finding {

@@ -2,35 +2,28 @@
 import { z } from 'zod';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import * as is from './scalars.ts';
-import { listOf, section } from './scalars.ts';
+import { choice, listOf, section } from './scalars.ts';
 
 const TWICE = 'expected each address once';
 
 const spamProtection = z.strictObject({
-  level: z
-    .enum(['normal', 'strict'])
-    .default('normal')
-    .describe(
-      'What counts as spam: from 10 points at normal, from 5 at strict, which also refuses a post without Origin and Referer that has no key.',
-    ),
+  level: choice(
+    ['normal', 'strict'],
+    'normal',
+    'What counts as spam: from 10 points at normal, from 5 at strict, which also refuses a post without Origin and Referer that has no key.',
+  ),
   honeypot: is
     .text(100)
     .default('_service_honeypot')
     .describe('Field that people do not see; who fills it in is blocked.'),
   rate_limit: is.count.optional().describe('Submissions per hour and IP address, unless rateLimit is set.'),
   content_filter: z.boolean().default(true).describe('Score what the submission says.'),
-  on_spam: z
-    .enum(['reject', 'silent'])
-    .default('reject')
-    .describe('What the sender of spam is told: an error, or success.'),
+  on_spam: choice(['reject', 'silent'], 'reject', 'What the sender of spam is told: an error, or success.'),
   blocklist: z.array(is.text(320)).max(1000).default([]).describe('Words, addresses, domains and networks to block.'),
 });
 
 const field = z.strictObject({
-  type: z
-    .enum(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'])
-    .default('text')
-    .describe('What the value must be.'),
+  type: choice(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'], 'text', 'What the value must be.'),
   max: is.count.optional().describe('Characters at most; for a list, entries.'),
   pattern: z
     .string()
@@ -110,7 +103,7 @@ const webhook = z.strictObject({
 });
 
 const template = z.strictObject({
-  type: z.enum(['form', 'acknowledgment']).default('form').describe('Which kind of mail it is for.'),
+  type: choice(['form', 'acknowledgment'], 'form', 'Which kind of mail it is for.'),
   subject: is.text(1000).optional().describe('Subject, may hold template expressions.'),
   text: z.string().optional().describe('The text part; made from the HTML when absent.'),
   html: z.string().optional().describe('The HTML part.'),

@@ -1,7 +1,7 @@
 /** The keys of server.yml. `restart: true` marks what a running daemon cannot change; all else follows a reload. */
 import { z } from 'zod';
 import * as is from './scalars.ts';
-import { listOf, section } from './scalars.ts';
+import { choice, listOf, section } from './scalars.ts';
 import { httpPlaces } from './http-address.ts';
 
 const server = z.strictObject({
@@ -67,10 +67,11 @@ const server = z.strictObject({
       description: 'What this daemon does: http accepts submissions, smtp takes mail, delivery sends it.',
       restart: true,
     }),
-  signup: z
-    .enum(['closed', 'open'])
-    .default('closed')
-    .describe('open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.'),
+  signup: choice(
+    ['closed', 'open'],
+    'closed',
+    'open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.',
+  ),
   watch: z
     .boolean()
     .default(true)
@@ -120,14 +121,16 @@ const inbound = z.strictObject({
     is.network,
     'Peers whose connections begin with a PROXY header (version 1), which says who the client is.',
   ),
-  dmarc: z
-    .enum(['enforce', 'record'])
-    .default('enforce')
-    .describe('enforce: mail is refused where its author’s domain wants that (p=reject). record: it is only noted.'),
-  from_rewrite: z
-    .enum(['auto', 'never'])
-    .default('auto')
-    .describe('auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.'),
+  dmarc: choice(
+    ['enforce', 'record'],
+    'enforce',
+    'enforce: mail is refused where its author’s domain wants that (p=reject). record: it is only noted.',
+  ),
+  from_rewrite: choice(
+    ['auto', 'never'],
+    'auto',
+    'auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.',
+  ),
   arc: section('The chain of those who have passed a message on.', {
     seal: z.boolean().default(true).describe('Seal what is forwarded with what was found when it came (ARC).'),
     trusted: listOf(is.domainName, 'Domains whose seals are believed: what passed DMARC there passes here.'),
@@ -291,10 +294,7 @@ const plans = z
   .catchall(plan(UNLIMITED).describe('A plan of your own.'));
 
 const log = z.strictObject({
-  level: z
-    .enum(['debug', 'info', 'warn', 'error', 'silent'])
-    .default('info')
-    .describe('Least severity that is written.'),
+  level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is written.'),
   format: z
     .enum(['auto', 'json', 'pretty'])
     .default('auto')

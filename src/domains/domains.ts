@@ -29,7 +29,7 @@ import {
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { OPERATOR } from '../store/revisions.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 import { claimOwner, publishedKeys } from './dkim-keys.ts';
 import type { Letter } from '../accounts/consent.ts';
@@ -171,26 +171,18 @@ export function createDomains(options: DomainsOptions): Domains {
     const changed = state.status !== was && state.status !== 'pending' ? state.status : undefined;
     const change = changed && { name, tenant, project: domain.project, status: changed, records };
     const notices = change ? await noticesOf(change) : [];
-    try {
-      if (was === 'pending' && changed !== undefined) {
-        const lapsed = endLapsedOwnership({ tenant, name, before: lapsedBefore() });
-        const [, { rows: ended }] = await store.write([
-          lockDomain({ tenant, name }),
-          lapsed,
-          update,
-          touchOtherOwners({ tenant, name }, 0),
-          ...notices,
-        ]);
-        for (const other of ended) {
-          log.warn('domain.released', { domain: name, tenant: other.tenant });
-          await readAgain({ tenant: other.tenant, name });
-        }
-      } else await store.write([update, ...notices]);
-    } catch (error) {
-      if (!(error instanceof UnmetError)) throw error;
+    const claimed = { tenant, name };
+    if (was === 'pending' && changed !== undefined) {
+      const lapsed = endLapsedOwnership({ ...claimed, before: lapsedBefore() });
+      const others = touchOtherOwners(claimed, 0);
+      const written = await writeIfMet(store, [lockDomain(claimed), lapsed, update, others, ...notices]);
       // Another daemon was faster, or another account; or the claim is gone.
-      return readAgain(row);
-    }
+      if (written === undefined) return readAgain(row);
+      for (const other of written[1].rows) {
+        log.warn('domain.released', { domain: name, tenant: other.tenant });
+        await readAgain({ tenant: other.tenant, name });
+      }
+    } else if ((await writeIfMet(store, [update, ...notices])) === undefined) return readAgain(row);
     const next = { ...row, ...checked, next_check_at };
     rows.put(next);
     if (changed === undefined) {
