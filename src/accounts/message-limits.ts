@@ -15,8 +15,7 @@ import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
 import { findTenants } from '../store/tenants.ts';
-
-import { type Verdict, judgeWindow, type Slice } from './sliding-window.ts';
+import { type Verdict, judgeWindow, type Slice } from './rate-limits.ts';
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';
 

@@ -2,8 +2,7 @@
 import type { ServerConfig } from '../config/schema.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
-import type { Bucket, Limits } from './rate-limits.ts';
-import type { Verdict } from './sliding-window.ts';
+import type { Bucket, Limits, Verdict } from './rate-limits.ts';
 import { accountIdOf, type Principal } from './principal.ts';
 
 export type Plan = ServerConfig['plans']['free'];

@@ -8,10 +8,9 @@ import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
 import { changeTenant, confirmTenant, findTenant, insertTenant, type TenantChange } from '../store/tenants.ts';
-import { refusal, type RefusalParts } from './consent.ts';
+import { refusal, type RefusalParts, type ConfirmKind } from './consent.ts';
 import { FULL, makeKey } from './api-keys.ts';
 import type { Principal } from './principal.ts';
-import type { ConfirmKind } from './tokens.ts';
 
 export interface WantedAccount {
   readonly name: string;

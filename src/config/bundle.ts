@@ -1,11 +1,10 @@
 /** A configuration that somebody pushed: its YAML and the files that it names, read without anything of this machine. */
 import { isMap, isScalar, parseDocument } from 'yaml';
 import { parseDomain } from '../lib/addresses.ts';
-import { fieldErrors, type FormPlace } from './checks.ts';
+import { fieldErrors, type FormPlace, lineErrors, type CheckTemplates } from './checks.ts';
 import type { Finding, Problem } from './problem.ts';
 import { glanceAtProject, parseProject, type Glance, type Invalid, type ValidProject } from './parse.ts';
 import { NO_SECRETS } from './secrets.ts';
-import { lineErrors, type CheckTemplates } from './template-places.ts';
 import { readYaml } from './yaml.ts';
 
 /** What the YAML of a push is called in reports. */

@@ -4,16 +4,20 @@
  */
 import { normalize } from 'node:path/posix';
 import type { z } from 'zod';
-import { checkProject, checkServer, fanOutErrors, type ProjectParts } from './checks.ts';
-import { explain, valueAt } from './explain.ts';
+import {
+  checkProject,
+  checkServer,
+  fanOutErrors,
+  type ProjectParts,
+  checkAllTemplates,
+  type CheckTemplates,
+} from './checks.ts';
+import { explain, valueAt, knownKeys, sameKeys } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { sortProblems, type Finding, type Problem, type Path } from './problem.ts';
-import { type ProjectConfig, type ServerConfig } from './schema.ts';
-import { projectSchema } from './schema-project.ts';
+import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
-import { knownKeys, sameKeys } from './shape.ts';
-import { checkAllTemplates, type CheckTemplates } from './template-places.ts';
 import { readYaml, type YamlFile } from './yaml.ts';
 
 export interface Invalid {

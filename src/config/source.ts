@@ -19,18 +19,19 @@ import {
   type FolderCheck,
   type FolderContext,
   type RefusedFile,
+  loadServer,
+  type ProjectFile,
+  type Reading,
 } from './folder.ts';
 import { projectName, readInForce, type InForce, type ProjectRecord, type StoredRevision } from './in-force.ts';
 import type { Project } from './forms.ts';
-import { loadServer, type ProjectFile, type Reading } from './load.ts';
 import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { ServerConfig } from './schema.ts';
 import { buildSnapshot, type Snapshot } from './snapshot.ts';
-import { valueAt } from './explain.ts';
+import { valueAt, restartKeys } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { serverSchema } from './schema-server.ts';
-import { restartKeys } from './shape.ts';
 
 /** What a machine loaded last from a file. */
 export interface LoadedFile {

@@ -5,11 +5,11 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { BundleReader } from '../config/bundle.ts';
-import { loadServer, type Reading } from '../config/load.ts';
+import { loadServer, type Reading } from '../config/folder.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type ConfigSource, type FolderLoad, type ProjectStore } from '../config/source.ts';
-import { watchConfig } from '../config/watch.ts';
+import { watchConfig } from '../config/files.ts';
 import { keepCertificate, readCertificate, type CertificateKeeper, type KeeperParts } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { UserError } from '../lib/errors.ts';

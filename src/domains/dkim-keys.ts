@@ -4,17 +4,26 @@
  * same domain have keys of their own under selectors of their own, so that one can publish its records beside the other's
  * while a domain moves.
  */
-import { createHash } from 'node:crypto';
+import { createHash, createPrivateKey } from 'node:crypto';
 import type { Domain } from '../config/snapshot.ts';
 import type { RecordsWanted } from '../dns/records.ts';
-import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts';
-import { dkimKeysOf, forgetKey, insertDkimKey, type DkimKeyName } from '../store/dkim-keys.ts';
+import { generateDkimKey, type DkimAlgorithm, type SigningKey } from '../mail/dkim.ts';
+import {
+  dkimKeysOf,
+  forgetKey,
+  insertDkimKey,
+  type DkimKeyName,
+  activeKeysOf,
+  signingKeysOf,
+} from '../store/dkim-keys.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DkimKeyRow } from '../store/tables-keys.ts';
-import { environmentOf } from '../lib/ids.ts';
+import { environmentOf, accountOf } from '../lib/ids.ts';
 import { selectorOf } from './states.ts';
+import type { Clock } from '../lib/clock.ts';
+import { Recent } from '../lib/lru.ts';
 
 /** Whose keys they are. */
 export interface KeyOwner {
@@ -160,4 +169,60 @@ function freeSelector(names: readonly string[], keys: readonly Selected[]): stri
     if (!taken.has(numbered)) return numbered;
   }
   return free;
+}
+
+// The keys that sign for a domain, as key objects: parsing one costs more than half a signature.
+
+/** A key that was made or rotated signs within this time, in every daemon. */
+export const KEYS_FRESH_MS = 60_000;
+const DOMAINS = 1000;
+
+/**
+ * The keys that sign a tenant's mail of a domain; none where it has none, or DNS never said that the domain is its own.
+ * Whoever's mail is from the server's host name, the server signs it.
+ */
+export type KeysOf = (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
+
+export interface KeyringOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** `server.hostname` */
+  readonly hostname: () => string;
+}
+
+/** Keys from the store. */
+export function createKeyring({ store, clock, hostname }: KeyringOptions): KeysOf {
+  const known = new Recent<{ readonly until: number; readonly keys: Promise<readonly SigningKey[]> }>(DOMAINS);
+
+  async function load(domain: string, tenant: string): Promise<readonly SigningKey[]> {
+    const rows = await (domain === hostname() ? activeKeysOf : signingKeysOf)(store, domain, accountOf(tenant));
+    // DNS is not asked about a domain that only a test key added, and what it signs does not leave.
+    if (rows.length === 0 && environmentOf(tenant) === 'test')
+      rows.push(...(await activeKeysOf(store, domain, tenant)));
+    return rows.map(({ selector, algorithm, private_key }) => ({
+      domain,
+      selector,
+      algorithm,
+      key: createPrivateKey(private_key),
+    }));
+  }
+
+  return async (domain, tenant) => {
+    const owner = domain === hostname() ? OPERATOR : tenant;
+    const name = `${owner} ${domain}`;
+    const kept = known.get(name);
+    const now = clock.monotonic();
+    if (kept !== undefined && now < kept.until) return kept.keys;
+    const keys = load(domain, owner);
+    known.set(name, { until: now + KEYS_FRESH_MS, keys });
+    try {
+      const found = await keys;
+      // A domain that has none yet is asked about again.
+      if (found.length === 0) known.delete(name);
+      return found;
+    } catch (error) {
+      known.delete(name);
+      throw error;
+    }
+  };
 }

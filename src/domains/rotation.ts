@@ -5,7 +5,7 @@
  */
 import { checkDkim } from '../dns/check-dkim.ts';
 import type { RecordStatus } from '../dns/finding.ts';
-import { dkimRecord } from '../dns/records.ts';
+import { dkimRecord, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -23,8 +23,19 @@ import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 import type { DkimKeyRow } from '../store/tables-keys.ts';
-import { keysOfOwner, makeKey, nextSelector, type KeyOwner, type Unmade } from './dkim-keys.ts';
-import { KEYS_FRESH_MS } from './signing-keys.ts';
+import {
+  keysOfOwner,
+  makeKey,
+  nextSelector,
+  type KeyOwner,
+  type Unmade,
+  KEYS_FRESH_MS,
+  hostOwner,
+  publishedKeys,
+} from './dkim-keys.ts';
+import { claimKey, type Snapshot } from '../config/snapshot.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import { whenPublished } from './states.ts';
 
 export interface RotationParts {
   readonly store: Store;
@@ -166,4 +177,80 @@ interface Step {
 function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, ...more }: Step): Statement {
   const { selector, algorithm } = key;
   return recordEvent({ type, tenant, at: now, domain, data: { selector, algorithm, ...more } });
+}
+
+// * The server's own DKIM key: mail of forms without a domain, and mail of the server itself, is from `@<server.hostname>`.
+// It is made once and committed before anything is signed with it; `<selector>._domainkey.<hostname>` publishes it. It is
+// rotated as the keys of domains are, unless the host name is a domain of the operator's, whose keys it then has.
+
+/**
+ * Makes the key of this host name where it has none, and logs what is to be published. Several daemons at once: the first
+ * one's stays.
+ */
+export async function adoptHostKey({ store, clock, log }: RotationParts, hostname: string): Promise<void> {
+  const owner = hostOwner(hostname);
+  if ((await keysOfOwner(store, owner)).length === 0) {
+    const made = owner.wanted.map((wanted) =>
+      makeKey(owner, { ...wanted, selector: wanted.base, state: 'active' }, clock.now()),
+    );
+    await writeIfMet(store, await Promise.all(made));
+  }
+  for (const { name, type, value } of await hostRecords(store, hostname))
+    log.info('host_key.record', { name, type, value });
+}
+
+/** What DNS has to hold for the server's own mail. */
+export async function hostRecords(store: Store, hostname: string): Promise<DomainRecord[]> {
+  return (await publishedKeys(store, hostOwner(hostname))).map((key) => dkimRecord(hostname, key));
+}
+
+export interface HostKeysParts extends RotationParts {
+  readonly resolver: Resolver;
+  readonly snapshot: () => Snapshot;
+}
+
+export interface HostKeys {
+  /** Makes the next key; false where a domain of the operator's has the host name, and its keys are rotated as any domain's. */
+  rotate(): Promise<boolean>;
+  /** Asks DNS at once, and moves the keys as far as it says. */
+  check(): Promise<void>;
+  /** The same where it is due. */
+  checkDue(): Promise<void>;
+}
+
+/** The rotation of the server's own keys; it does nothing where the operator's claim of the host name has them. */
+export function createHostKeys(parts: HostKeysParts): HostKeys {
+  const { clock, resolver, snapshot } = parts;
+  /** On the monotonic clock: one that was ahead and is put right delays nothing. */
+  let due = 0;
+
+  function owner() {
+    const { claims, server } = snapshot();
+    const { hostname } = server.server;
+    return claims.has(claimKey(OPERATOR, hostname)) ? undefined : hostOwner(hostname);
+  }
+
+  async function check(): Promise<void> {
+    const keys = owner();
+    if (keys === undefined) return;
+    const since = await advanceKeys({ ...parts, resolver: resolver.fresh() }, keys);
+    const { recheck } = snapshot().server.dns;
+    const now = clock.now();
+    const wait = since === undefined ? recheck : whenPublished(since, { now, recheck }) - now;
+    due = clock.monotonic() + wait;
+  }
+
+  return {
+    async rotate() {
+      const keys = owner();
+      if (keys === undefined) return false;
+      await rotateKeys(parts, keys);
+      due = 0;
+      return true;
+    },
+    check,
+    async checkDue() {
+      if (clock.monotonic() >= due) await check();
+    },
+  };
 }

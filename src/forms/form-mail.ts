@@ -2,7 +2,7 @@
  * What a form's mail is made from: the submission, the form as the revision that accepted it has it, and what templates
  * see of both. A template that fails is logged and replaced by the built-in one: no lead is lost to a template.
  */
-import { labelOf } from '../config/label.ts';
+import { labelOf } from '../config/forms.ts';
 import type { FormConfig } from '../config/schema.ts';
 import type { Log } from '../lib/log.ts';
 import { cleanText } from '../mail/header-text.ts';

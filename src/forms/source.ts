@@ -4,8 +4,7 @@
  */
 import { Recent } from '../lib/lru.ts';
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
-import type { FormConfig, ServerConfig } from '../config/schema.ts';
-import { formSchema } from '../config/schema-project.ts';
+import { type FormConfig, type ServerConfig, formSchema } from '../config/schema.ts';
 import type { Log } from '../lib/log.ts';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { signMail, type SigningContext } from '../mail/sign.ts';

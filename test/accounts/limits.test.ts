@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { clientBucket, createLimits, type Limits } from '../../src/accounts/rate-limits.ts';
-import { SlidingWindows } from '../../src/accounts/sliding-window.ts';
+import { clientBucket, createLimits, type Limits, SlidingWindows } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { createStore } from '../../src/store/database.ts';
 import { allSlices } from '../../src/store/limits.ts';

@@ -3,10 +3,9 @@
  * them is confirmed; and because anybody may name anybody's address, who asks, and about whom, counts against caps.
  */
 import { FIRST_PLAN } from '../../accounts/plans.ts';
-import { clientBucket, type Limits } from '../../accounts/rate-limits.ts';
-import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
+import { clientBucket, type Limits, type Limit, type Verdict } from '../../accounts/rate-limits.ts';
 import { makeAccount } from '../../accounts/tenants.ts';
-import { LINK_LIFE, newToken } from '../../accounts/tokens.ts';
+import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
 import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
@@ -20,7 +19,6 @@ import type { TenantRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { type Exchange, tighter, rateLimited } from '../context.ts';
 import { refuse } from '../errors.ts';
-
 import { implement, type Route, timeOf } from './route.ts';
 
 export interface AccountsParts {

@@ -6,7 +6,7 @@ import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Collection } from '../../config/forms.ts';
 import * as is from '../../config/scalars.ts';
-import { collectionSchema } from '../../config/schema-project.ts';
+import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -16,9 +16,7 @@ import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form
 import { type Store, UnmetError } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { type Exchange, endpointOf, overLimit, rateLimited } from '../context.ts';
-
 import { type Refusal, refuse } from '../errors.ts';
-
 import { shownConsent, formSettings, refuseForms, refuseRecipients } from './form-answers.ts';
 import { knownCollections } from './forms.ts';
 import { type Call, implement, type Route } from './route.ts';

@@ -7,7 +7,7 @@ import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
 import type { DomainReport, Domains } from '../../domains/domains.ts';
-import type { HostKeys } from '../../domains/host-key.ts';
+import type { HostKeys } from '../../domains/rotation.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';

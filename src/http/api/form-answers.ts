@@ -3,14 +3,13 @@ import { z } from 'zod';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
 import type { Form } from '../../config/forms.ts';
-import { formSchema } from '../../config/schema-project.ts';
+import { formSchema } from '../../config/schema.ts';
 import type * as contract from '../../contract/forms.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import type { RecipientStatuses } from '../../store/consents.ts';
 import type { FormCounterRow } from '../../store/tables.ts';
 import { type Exchange, endpointOf } from '../context.ts';
-
 import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 

@@ -6,7 +6,7 @@ import { mayTouch, type Principal, readableTenants } from '../../accounts/princi
 import type { BundleReader } from '../../config/bundle.ts';
 import type { Collection, Form } from '../../config/forms.ts';
 import * as is from '../../config/scalars.ts';
-import { formSchema } from '../../config/schema-project.ts';
+import { formSchema } from '../../config/schema.ts';
 import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
@@ -19,7 +19,6 @@ import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { type Exchange, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-
 import { formSettings, refuseForms, refuseRecipients, shownForm } from './form-answers.ts';
 import { type Call, implement, type Route } from './route.ts';
 import { mayTouchForm } from './submission-answers.ts';

@@ -5,7 +5,7 @@ import type { MessageLimits } from '../../accounts/message-limits.ts';
 import type { ObjectLimits } from '../../accounts/object-limits.ts';
 import type { AccountLimits } from '../../accounts/plans.ts';
 import { accountIdOf, mayTouch, type Principal, restrictionsOf } from '../../accounts/principal.ts';
-import type { Verdict } from '../../accounts/sliding-window.ts';
+import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
@@ -15,7 +15,6 @@ import type { ApiKeyRow } from '../../store/tables-accounts.ts';
 import { json } from '../answer.ts';
 import { tighter, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-
 import { invalidAt } from './issues.ts';
 import {
   type BodyOf,

@@ -2,13 +2,13 @@
  * A request to the API, from its route to its answer. The order of the checks is part of the contract: who asks, what it
  * may, how often, whether it was answered before, and only then what it says.
  */
-import { errorFields } from '../../lib/errors.ts';
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
+import { errorFields } from '../../lib/errors.ts';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import type { Claim, Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
-import type { Verdict } from '../../accounts/sliding-window.ts';
+import type { Verdict } from '../../accounts/rate-limits.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { UnmetError } from '../../store/store.ts';
@@ -25,7 +25,6 @@ import {
   unknownCharset,
   utf8Text,
 } from '../entries.ts';
-
 import { type Exchange, header, rateLimited, tighter } from '../context.ts';
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';

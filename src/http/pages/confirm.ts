@@ -1,5 +1,5 @@
 /** The pages of a mailed link: a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
-import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/tokens.ts';
+import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/consent.ts';
 import { html, type Content } from './html.ts';
 import { layout, mark, type Page } from './layout.ts';
 

@@ -2,9 +2,8 @@
  * The form again with the submitted values, so that nobody enters a message twice. Without `action` it is sent to the
  * address of the page itself, whatever path a proxy in front shows.
  */
-import type { Form } from '../../config/forms.ts';
+import { type Form, labelOf, ruleOf } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/check.ts';
-import { labelOf, ruleOf } from '../../config/label.ts';
 import { html, type Html } from './html.ts';
 
 export interface SubmittedValues {
