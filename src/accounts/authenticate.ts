@@ -1,6 +1,8 @@
 /**
- * Keys that were shown and open nothing: counted, told as events, and answered slowly to an address that goes on. All of it
- * is bounded: addresses that are remembered, events a minute, answers that wait.
+ * From what a request shows to who asks. A key that was revoked is refused from then on: what is remembered counts only
+ * while nobody has written keys or tenants, and only where no other daemon can. A key that opens nothing is counted, told as
+ * an event, and answered slowly to an address that goes on. All of that is bounded: addresses that are remembered, events a
+ * minute, answers that wait.
  */
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -94,12 +96,8 @@ export function createAuthFailures({ store, clock, log }: { store: Store; clock:
   };
 }
 
-// * From what a request shows to who asks. A key that was revoked is refused from then on: what is remembered counts only
-// while nobody has written keys or tenants, and only where no other daemon can.
-
-/** Why a value opens nothing; the last two: the key is right, but its account is not to be served. */
-export type AuthFault =
-  'AUTH_INVALID_KEY' | 'AUTH_EXPIRED_KEY' | 'AUTH_REVOKED_KEY' | 'TENANT_SUSPENDED' | 'TENANT_UNCONFIRMED';
+/** Why a value opens nothing; with TENANT_… the key is right, but its account is not to be served. */
+export type AuthFault = Exclude<AuthFailure['reason'], 'AUTH_IP_NOT_ALLOWED'>;
 
 export interface AuthenticatorParts {
   readonly store: Store;

@@ -1,6 +1,10 @@
 /**
- * What a mailed link stands for: somebody who reads the mail may confirm one thing. Only a hash of the token is kept; it
- * works until it ends, and a thing that is confirmed stays confirmed however often it is done.
+ * Consent: an address that a tenant names agrees once to get its mail, by a link that the operator mails. The mail is the
+ * operator's, so that no tenant can read its token; nothing in it but the bounded name of the account is the tenant's; and
+ * it offers to get nothing more from this server, ever. What waits for an answer is parked in the queue (store/consents).
+ *
+ * A mailed link lets whoever reads the mail confirm one thing. Only a hash of its token is kept; it works until it ends, and
+ * a thing that is confirmed stays confirmed however often it is done.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { baseUrlOf } from '../config/http-address.ts';
@@ -91,10 +95,6 @@ export async function sweepTokens({ store, clock }: { store: Store; clock: Clock
 function hashOf(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
-
-// * Consent: an address that a tenant names agrees once to get its mail, by a link that the operator mails. The mail is the
-// operator's, so that no tenant can read its token; nothing in it but the bounded name of the account is the tenant's; and
-// it offers to get nothing more from this server, ever. What waits for an answer is parked in the queue (store/consents).
 
 /** A mail of the server itself to the owner of an account. */
 export interface Letter {

@@ -1,5 +1,10 @@
 /**
- * Sliding windows: a window is counted in sixtieths, and what was counted leaves it with its sixtieth. Nobody waits longer
+ * How often: every limit is a sliding window over a bucket. Windows of ten minutes and more are promises, and outlive the
+ * process: on SQLite they are counted in memory and written behind within a second (a crash forgives that second), on
+ * PostgreSQL they are counted in the database, for all daemons together; so are an account's, however short. Other short
+ * ones protect this daemon and are counted by it alone.
+ *
+ * A window is counted in sixtieths, and what was counted leaves it with its sixtieth. Nobody waits longer
  * than the window, and nobody gets more than the limit within 59 sixtieths of it. No I/O, no clock of its own.
  */
 import ipaddr from 'ipaddr.js';
@@ -167,11 +172,6 @@ export class SlidingWindows {
     return used.slices;
   }
 }
-
-// * How often: every limit is a sliding window over a bucket. Windows of ten minutes and more are promises, and outlive the
-// process: on SQLite they are counted in memory and written behind within a second (a crash forgives that second), on
-// PostgreSQL they are counted in the database, for all daemons together; so are an account's, however short. Other short
-// ones protect this daemon and are counted by it alone.
 
 export interface Admission {
   readonly verdict: Verdict;

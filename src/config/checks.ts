@@ -244,8 +244,6 @@ function noRecipient(path: Path, why: string, owner: string | undefined): Findin
   return { path, message: `no recipient: ${why}; submissions go to ${whom}`, key: true };
 }
 
-// Where in a project's files an error of a template stands.
-
 /** An error of a template; line and column are those within the part, from 1. */
 export interface TemplateProblem {
   readonly template: string;

@@ -1,4 +1,4 @@
-/** Asks a schema what it is made of, so that hints and reports need no second list of keys. */
+/** What the schema complains about, in words: what was expected, what stands there, and what was probably meant. */
 import { z } from 'zod';
 import { type Finding, type Path, nearest } from './problem.ts';
 import { maskPasswords } from './secrets.ts';
@@ -72,8 +72,6 @@ function propertiesOf(schema: z.ZodObject): Map<string, Schema> {
   const properties: Readonly<Record<string, Schema>> = schema.shape;
   return new Map(Object.entries(properties));
 }
-
-// What the schema complains about, in words: what was expected, what stands there, and what was probably meant.
 
 type Issue = z.core.$ZodIssue;
 

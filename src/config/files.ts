@@ -112,7 +112,7 @@ function refused(problem: string): FileText {
   return { problem, missing: false };
 }
 
-// * Reloads when a file of the configuration changes. Polls instead of asking the kernel: it works on every file system and
+// Reloads when a file of the configuration changes. Polls instead of asking the kernel: it works on every file system and
 // with every editor's way of saving, and sees one change where an editor makes three.
 
 const INTERVAL = 1000;

@@ -1,4 +1,8 @@
-/** From the disk to checked configuration: server.yml, and every project file beside it. Nothing is kept or started here. */
+/**
+ * The project files beside server.yml: which of them can be deployed, and what is wrong with the others. The daemon makes
+ * revisions by it and `postern config check` reports it. A file with an error, or that wants what another project has, never
+ * affects another file. Nothing is kept or started here.
+ */
 import { access } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { codeOf, UserError } from '../lib/errors.ts';
@@ -107,10 +111,6 @@ export async function loadProjects(
 function unreadable(file: string, message: string): Invalid {
   return { errors: [{ file, line: 1, column: 1, path: '', message }], warnings: [] };
 }
-
-// * The project files beside server.yml: which of them can be deployed, and what is wrong with the others. The daemon makes
-// revisions by it and `postern config check` reports it. A file with an error, or that wants what another project has, never
-// affects another file.
 
 /** A file that can be deployed. */
 export interface DeployableFile extends Omit<ProjectFile, 'result'> {

@@ -236,8 +236,6 @@ export function rateLimitOf({ config, project }: Pick<Form, 'config' | 'project'
   return count === undefined ? { count: RATE_LIMIT, by: undefined } : { count, by: 'settings.rate_limit' };
 }
 
-// What a field is called where nobody named it.
-
 type FieldRule = FormConfig['fields'][string];
 
 /** What the configuration says of the field; a list may be sent as `name[]`. */

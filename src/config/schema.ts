@@ -17,8 +17,6 @@ export type FormConfig = DomainConfig['forms'][string];
 export type CollectionConfig = ProjectConfig['collections'][string];
 export type TemplateConfig = ProjectConfig['templates'][string];
 
-// The keys of a project file: the specification's with its names and meanings, and ours, which are all optional.
-
 const TWICE = 'expected each address once';
 
 const spamProtection = z.strictObject({

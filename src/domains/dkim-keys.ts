@@ -171,8 +171,6 @@ function freeSelector(names: readonly string[], keys: readonly Selected[]): stri
   return free;
 }
 
-// The keys that sign for a domain, as key objects: parsing one costs more than half a signature.
-
 /** A key that was made or rotated signs within this time, in every daemon. */
 export const KEYS_FRESH_MS = 60_000;
 const DOMAINS = 1000;

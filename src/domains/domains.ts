@@ -1,4 +1,10 @@
-/** What the owner of a domain and the operator are told when its records break and when its mail is held. */
+/**
+ * Who may send as a domain: its owner, the first tenant whose token and keys its DNS publishes. Each claim of the
+ * configuration has a row with its state; DNS that does not answer changes no state, records that break leave a grace before
+ * it counts (docs/states.md has the table). The claims of other tenants stay pending until the owner removes the domain, has
+ * been failed for longer than `dns.release`, or the operator moves it. A change of state is committed once, with its event and
+ * notices, however many daemons check.
+ */
 import { type Snapshot, claimKey, type Domain } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
@@ -79,12 +85,6 @@ function describe({ type, name, value, found, problem }: CheckedRecord): string 
   const stands = found.length === 0 ? '' : `\n  Found:    ${found.join('\n            ')}`;
   return `  ${type} ${name}\n  Expected: ${value}${stands}${problem === undefined ? '' : `\n  ${problem}`}`;
 }
-
-// * Who may send as a domain: its owner, the first tenant whose token and keys its DNS publishes. Each claim of the
-// configuration has a row with its state; DNS that does not answer changes no state, records that break leave a grace before
-// it counts (docs/states.md has the table). The claims of other tenants stay pending until the owner removes the domain, has
-// been failed for longer than `dns.release`, or the operator moves it. A change of state is committed once, with its event and
-// notices, however many daemons check.
 
 export interface DomainsOptions {
   readonly store: Store;

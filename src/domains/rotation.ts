@@ -179,7 +179,7 @@ function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, ...more
   return recordEvent({ type, tenant, at: now, domain, data: { selector, algorithm, ...more } });
 }
 
-// * The server's own DKIM key: mail of forms without a domain, and mail of the server itself, is from `@<server.hostname>`.
+// The server's own DKIM key: mail of forms without a domain, and mail of the server itself, is from `@<server.hostname>`.
 // It is made once and committed before anything is signed with it; `<selector>._domainkey.<hostname>` publishes it. It is
 // rotated as the keys of domains are, unless the host name is a domain of the operator's, whose keys it then has.
 
