@@ -64,7 +64,7 @@ const DAYS = 7;
 export const LINK_LIFE = `${DAYS} days`;
 
 /** The same, ms. */
-export const LINK_LIFE_MS = DAYS * 86_400_000;
+const LINK_LIFE_MS = DAYS * 86_400_000;
 
 /** A new token, the statement that keeps it, and the link for the mail. */
 export function newToken(
@@ -251,15 +251,14 @@ const RELEASE_EVERY_MS = 60_000;
 export function releaseInTime({
   clock,
   consent,
-}: {
-  clock: Clock;
-  consent: Pick<Consent, 'release'>;
-}): () => Promise<void> {
-  async function step(): Promise<undefined> {
-    await consent.release();
-    return undefined;
-  }
-  return inRounds({ clock, every: RELEASE_EVERY_MS, steps: 1, start: 'all', step });
+}: Pick<ConsentParts, 'clock'> & { consent: Pick<Consent, 'release'> }): () => Promise<void> {
+  return inRounds({
+    clock,
+    every: RELEASE_EVERY_MS,
+    steps: 1,
+    start: 'all',
+    step: () => consent.release().then(() => undefined),
+  });
 }
 
 function wordsFor(account: TenantRow, address: string): Pick<Confirmable, 'question' | 'done'> {

@@ -82,7 +82,7 @@ export interface WindowsOptions {
 }
 
 /** The bucket's name in the store. */
-export function nameOf(bucket: string, windowMs: number): string {
+function nameOf(bucket: string, windowMs: number): string {
   return `${windowMs}:${bucket}`;
 }
 

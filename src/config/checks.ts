@@ -61,7 +61,7 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
 }
 
 /** Every form of the project, those of domains first. */
-export function formPlaces(parts: Pick<ProjectParts, 'domains' | 'collections'>): FormPlace[] {
+function formPlaces(parts: Pick<ProjectParts, 'domains' | 'collections'>): FormPlace[] {
   return (['domains', 'collections'] as const).flatMap((key) =>
     Object.entries(parts[key]).flatMap(([name, { forms }]) =>
       Object.entries<FormPlace['form']>(forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),

@@ -20,7 +20,7 @@ function unwrap(schema: Schema): Schema {
 }
 
 /** The schema of the value at this path, or undefined where the path leads out of it. */
-export function schemaAt(schema: Schema, path: Path): Schema | undefined {
+function schemaAt(schema: Schema, path: Path): Schema | undefined {
   let here: Schema | undefined = unwrap(schema);
   for (const key of path) {
     if (here instanceof z.ZodObject) here = propertiesOf(here).get(String(key)) ?? here.def.catchall;

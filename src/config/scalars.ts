@@ -186,9 +186,18 @@ export function choice(words: readonly string[], initial: string, description: s
   return z.enum(words).default(initial).describe(description);
 }
 
-/** A list that is empty unless it is given. */
-export function listOf<Item extends z.ZodType>(item: Item, description: string): z.ZodDefault<z.ZodArray<Item>> {
-  return z.array(item).default([]).describe(description);
+/** A list; the `initial` one unless another is given. */
+export function listOf<Item extends z.ZodType>(
+  item: Item,
+  description: string,
+  initial: z.output<Item>[] = [],
+): z.ZodDefault<z.ZodArray<Item>> {
+  return z.array(item).default(initial).describe(description);
+}
+
+/** true or false. */
+export function flag(initial: boolean, description: string): z.ZodDefault<z.ZodBoolean> {
+  return z.boolean().default(initial).describe(description);
 }
 
 function word(pattern: RegExp, error: string, check: (text: string) => boolean = () => true) {

@@ -1,7 +1,7 @@
 /** The keys of server.yml. `restart: true` marks what a running daemon cannot change; all else follows a reload. */
 import { z } from 'zod';
 import * as is from './scalars.ts';
-import { choice, listOf, section } from './scalars.ts';
+import { choice, flag, listOf, section } from './scalars.ts';
 import { httpPlaces } from './http-address.ts';
 
 const server = z.strictObject({
@@ -15,11 +15,11 @@ const server = z.strictObject({
     .prefault([])
     .describe('Addresses that mail leaves from; discovered from the hostname when empty.'),
   http: section('The HTTP side.', {
-    listen: z.array(is.httpListenAddress).default(['[::]:80', '[::]:443']).meta({
-      description:
-        'Addresses and ports of the HTTP server. Port 443, and what begins with https://, speaks TLS; port 443 is left alone while tls.mode is off.',
-      restart: true,
-    }),
+    listen: listOf(
+      is.httpListenAddress,
+      'Addresses and ports of the HTTP server. Port 443, and what begins with https://, speaks TLS; port 443 is left alone while tls.mode is off.',
+      ['[::]:80', '[::]:443'],
+    ).meta({ restart: true }),
     base_url: is.baseUrl
       .nullable()
       .default(null)
@@ -33,26 +33,20 @@ const server = z.strictObject({
     ),
   }),
   smtp: section('The SMTP side.', {
-    listen: z
-      .array(is.listenAddress)
-      .default(['[::]:25'])
-      .meta({ description: 'Addresses and ports on which mail is taken; none when empty.', restart: true }),
+    listen: listOf(is.listenAddress, 'Addresses and ports on which mail is taken; none when empty.', ['[::]:25']).meta({
+      restart: true,
+    }),
     submission: section('Programs that have an API key send mail here.', {
-      listen: z
-        .array(is.listenAddress)
-        .default(['[::]:587'])
-        .meta({ description: 'Addresses and ports; port 465 speaks TLS from the first byte on.', restart: true }),
-      enabled: z
-        .boolean()
-        .default(false)
-        .meta({ description: 'Whether there is such a door; it needs the certificate of tls.', restart: true }),
+      listen: listOf(is.listenAddress, 'Addresses and ports; port 465 speaks TLS from the first byte on.', [
+        '[::]:587',
+      ]).meta({ restart: true }),
+      enabled: flag(false, 'Whether there is such a door; it needs the certificate of tls.').meta({ restart: true }),
     }),
   }),
   metrics: section('Figures for Prometheus; GET /metrics on the Unix socket has them as well.', {
-    listen: z
-      .array(is.listenAddress)
-      .default([])
-      .meta({ description: 'Addresses of the listener for Prometheus; none when empty.', restart: true }),
+    listen: listOf(is.listenAddress, 'Addresses of the listener for Prometheus; none when empty.').meta({
+      restart: true,
+    }),
   }),
   admin_socket: z
     .string()
@@ -72,18 +66,16 @@ const server = z.strictObject({
     'closed',
     'open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.',
   ),
-  watch: z
-    .boolean()
-    .default(true)
-    .describe('Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
+  watch: flag(true, 'Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
 });
 
 const tls = z
   .strictObject({
-    mode: z.enum(['files', 'off']).default('off').meta({
-      description: 'files: the certificate below, for HTTPS and STARTTLS. off: all is in clear text.',
-      restart: true,
-    }),
+    mode: choice(
+      ['files', 'off'],
+      'off',
+      'files: the certificate below, for HTTPS and STARTTLS. off: all is in clear text.',
+    ).meta({ restart: true }),
     files: z
       .strictObject({
         cert: z.string().min(1).describe('File of the certificate with its chain, in PEM.'),
@@ -105,10 +97,7 @@ const database = z.strictObject({
 });
 
 const dns = z.strictObject({
-  servers: z
-    .array(is.dnsServer)
-    .default([])
-    .meta({ description: 'Resolvers to ask; empty: those of the system.', restart: true }),
+  servers: listOf(is.dnsServer, 'Resolvers to ask; empty: those of the system.').meta({ restart: true }),
   recheck: is.duration.prefault('6h').describe('How often the records of each domain are looked up again.'),
   grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
   release: is.duration
@@ -132,13 +121,13 @@ const inbound = z.strictObject({
     'auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.',
   ),
   arc: section('The chain of those who have passed a message on.', {
-    seal: z.boolean().default(true).describe('Seal what is forwarded with what was found when it came (ARC).'),
+    seal: flag(true, 'Seal what is forwarded with what was found when it came (ARC).'),
     trusted: listOf(is.domainName, 'Domains whose seals are believed: what passed DMARC there passes here.'),
   }),
 });
 
 const webhooks = z.strictObject({
-  allow_private_networks: z.boolean().default(false).describe('Post to targets in private and loopback networks too.'),
+  allow_private_networks: flag(false, 'Post to targets in private and loopback networks too.'),
 });
 
 const delivery = z.strictObject({
@@ -170,10 +159,7 @@ const delivery = z.strictObject({
     acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
     dsn: is.duration.prefault('2d').describe('The same for reports to senders whose mail could not be forwarded.'),
   }),
-  allow_private_networks: z
-    .boolean()
-    .default(false)
-    .describe('Deliver to MX hosts in private and loopback networks too.'),
+  allow_private_networks: flag(false, 'Deliver to MX hosts in private and loopback networks too.'),
 });
 
 const limits = z.strictObject({
@@ -295,11 +281,10 @@ const plans = z
 
 const log = z.strictObject({
   level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is written.'),
-  format: z
-    .enum(['auto', 'json', 'pretty'])
-    .default('auto')
-    .meta({ description: 'auto: pretty on a terminal, JSON lines elsewhere.', restart: true }),
-  redact_addresses: z.boolean().default(false).describe('Mask the local part of every address in the log.'),
+  format: choice(['auto', 'json', 'pretty'], 'auto', 'auto: pretty on a terminal, JSON lines elsewhere.').meta({
+    restart: true,
+  }),
+  redact_addresses: flag(false, 'Mask the local part of every address in the log.'),
 });
 
 export const serverSchema = z

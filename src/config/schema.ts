@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { serverSchema } from './schema-server.ts';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import * as is from './scalars.ts';
-import { choice, listOf, section } from './scalars.ts';
+import { choice, flag, listOf, section } from './scalars.ts';
 
 export type ServerConfig = z.output<typeof serverSchema>;
 /** After loading, a template's `html` holds the text of its `html_file`. */
@@ -30,7 +30,7 @@ const spamProtection = z.strictObject({
     .default('_service_honeypot')
     .describe('Field that people do not see; who fills it in is blocked.'),
   rate_limit: is.count.optional().describe('Submissions per hour and IP address, unless rateLimit is set.'),
-  content_filter: z.boolean().default(true).describe('Score what the submission says.'),
+  content_filter: flag(true, 'Score what the submission says.'),
   on_spam: choice(['reject', 'silent'], 'reject', 'What the sender of spam is told: an error, or success.'),
   blocklist: z.array(is.text(320)).max(1000).default([]).describe('Words, addresses, domains and networks to block.'),
 });
@@ -51,13 +51,13 @@ const field = z.strictObject({
 });
 
 const acknowledgment = z.strictObject({
-  enabled: z.boolean().default(true).describe('Send it.'),
+  enabled: flag(true, 'Send it.'),
   template: z.string().default('acknowledgment').describe('Name of a template of type acknowledgment.'),
   subject: is.text(1000).optional().describe('Subject, may hold template expressions; goes before the template’s.'),
 });
 
 const uploads = z.strictObject({
-  enabled: z.boolean().default(true).describe('Take files.'),
+  enabled: flag(true, 'Take files.'),
   max_files: is.count.optional().describe('Files in one submission.'),
   max_size: is.size.optional().describe('Largest file.'),
   types: z
@@ -77,7 +77,7 @@ export const formSchema = z.strictObject({
   from_name: is.text(500).optional().describe('Name of the sender, may hold template expressions.'),
   subject: is.text(1000).optional().describe('Subject, may hold template expressions; goes before the template’s.'),
   template: z.string().default('default').describe('Name of a template of type form.'),
-  replies: z.boolean().default(true).describe('Reply-To is the submitter’s email.'),
+  replies: flag(true, 'Reply-To is the submitter’s email.'),
   replyTo: is.address.optional().describe('Reply-To where replies is false or no email was given.'),
   reply_relay: z
     .boolean()
@@ -128,7 +128,7 @@ const template = z.strictObject({
 export const collectionSchema = z.strictObject({
   name: is.text(200).optional().describe('Display name; the collection’s key when absent.'),
   settings: section('Rules for all forms of the collection.', {
-    requireApiKey: z.boolean().default(false).describe('Whether a submission needs an API key.'),
+    requireApiKey: flag(false, 'Whether a submission needs an API key.'),
   }),
   allowed_origins: listOf(
     is.origin,

@@ -49,7 +49,7 @@ export interface Broken {
 }
 
 /** One letter to the owner (`project.owner`, else the tenant's address) and one to the operator, who may be the same. */
-export async function lettersAbout(broken: Broken, store: Store, { server }: Snapshot): Promise<Letter[]> {
+async function lettersAbout(broken: Broken, store: Store, { server }: Snapshot): Promise<Letter[]> {
   const { tenant, project } = broken;
   const owner = project.config.project.owner ?? (await findTenant(store, tenant))?.email;
   const { operator } = server.server;
