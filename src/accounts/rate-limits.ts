@@ -234,7 +234,7 @@ const SWEEP_MS = 600_000;
 export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: LimitsOptions): Promise<Limits> {
   const isAlone = store.dialect === 'sqlite';
   const memory = memoryCounters(clock, maxBuckets, isAlone);
-  const lasting = isAlone ? memory : databaseCounters(store, clock);
+  const lasting: Counters = isAlone ? memory : databaseCounters(store, clock);
   if (isAlone) for (const row of await allSlices(store)) memory.restore(row);
   const ended = new AbortController();
   const running = [every(FLUSH_MS, flush), every(SWEEP_MS, sweep)];
@@ -292,16 +292,8 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   };
 }
 
-interface MemoryCounters extends Counters {
-  restore(row: LimitRow): void;
-  /** The slices that the store does not know, each once. */
-  changes(): Counted[];
-  /** Has them among the next changes. */
-  notSaved(rows: readonly Counted[]): void;
-}
-
 /** Counters of this process; where it `isAlone`, those of ten minutes and more are to be written behind. */
-function memoryCounters(clock: Clock, maxBuckets: number, isAlone: boolean): MemoryCounters {
+function memoryCounters(clock: Clock, maxBuckets: number, isAlone: boolean) {
   const windows = new Map<number, SlidingWindows>();
   const changed = new Set<Counted>();
 
@@ -328,26 +320,28 @@ function memoryCounters(clock: Clock, maxBuckets: number, isAlone: boolean): Mem
 
   return {
     take,
-    takeAll(buckets) {
+    takeAll(buckets: readonly Bucket[]) {
       const verdicts = buckets.map(peek);
       if (verdicts.some(({ allowed }) => !allowed)) return verdicts;
       return buckets.map(({ name, limit }) => take(name, limit));
     },
     peek,
-    giveBack: ({ name, limit }, at) => windowsOf(limit.windowMs).giveBack(name, at),
-    restore(row) {
+    giveBack: ({ name, limit }: Bucket, at: number) => windowsOf(limit.windowMs).giveBack(name, at),
+    restore(row: LimitRow) {
       // Of a clock that was ahead.
       if (row.starts_at > clock.now()) return;
       const colon = row.bucket.indexOf(':');
       windowsOf(Number(row.bucket.slice(0, colon))).restore(row.bucket.slice(colon + 1), row);
     },
-    changes() {
+    /** The slices that the store does not know, each once. */
+    changes(): Counted[] {
       for (const window of windows.values()) window.forgetIdle(clock.now());
       const rows = [...changed];
       changed.clear();
       return rows;
     },
-    notSaved(rows) {
+    /** Has them among the next changes. */
+    notSaved(rows: readonly Counted[]) {
       for (const row of rows) changed.add(row);
     },
   };

@@ -156,14 +156,7 @@ function readableParts(data: unknown, findings: readonly Finding[]): ProjectPart
   return result.data;
 }
 
-interface Inspected {
-  readonly errors: readonly Problem[];
-  readonly warnings: readonly Problem[];
-  /** With the contents of their files. */
-  readonly templates: ProjectConfig['templates'];
-}
-
-function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: ProjectContext): Inspected {
+function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: ProjectContext) {
   const owner = valueAt(read.data, ['project', 'owner']);
   const { errors, warnings } = checkProject(parts, {
     owner: typeof owner === 'string' ? owner : undefined,

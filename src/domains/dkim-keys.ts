@@ -1,6 +1,6 @@
 /**
  * The DKIM keys of a domain: made and committed before anybody is told their public half. The first ones sign as soon as
- * DNS has said whose the domain is; each later one is published before it signs (key-rotation.ts). Tenants that claim the
+ * DNS has said whose the domain is; each later one is published before it signs (rotation.ts). Tenants that claim the
  * same domain have keys of their own under selectors of their own, so that one can publish its records beside the other's
  * while a domain moves.
  */
@@ -181,16 +181,17 @@ const DOMAINS = 1000;
  */
 export type KeysOf = (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
 
-export interface KeyringOptions {
+/** Keys from the store. */
+export function createKeyring({
+  store,
+  clock,
+  hostname,
+}: {
   readonly store: Store;
   readonly clock: Clock;
-  /** `server.hostname` */
-  readonly hostname: () => string;
-}
-
-/** Keys from the store. */
-export function createKeyring({ store, clock, hostname }: KeyringOptions): KeysOf {
-  const known = new Recent<{ readonly until: number; readonly keys: Promise<readonly SigningKey[]> }>(DOMAINS);
+  /** `server.hostname` */ readonly hostname: () => string;
+}): KeysOf {
+  const known = new Recent<{ readonly until: number; readonly keys: readonly SigningKey[] }>(DOMAINS);
 
   async function load(domain: string, tenant: string): Promise<readonly SigningKey[]> {
     const rows = await (domain === hostname() ? activeKeysOf : signingKeysOf)(store, domain, accountOf(tenant));
@@ -211,16 +212,9 @@ export function createKeyring({ store, clock, hostname }: KeyringOptions): KeysO
     const kept = known.get(name);
     const now = clock.monotonic();
     if (kept !== undefined && now < kept.until) return kept.keys;
-    const keys = load(domain, owner);
-    known.set(name, { until: now + KEYS_FRESH_MS, keys });
-    try {
-      const found = await keys;
-      // A domain that has none yet is asked about again.
-      if (found.length === 0) known.delete(name);
-      return found;
-    } catch (error) {
-      known.delete(name);
-      throw error;
-    }
+    const keys = await load(domain, owner);
+    // A domain that has none yet is asked about again.
+    if (keys.length > 0) known.set(name, { until: now + KEYS_FRESH_MS, keys });
+    return keys;
   };
 }

@@ -37,7 +37,7 @@ import type { Statement } from '../store/statement.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 import { claimOwner, publishedKeys } from './dkim-keys.ts';
 import { createDomainRows } from './rows.ts';
-import { nextCheck, nextState, whenPublished, type RecordsVerdict } from './states.ts';
+import { nextCheck, nextState, whenPublished } from './states.ts';
 import { advanceKeys, rotateKeys } from './rotation.ts';
 
 export interface Broken {
@@ -174,7 +174,7 @@ export function createDomains(options: DomainsOptions): Domains {
   }
 
   /** What DNS says now, and the keys moved as far as it lets them. */
-  async function look(claim: Claim): Promise<Look> {
+  async function look(claim: Claim) {
     const { server } = snapshot().server;
     const { name } = claim.domain;
     const fresh = resolver.fresh();
@@ -205,7 +205,7 @@ export function createDomains(options: DomainsOptions): Domains {
   }
 
   /** Writes what was seen. */
-  async function commit(claim: Claim, seen: Look): Promise<DomainRow | undefined> {
+  async function commit(claim: Claim, seen: Awaited<ReturnType<typeof look>>): Promise<DomainRow | undefined> {
     const { domain, row } = claim;
     const { tenant, name, status: was, verified_at, broken_at, next_check_at: due } = row;
     const { verdict, records, keySince } = seen;
@@ -308,13 +308,6 @@ export function createDomains(options: DomainsOptions): Domains {
       await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => checkEach(due)));
     },
   };
-}
-
-interface Look {
-  readonly verdict: RecordsVerdict;
-  readonly records: readonly CheckedRecord[];
-  /** Since when a key waits for its record, ms. */
-  readonly keySince: number | undefined;
 }
 
 type Change = Omit<Broken, 'status'> & { readonly status: Broken['status'] | 'verified' };
