@@ -111,7 +111,10 @@ export function createMessageLimits({
       else if ((await writeIfMet(store, unit)) === undefined) continue;
       const reply = `451 4.7.1 ${usedUp(allowance)} This mail waits for its turn.`;
       // One value for all that wait for the same time: the queue writes them down together.
-      const waits = places.flatMap(({ at, count }) => Array<Wait>(count).fill({ until: at, reply }));
+      const waits = places.flatMap(({ at, count }) => {
+        const wait = { until: at, reply };
+        return Array.from({ length: count }, () => wait);
+      });
       return new Map(ids.flatMap((id, i) => (i < going || waits[i] === undefined ? [] : [[id, waits[i]] as const])));
     }
   }

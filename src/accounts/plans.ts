@@ -72,7 +72,7 @@ export function createAccountLimits({ limits, config }: AccountLimitsOptions): A
       const buckets = bucketsOf(principal, config());
       const [hour, minute] = await Promise.all(
         [HOUR, MINUTE].map((window) =>
-          Promise.all(buckets.filter(({ limit }) => limit.windowMs === window).map((one) => limits.peek(one))),
+          Promise.all(buckets.filter(({ limit }) => limit.windowMs === window).map(async (one) => limits.peek(one))),
         ),
       );
       return { hour: tightest(hour ?? []), minute: tightest(minute ?? []) };

@@ -50,10 +50,13 @@ export function createUsage({ store, clock, log }: { store: Store; clock: Clock;
 
   function add(row: UsageRow): void {
     const name = `${row.key} ${row.day}`;
-    const known = counts.get(name);
-    const names = ['requests', 'errors', 'rate_limited'] as const;
-    const sums = names.map((each) => [each, row[each] + (known?.[each] ?? 0)]);
-    counts.set(name, { ...row, ...Object.fromEntries(sums) });
+    const { requests, errors, rate_limited } = counts.get(name) ?? { requests: 0, errors: 0, rate_limited: 0 };
+    counts.set(name, {
+      ...row,
+      requests: requests + row.requests,
+      errors: errors + row.errors,
+      rate_limited: rate_limited + row.rate_limited,
+    });
   }
 
   /** One at a time: after it, all is in the store that was counted before it. */

@@ -60,11 +60,13 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
   };
 }
 
+type Places = Readonly<Record<string, { readonly forms: Readonly<Record<string, FormPlace['form']>> }>>;
+
 /** Every form of the project, those of domains first. */
-function formPlaces(parts: Pick<ProjectParts, 'domains' | 'collections'>): FormPlace[] {
+function formPlaces(parts: Readonly<Record<'domains' | 'collections', Places>>): FormPlace[] {
   return (['domains', 'collections'] as const).flatMap((key) =>
     Object.entries(parts[key]).flatMap(([name, { forms }]) =>
-      Object.entries<FormPlace['form']>(forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),
+      Object.entries(forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),
     ),
   );
 }

@@ -172,7 +172,7 @@ export function section<Shape extends z.ZodRawShape>(
   description: string,
   shape: Shape,
 ): z.ZodPrefault<z.ZodObject<Shape, z.core.$strict>>;
-export function section(description: string, shape: z.ZodRawShape) {
+export function section(description: string, shape: z.ZodRawShape): z.ZodType {
   return z.strictObject(shape).prefault({}).describe(description);
 }
 
@@ -182,7 +182,7 @@ export function choice<const Word extends string>(
   initial: NoInfer<Word>,
   description: string,
 ): z.ZodDefault<z.ZodEnum<{ [Each in Word]: Each }>>;
-export function choice(words: readonly string[], initial: string, description: string) {
+export function choice(words: readonly string[], initial: string, description: string): z.ZodType {
   return z.enum(words).default(initial).describe(description);
 }
 
