@@ -230,6 +230,7 @@ const KEPT_FROM_MS = 600_000;
 const REFUSED_FACTOR = 5;
 const FLUSH_MS = 1000;
 const SWEEP_MS = 600_000;
+
 /** The limits, as far as they were used when the last process ended. */
 export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: LimitsOptions): Promise<Limits> {
   const isAlone = store.dialect === 'sqlite';
@@ -252,11 +253,10 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
   }
 
   async function sweep(): Promise<void> {
-    const old = [HOUR, DAY].map((windowMs) =>
-      dropOldSlices({ of: nameOf('%', windowMs), before: clock.now() - windowMs }),
-    );
+    const now = clock.now();
+    const ofHours = dropOldSlices({ of: nameOf('%', HOUR), before: now - HOUR });
     await store
-      .write([...old, dropOldSlices({ of: '%', before: clock.now() - DAY })])
+      .write([ofHours, dropOldSlices({ of: '%', before: now - DAY })])
       .catch((error: unknown) => log.warn('limits.not_swept', errorFields(error)));
   }
 
