@@ -49,30 +49,31 @@ export const FULL: readonly Permission[] = PERMISSIONS.filter((permission) => pe
 /** What a key that this principal makes may be. */
 export function grantKey(maker: Principal, wanted: WantedKey): KeyGrant | TooMuch {
   const { environment = maker.environment, name } = wanted;
-  if (maker.environment === 'test' && environment !== 'test') return tooMuch('A test key makes only test keys.');
+  if (maker.environment === 'test' && environment !== 'test')
+    return { kind: 'too much', message: 'A test key makes only test keys.' };
   const permissions =
     wanted.permissions === undefined
       ? FULL.filter((permission) => maker.permissions.has(permission))
       : expandPermissions(wanted.permissions);
   const missing = permissions.filter((permission) => !maker.permissions.has(permission));
   if (missing.length > 0) {
-    return tooMuch(`A key makes keys that hold no more than itself. This one does not hold ${missing.join(', ')}.`);
+    const message = `A key makes keys that hold no more than itself. This one does not hold ${missing.join(', ')}.`;
+    return { kind: 'too much', message };
   }
-  const restrictions = narrowRestrictions(maker, wanted.restrictions ?? {});
-  if ('kind' in restrictions) return restrictions;
+  const message = looserThan(maker, wanted.restrictions ?? {});
+  if (message !== undefined) return { kind: 'too much', message };
+  const restrictions = { ...maker.restrictions, ...wanted.restrictions };
   const created_by = maker.key?.id ?? null;
   return { tenant: accountIdOf(maker), name, environment, permissions, restrictions, created_by };
-}
-
-function tooMuch(message: string): TooMuch {
-  return { kind: 'too much', message };
 }
 
 /** Makes the key that was granted; it works once its unit is committed. */
 export function makeKey(grant: KeyGrant, now: number): NewKey {
   const { tenant, name, environment, permissions, created_by } = grant;
-  const restrictions = normalRestrictions(grant.restrictions);
-  const prefix = prefixOf(grant);
+  const end = grant.restrictions.expires_at === undefined ? null : Date.parse(grant.restrictions.expires_at);
+  const restrictions = { ...grant.restrictions, ...(end !== null && { expires_at: isoTime(end) }) };
+  const isFull = FULL.every((permission) => permissions.includes(permission));
+  const prefix = isFull ? (`svc_sk_${environment}_` as const) : 'svc_rk_';
   const value = newKeyValue(prefix);
   const row: ApiKeyRow = {
     id: newId('key', now),
@@ -86,21 +87,12 @@ export function makeKey(grant: KeyGrant, now: number): NewKey {
     restrictions: JSON.stringify(restrictions),
     created_by,
     created_at: now,
-    expires_at: restrictions.expires_at === undefined ? null : Date.parse(restrictions.expires_at),
+    expires_at: end,
     revoked_at: null,
     last_used_at: null,
   };
   const data = { key: row.id, name, environment, permissions, restrictions, by: created_by };
   return { row, value, unit: [insertKey(row), recordEvent({ type: 'key.created', tenant, at: now, data })] };
-}
-
-function normalRestrictions({ expires_at, ...rest }: Restrictions): Restrictions {
-  return { ...rest, ...(expires_at !== undefined && { expires_at: isoTime(Date.parse(expires_at)) }) };
-}
-
-function prefixOf({ permissions, environment }: KeyGrant): KeyPrefix {
-  const full = FULL.every((permission) => permissions.includes(permission));
-  return full ? `svc_sk_${environment}_` : 'svc_rk_';
 }
 
 /** The keys among these that `id` made, directly or not, and are active: what is left to whoever stole it. */
@@ -174,54 +166,31 @@ export interface TooMuch {
   readonly message: string;
 }
 
-/**
- * The restrictions of a key that this principal makes: those that are asked for, which must be at least as tight as its
- * own; its own where none are asked for.
- */
-function narrowRestrictions(maker: Principal, wanted: Restrictions): Restrictions | TooMuch {
-  const held = maker.restrictions;
-  const fault =
-    outsideNetworks(held, wanted) ??
-    outsideDomains(maker, wanted) ??
-    above('rate_limit', held, wanted) ??
-    above('burst_limit', held, wanted) ??
-    outlives(held, wanted);
-  return fault === undefined ? { ...held, ...wanted } : { kind: 'too much', message: fault };
-}
-
-function outsideNetworks({ ip_whitelist: own }: Restrictions, { ip_whitelist: wanted = [] }: Restrictions) {
-  const outside = own && wanted.find((network) => !networkWithin(network, own));
-  return outside && `This key may not be used from all of ${outside}, and a key that it makes may not either.`;
-}
-
-function outsideDomains(maker: Principal, { domain_restrictions: wanted = [] }: Restrictions) {
-  const outside = wanted.find((domain) => !mayTouch(maker, domain));
-  return outside && `This key may not be used for ${outside}, and a key that it makes may not either.`;
-}
-
-function above(name: 'rate_limit' | 'burst_limit', held: Restrictions, wanted: Restrictions) {
-  const own = held[name];
-  return own !== undefined && (wanted[name] ?? own) > own
-    ? `The ${name} of this key is ${own}; a key that it makes may have no more.`
-    : undefined;
-}
-
-function outlives({ expires_at: own }: Restrictions, { expires_at: wanted = own }: Restrictions) {
-  return own !== undefined && wanted !== undefined && Date.parse(wanted) > Date.parse(own)
-    ? `This key expires at ${own}; a key that it makes may not outlive it.`
+/** Why a key that this principal makes may not have these restrictions, which must be at least as tight as its own. */
+function looserThan(maker: Principal, wanted: Restrictions): string | undefined {
+  const { ip_whitelist: networks, expires_at: end, ...held } = maker.restrictions;
+  const network = networks && wanted.ip_whitelist?.find((each) => !networkWithin(each, networks));
+  if (network !== undefined)
+    return `This key may not be used from all of ${network}, and a key that it makes may not either.`;
+  const domain = wanted.domain_restrictions?.find((each) => !mayTouch(maker, each));
+  if (domain !== undefined) return `This key may not be used for ${domain}, and a key that it makes may not either.`;
+  for (const name of ['rate_limit', 'burst_limit'] as const) {
+    const most = held[name];
+    if (most !== undefined && (wanted[name] ?? most) > most)
+      return `The ${name} of this key is ${most}; a key that it makes may have no more.`;
+  }
+  return end !== undefined && wanted.expires_at !== undefined && Date.parse(wanted.expires_at) > Date.parse(end)
+    ? `This key expires at ${end}; a key that it makes may not outlive it.`
     : undefined;
 }
 
 /** The permissions that these names stand for, each once, in the order of `PERMISSIONS`. */
 export function expandPermissions(names: Iterable<PermissionName>): Permission[] {
-  const wanted = withContained(names);
-  return PERMISSIONS.filter((permission) => {
-    const kind = permission.slice(0, Math.max(0, permission.indexOf('.')));
-    return wanted.has(permission) || wanted.has(kind);
-  });
+  const wanted = withContained<string>(names);
+  return PERMISSIONS.filter((permission) => wanted.has(permission) || wanted.has(permission.replace(/\..*/, '')));
 }
 
-function withContained(names: Iterable<string>): Set<string> {
+function withContained<Name extends string>(names: Iterable<Name>): Set<Name | Permission> {
   const all = [...names];
   return new Set([...all, ...all.flatMap((name) => CONTAINED[name] ?? [])]);
 }
@@ -230,6 +199,5 @@ const stored = z.array(z.enum(PERMISSIONS));
 
 /** The permissions as a key's row has them. */
 export function permissionsOf(json: string): ReadonlySet<Permission> {
-  const names = stored.parse(JSON.parse(json));
-  return new Set([...names, ...names.flatMap((name) => CONTAINED[name] ?? [])]);
+  return withContained(stored.parse(JSON.parse(json)));
 }

@@ -8,8 +8,7 @@ import { accountOf } from '../lib/ids.ts';
 import { findCollectionRow } from '../store/collections.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Store } from '../store/store.ts';
-import type { Limits } from './rate-limits.ts';
-import type { Verdict } from './sliding-window.ts';
+import type { Limits, Verdict } from './rate-limits.ts';
 
 export type Names =
   | { readonly kind: 'free' }

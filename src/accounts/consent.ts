@@ -2,11 +2,21 @@
  * Consent: an address that a tenant names agrees once to get its mail, by a link that the operator mails. The mail is the
  * operator's, so that no tenant can read its token; nothing in it but the bounded name of the account is the tenant's; and
  * it offers to get nothing more from this server, ever. What waits for an answer is parked in the queue (store/consents).
+ *
+ * A mailed link lets whoever reads the mail confirm one thing. Only a hash of its token is kept; it works until it ends, and
+ * a thing that is confirmed stays confirmed however often it is done.
  */
+import { createHash, randomBytes } from 'node:crypto';
+import { baseUrlOf } from '../config/http-address.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Statement } from '../store/statement.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
+import type { TokenRow, TenantRow } from '../store/tables-accounts.ts';
+import { forgetUnconfirmed, findTenant } from '../store/tenants.ts';
+import { findTokenByHash, forgetTokens, insertToken, forgetTokensOf } from '../store/tokens.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { inRounds } from '../lib/batch.ts';
-import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import {
@@ -19,15 +29,72 @@ import {
   type RecipientStatuses,
 } from '../store/consents.ts';
 import { OPERATOR } from '../store/revisions.ts';
-import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
-import type { TenantRow } from '../store/tables-accounts.ts';
-import { findTenant } from '../store/tenants.ts';
-import { forgetTokensOf } from '../store/tokens.ts';
-import type { Limits } from './rate-limits.ts';
-import type { Limit, Verdict } from './sliding-window.ts';
+import type { Limits, Limit, Verdict } from './rate-limits.ts';
 
-import { LINK_LIFE, LINK_LIFE_MS, newToken, type Confirmable, type ConfirmKind } from './tokens.ts';
+/** What is shown before, and after. */
+export interface Words {
+  readonly heading: string;
+  /** Paragraphs. */
+  readonly text: readonly string[];
+}
+
+/** A thing that a token confirms, as it stands now. */
+export interface Confirmable {
+  readonly question: Words & { readonly button: string };
+  readonly done: Words;
+  readonly isDone: boolean;
+  /** Does it; harmless where it is done. */
+  confirm(): Promise<void>;
+  /** The mailbox wants no mail of this server any more. */
+  readonly isRefused: boolean;
+  readonly refused: Words;
+  /** Notes that, for good; harmless where it is known. */
+  refuse(): Promise<void>;
+}
+
+/** The thing behind a token of one kind; undefined where it is gone. */
+export type ConfirmKind = (token: TokenRow) => Promise<Confirmable | undefined>;
+
+/** By the kinds of tokens. */
+export type ConfirmKinds = Readonly<Record<TokenRow['kind'], ConfirmKind>>;
+
+const DAYS = 7;
+
+/** How long a link works, in words. */
+export const LINK_LIFE = `${DAYS} days`;
+
+/** The same, ms. */
+const LINK_LIFE_MS = DAYS * 86_400_000;
+
+/** A new token, the statement that keeps it, and the link for the mail. */
+export function newToken(
+  { kind, tenant, subject }: Pick<TokenRow, 'kind' | 'tenant' | 'subject'>,
+  config: Pick<ServerConfig, 'server' | 'tls'>,
+  now: number,
+): { readonly link: string; readonly statement: Statement } {
+  const token = randomBytes(24).toString('base64url');
+  const row = { hash: hashOf(token), kind, tenant, subject, expires_at: now + LINK_LIFE_MS, created_at: now };
+  return { link: `${baseUrlOf(config)}/confirm/${token}`, statement: insertToken(row) };
+}
+
+/** The token of this value, while it works. */
+export async function findToken(
+  { store, clock }: { store: Store; clock: Clock },
+  value: string,
+): Promise<TokenRow | undefined> {
+  const row = await findTokenByHash(store, hashOf(value));
+  return row !== undefined && row.expires_at > clock.now() ? row : undefined;
+}
+
+/** Forgets tokens that have ended, and accounts that nobody confirmed while they could. */
+export async function sweepTokens({ store, clock }: { store: Store; clock: Clock }): Promise<void> {
+  const now = clock.now();
+  await store.write([forgetTokens({ before: now }), ...forgetUnconfirmed(now - LINK_LIFE_MS)]);
+}
+
+function hashOf(token: string): string {
+  return createHash('sha256').update(token).digest('hex');
+}
 
 /** A mail of the server itself to the owner of an account. */
 export interface Letter {
@@ -104,12 +171,8 @@ export function createConsent(parts: ConsentParts): Consent {
     const about = { kind: 'recipient', tenant: account.id, subject: address.toLowerCase() } as const;
     const { link, statement } = newToken(about, config(), at);
     const asked = noteAsked({ tenant: account.id, address, at, since });
-    try {
-      await store.write([asked, forgetTokensOf(about), statement, ...letter(letterOf({ account, address, link }))]);
-    } catch (error) {
-      // Another request has asked it just now.
-      if (!(error instanceof UnmetError)) throw error;
-    }
+    // Unless another request has asked it just now.
+    await writeIfMet(store, [asked, forgetTokensOf(about), statement, ...letter(letterOf({ account, address, link }))]);
     wake();
     return { kind: 'asked' };
   }
@@ -188,15 +251,14 @@ const RELEASE_EVERY_MS = 60_000;
 export function releaseInTime({
   clock,
   consent,
-}: {
-  clock: Clock;
-  consent: Pick<Consent, 'release'>;
-}): () => Promise<void> {
-  async function step(): Promise<undefined> {
-    await consent.release();
-    return undefined;
-  }
-  return inRounds({ clock, every: RELEASE_EVERY_MS, steps: 1, start: 'all', step });
+}: Pick<ConsentParts, 'clock'> & { consent: Pick<Consent, 'release'> }): () => Promise<void> {
+  return inRounds({
+    clock,
+    every: RELEASE_EVERY_MS,
+    steps: 1,
+    start: 'all',
+    step: () => consent.release().then(() => undefined),
+  });
 }
 
 function wordsFor(account: TenantRow, address: string): Pick<Confirmable, 'question' | 'done'> {

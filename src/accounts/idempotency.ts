@@ -30,55 +30,53 @@ export type Beginning =
   | ({ readonly kind: 'replay' } & StoredAnswer)
   | { readonly kind: 'conflict'; readonly reason: 'other body' | 'in progress' };
 
-export interface Idempotency {
-  /** Begins a request. `scope` is the form, or the API key and route; `hash` is of the body. */
-  begin(scope: string, key: string, hash: string): Promise<Beginning>;
-  /** The statement that stores the answer; its unit fails with UnmetError where the claim was taken over. */
-  answer(claim: Claim, answer: StoredAnswer): Statement;
-  /** Stores an answer that has no unit of its own, or gives the key back where it is one to try again (429, 5xx). */
-  finish(claim: Claim, answer: StoredAnswer): Promise<void>;
-  /** Gives the key back: the request had no effect and no answer. */
-  release(claim: Claim): Promise<void>;
-  /** Forgets keys that are older than 24 hours. */
-  sweep(): Promise<void>;
-}
-
 const KEPT_MS = 86_400_000;
 const ABANDONED_MS = 60_000;
 
 /** Idempotency keys in the store. Made once per process, when it starts. */
-export function createIdempotency({ store, clock }: { store: Store; clock: Clock }): Idempotency {
-  const startedAt = store.dialect === 'sqlite' ? clock.now() : 0;
+export class Idempotency {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #startedAt: number;
 
-  async function begin(scope: string, key: string, hash: string): Promise<Beginning> {
-    const now = clock.now();
-    const abandoned = Math.max(now - ABANDONED_MS, startedAt - 1);
-    const [{ changes }] = await store.write([claimKey({ scope, key, hash, now, expired: now - KEPT_MS, abandoned })]);
+  constructor({ store, clock }: { readonly store: Store; readonly clock: Clock }) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#startedAt = store.dialect === 'sqlite' ? clock.now() : 0;
+  }
+
+  /** Begins a request. `scope` is the form, or the API key and route; `hash` is of the body. */
+  async begin(scope: string, key: string, hash: string): Promise<Beginning> {
+    const now = this.#clock.now();
+    const abandoned = Math.max(now - ABANDONED_MS, this.#startedAt - 1);
+    const claim = claimKey({ scope, key, hash, now, expired: now - KEPT_MS, abandoned });
+    const [{ changes }] = await this.#store.write([claim]);
     if (changes === 1) return { kind: 'new', claim: { scope, key, created_at: now } };
-    const known = await findKey(store, scope, key);
-    // Given back or swept in between: the client may try again.
-    if (known === undefined) return { kind: 'conflict', reason: 'in progress' };
-    if (known.hash !== hash) return { kind: 'conflict', reason: 'other body' };
-    if (known.status === 0) return { kind: 'conflict', reason: 'in progress' };
+    const known = await findKey(this.#store, scope, key);
+    if (known !== undefined && known.hash !== hash) return { kind: 'conflict', reason: 'other body' };
+    // Where it was given back or swept in between, the client may try again.
+    if (known === undefined || known.status === 0) return { kind: 'conflict', reason: 'in progress' };
     return { kind: 'replay', status: known.status, response: known.response };
   }
 
-  async function finish(claim: Claim, answered: StoredAnswer): Promise<void> {
-    if (answered.status === 429 || answered.status >= 500) return release(claim);
-    await store.write([answerKey({ ...claim, ...answered })]);
+  /** The statement that stores the answer; its unit fails with UnmetError where the claim was taken over. */
+  answer(claim: Claim, answer: StoredAnswer): Statement {
+    return answerKey({ ...claim, ...answer }, 1);
   }
 
-  async function release(claim: Claim): Promise<void> {
-    await store.write([releaseKey({ ...claim })]);
+  /** Stores an answer that has no unit of its own, or gives the key back where it is one to try again (429, 5xx). */
+  async finish(claim: Claim, answer: StoredAnswer): Promise<void> {
+    if (answer.status === 429 || answer.status >= 500) await this.release(claim);
+    else await this.#store.write([answerKey({ ...claim, ...answer })]);
   }
 
-  return {
-    begin,
-    answer: (claim, answered) => answerKey({ ...claim, ...answered }, 1),
-    finish,
-    release,
-    async sweep() {
-      await store.write([forgetKeys({ before: clock.now() - KEPT_MS })]);
-    },
-  };
+  /** Gives the key back: the request had no effect and no answer. */
+  async release(claim: Claim): Promise<void> {
+    await this.#store.write([releaseKey({ ...claim })]);
+  }
+
+  /** Forgets keys that are older than 24 hours. */
+  async sweep(): Promise<void> {
+    await this.#store.write([forgetKeys({ before: this.#clock.now() - KEPT_MS })]);
+  }
 }

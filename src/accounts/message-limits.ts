@@ -12,11 +12,10 @@ import { repairDueAmong } from '../store/destinations.ts';
 import { messageCounts, releaseReserved, takeMessages, type Taking } from '../store/message-counts.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
 import { findTenants } from '../store/tenants.ts';
-
-import { type Verdict, judgeWindow, type Slice } from './sliding-window.ts';
+import { type Verdict, judgeWindow, type Slice } from './rate-limits.ts';
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';
 
@@ -52,12 +51,6 @@ export interface Wait {
   readonly reply: string;
 }
 
-export interface MessageLimitsOptions {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly config: () => Pick<ServerConfig, 'plans'>;
-}
-
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
@@ -66,7 +59,15 @@ const MAX_TRIES = 20;
 const MAX_RELEASED = 500;
 
 /** The limits under the configuration as it is when they are asked. */
-export function createMessageLimits({ store, clock, config }: MessageLimitsOptions): MessageLimits {
+export function createMessageLimits({
+  store,
+  clock,
+  config,
+}: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: () => Pick<ServerConfig, 'plans'>;
+}): MessageLimits {
   function known(tenant: string, now: number): Promise<Slice[]> {
     return messageCounts(store, tenant, now - DAY);
   }
@@ -80,14 +81,10 @@ export function createMessageLimits({ store, clock, config }: MessageLimitsOptio
     const now = clock.now();
     const at = firstRoom(await known(tenant.id, now), allowance, { from: now, count });
     if (at > now) return { kind: 'later', at, message: `${usedUp(allowance)} Try again ${inWords(at - now)}.` };
-    return {
-      kind: 'room',
-      unit: takeMessages(store, [takingAt(minuteOf(now), { tenant: tenant.id, count, allowance })]),
-    };
+    return { kind: 'room', unit: takeMessages(store, [takingAt(now, { tenant: tenant.id, count }, allowance)]) };
   }
 
   async function place(deliveries: readonly Countable[]): Promise<ReadonlyMap<string, Wait>> {
-    if (deliveries.length === 0) return new Map();
     const byTenant = Map.groupBy(deliveries, ({ tenant }) => tenant);
     const ids = [...byTenant.keys()].filter((id) => id !== OPERATOR).sort();
     const tenants = ids.length === 0 ? [] : await findTenants(store, ids);
@@ -105,15 +102,13 @@ export function createMessageLimits({ store, clock, config }: MessageLimitsOptio
     for (let tries = 1; ; tries++) {
       const now = clock.now();
       const places = placesFor(await known(tenant.id, now), allowance, { from: now, count: ids.length });
-      const takings = places.map(({ at, count }) => takingAt(minuteOf(at), { tenant: tenant.id, count, allowance }));
+      const takings = places.map(({ at, count }) => takingAt(at, { tenant: tenant.id, count }, allowance));
       const going = places[0]?.at === now ? places[0].count : 0;
-      try {
-        const counted = going === 0 ? [] : [markCounted({ ids: JSON.stringify(ids.slice(0, going)), at: now })];
-        await store.write([...takeMessages(store, takings), ...counted]);
-      } catch (error) {
-        if (!(error instanceof UnmetError) || tries === MAX_TRIES) throw error;
-        continue;
-      }
+      const counted = going === 0 ? [] : [markCounted({ ids: JSON.stringify(ids.slice(0, going)), at: now })];
+      const unit = [...takeMessages(store, takings), ...counted];
+      // The last time it fails as it does.
+      if (tries === MAX_TRIES) await store.write(unit);
+      else if ((await writeIfMet(store, unit)) === undefined) continue;
       const reply = `451 4.7.1 ${usedUp(allowance)} This mail waits for its turn.`;
       // One value for all that wait for the same time: the queue writes them down together.
       const waits = places.flatMap(({ at, count }) => {
@@ -190,13 +185,12 @@ function firstRoom(slices: readonly Slice[], { per_hour, per_day }: MessageAllow
   );
 }
 
-interface Wanted {
-  readonly windowMs: number;
-  readonly count: number;
-}
-
 /** When so many of the slices (oldest first) have left the window that `count` more are within the limit; 0 where they are. */
-function roomFrom(slices: readonly Slice[], limit: number | null, { windowMs, count }: Wanted): number {
+function roomFrom(
+  slices: readonly Slice[],
+  limit: number | null,
+  { windowMs, count }: { windowMs: number; count: number },
+): number {
   let over = slices.reduce((sum, slice) => sum + slice.count, count) - (limit ?? Infinity);
   let at = 0;
   for (const slice of slices) {
@@ -216,21 +210,20 @@ function usedIn(slices: readonly Slice[], at: number, windowMs: number): number 
   return slices.reduce((sum, { starts_at, count }) => (starts_at > minuteOf(at) - windowMs ? sum + count : sum), 0);
 }
 
-interface Taken {
-  readonly tenant: string;
-  readonly count: number;
-  readonly allowance: MessageAllowance;
-}
-
-function takingAt(minute: number, { tenant, count, allowance: { per_hour, per_day } }: Taken): Taking {
+/** Takes so many in the minute of `at`. */
+function takingAt(
+  at: number,
+  taken: Pick<Taking, 'tenant' | 'count'>,
+  { per_hour, per_day }: MessageAllowance,
+): Taking {
+  const starts_at = minuteOf(at);
   return {
-    tenant,
-    starts_at: minute,
-    count,
-    since_hour: minute - HOUR,
-    since_day: minute - DAY,
-    most_hour: (per_hour ?? Number.MAX_SAFE_INTEGER) - count,
-    most_day: (per_day ?? Number.MAX_SAFE_INTEGER) - count,
+    ...taken,
+    starts_at,
+    since_hour: starts_at - HOUR,
+    since_day: starts_at - DAY,
+    most_hour: (per_hour ?? Number.MAX_SAFE_INTEGER) - taken.count,
+    most_day: (per_day ?? Number.MAX_SAFE_INTEGER) - taken.count,
   };
 }
 
@@ -246,10 +239,7 @@ function tooMany({ plan, per_hour, per_day }: MessageAllowance, count: number): 
 }
 
 function usedUp({ plan, per_hour, per_day }: MessageAllowance): string {
-  const limits = [
-    ...(per_hour === null ? [] : [`${per_hour} an hour`]),
-    ...(per_day === null ? [] : [`${per_day} a day`]),
-  ];
+  const limits = [per_hour === null ? [] : `${per_hour} an hour`, per_day === null ? [] : `${per_day} a day`].flat();
   return `The plan ${plan} allows messages to ${limits.join(' and ')}, and the account has used them up.`;
 }
 

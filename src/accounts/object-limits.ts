@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { OBJECT_KINDS, type ObjectKind } from '../config/schema-server.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import type { Snapshot } from '../config/snapshot.ts';
+import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { accountOf } from '../lib/ids.ts';
 import { countActiveKeys } from '../store/api-keys.ts';
@@ -53,8 +54,8 @@ export interface ObjectLimitsOptions {
 /** The limits under the configuration as it is when they are asked. */
 export function createObjectLimits(options: ObjectLimitsOptions): ObjectLimits {
   const { store, snapshot } = options;
-  /** Of each tenant, what is made for it last. */
-  const making = new Map<string, Promise<unknown>>();
+  /** By tenant. */
+  const turns = new Turns();
 
   async function over(id: string, { more, instead = {} }: Wanted): Promise<OverLimit | undefined> {
     const tenant = await findTenant(store, accountOf(id));
@@ -73,15 +74,7 @@ export function createObjectLimits(options: ObjectLimitsOptions): ObjectLimits {
   return {
     within(tenant, wanted, make) {
       if (accountOf(tenant) === OPERATOR) return make();
-      const before = making.get(tenant) ?? Promise.resolve();
-      const made = before.then(async () => (await over(tenant, wanted)) ?? make());
-      const ended = made.then(forget, forget);
-      making.set(tenant, ended);
-      return made;
-
-      function forget(): void {
-        if (making.get(tenant) === ended) making.delete(tenant);
-      }
+      return turns.run(tenant, async () => (await over(tenant, wanted)) ?? make());
     },
   };
 }

@@ -1,10 +1,8 @@
 /** The plans of server.yml by their names, and what they mean for a tenant. */
 import type { ServerConfig } from '../config/schema.ts';
-import { accountOf } from '../lib/ids.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
-import type { Bucket, Limits } from './rate-limits.ts';
-import type { Verdict } from './sliding-window.ts';
+import type { Bucket, Limits, Verdict } from './rate-limits.ts';
 import { accountIdOf, type Principal } from './principal.ts';
 
 export type Plan = ServerConfig['plans']['free'];
@@ -44,22 +42,6 @@ export function messagesOf(
   };
 }
 
-/** What an account may ask for; null: no limit of its own. */
-export interface Allowance {
-  readonly requests_per_hour: number | null;
-  readonly requests_per_minute: number | null;
-}
-
-/** The operator's tenant has no limit; others have their plan's, and their own per hour in place of it. */
-function allowanceOf(
-  tenant: Pick<TenantRow, 'id' | 'plan' | 'requests_per_hour'>,
-  config: Pick<ServerConfig, 'plans'>,
-): Allowance {
-  if (accountOf(tenant.id) === OPERATOR) return { requests_per_hour: null, requests_per_minute: null };
-  const { requests_per_hour, requests_per_minute } = planOf(tenant, config);
-  return { requests_per_hour: tenant.requests_per_hour ?? requests_per_hour, requests_per_minute };
-}
-
 export interface AccountLimits {
   /**
    * Counts the request against the account and the key. The verdict is the one with the least left; of several that refuse,
@@ -88,25 +70,31 @@ export function createAccountLimits({ limits, config }: AccountLimitsOptions): A
     },
     async look(principal) {
       const buckets = bucketsOf(principal, config());
-      const verdicts = await Promise.all(buckets.map(async (bucket) => limits.peek(bucket)));
-      return { hour: tightest(within(HOUR)), minute: tightest(within(MINUTE)) };
-
-      function within(window: number): Verdict[] {
-        return verdicts.filter((_, i) => buckets[i]?.limit.windowMs === window);
-      }
+      const [hour, minute] = await Promise.all(
+        [HOUR, MINUTE].map((window) =>
+          Promise.all(buckets.filter(({ limit }) => limit.windowMs === window).map(async (one) => limits.peek(one))),
+        ),
+      );
+      return { hour: tightest(hour ?? []), minute: tightest(minute ?? []) };
     },
   };
 }
 
-/** What a key asks for counts against the keys that made it, too: it is no way round their limits. */
+/**
+ * What a key asks for counts against the keys that made it, too: it is no way round their limits. The operator's tenant has
+ * no limit; others have their plan's, and their own per hour in place of it.
+ */
 function bucketsOf(principal: Principal, config: Pick<ServerConfig, 'plans'>): Bucket[] {
   const { tenant, key, restrictions, makers = [] } = principal;
-  const { requests_per_hour, requests_per_minute } = allowanceOf(tenant, config);
-  const account = `account:${accountIdOf(principal)}`;
+  const { requests_per_hour, requests_per_minute } = planOf(tenant, config);
+  const id = accountIdOf(principal);
   const keys = key === undefined ? [] : [...makers, { id: key.id, restrictions }];
+  const ofAccount = [
+    ...bucket(`account:${id}`, tenant.requests_per_hour ?? requests_per_hour, HOUR),
+    ...bucket(`account:${id}`, requests_per_minute, MINUTE),
+  ];
   return [
-    ...bucket(account, requests_per_hour, HOUR),
-    ...bucket(account, requests_per_minute, MINUTE),
+    ...(id === OPERATOR ? [] : ofAccount),
     ...keys.flatMap(({ id, restrictions: { rate_limit, burst_limit } }) => [
       ...bucket(`key:${id}`, rate_limit, HOUR),
       ...bucket(`key:${id}`, burst_limit, MINUTE),
@@ -119,12 +107,6 @@ function bucket(name: string, count: number | null | undefined, windowMs: number
 }
 
 function tightest(verdicts: readonly Verdict[]): Verdict | undefined {
-  const [first, ...others] = verdicts;
-  return first && others.reduce(tighter, first);
-}
-
-function tighter(a: Verdict, b: Verdict): Verdict {
-  if (a.allowed !== b.allowed) return a.allowed ? b : a;
-  if (!a.allowed) return b.reset > a.reset ? b : a;
-  return b.remaining < a.remaining ? b : a;
+  const refused = verdicts.filter(({ allowed }) => !allowed).sort((a, b) => b.reset - a.reset);
+  return refused[0] ?? verdicts.toSorted((a, b) => a.remaining - b.remaining)[0];
 }

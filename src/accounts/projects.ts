@@ -7,7 +7,7 @@ import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader, type DomainEdit } from '../config/bundle.ts';
 import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
-import type { Finding, Path, Problem } from '../config/problem.ts';
+import type { Finding, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
 import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -21,8 +21,7 @@ import { findRevision, OPERATOR } from '../store/revisions.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { ProjectRow } from '../store/tables.ts';
 import type { Consent } from './consent.ts';
-import { readRevision } from '../config/in-force.ts';
-import type { SecretSource } from '../config/secrets.ts';
+import { readRevision, type RevisionReading } from '../config/in-force.ts';
 import { Recent } from '../lib/lru.ts';
 
 export interface PushParts {
@@ -90,17 +89,17 @@ export async function push(given: Push, parts: PushParts): Promise<PushOutcome> 
   const managed = managedByFile(await findProject(parts.store, tenant, slug));
   if (managed !== undefined) return managed;
   const read = await readPush(given, parts);
-  if ('kind' in read) return read;
+  if (read.kind === 'invalid') return read;
   const { next, bundle } = read;
   const named = namedRecipientsOf(next);
-  const warnings = [...read.warnings, ...(await unconfirmed({ tenant, named, yaml: bundle.yaml }, parts))];
+  const warnings = [...read.warnings, ...(await unconfirmed(given, named, parts))];
   for (let tries = 1; ; tries++) {
     const row = await findProject(parts.store, tenant, slug);
     const current = row && (await currentOf(row, parts));
     const touched = [...(current === undefined ? [] : placesIn(current)), ...placesIn(next)];
     const refused = touched.findIndex((domain) => !may(domain));
     if (refused >= 0) return { kind: 'forbidden', domain: touched[refused] };
-    const wrong = domainErrors({ tenant, slug, next }, parts.snapshot());
+    const wrong = domainErrors(given, next, parts.snapshot());
     const taken = await parts.reader.locate(bundle.yaml, wrong, { tenant });
     if (taken.length > 0) return conflict(NOT_AVAILABLE, taken);
 
@@ -186,23 +185,14 @@ function conflict(message: string, problems: readonly Problem[] = []): Extract<P
   return { kind: 'conflict', message, problems };
 }
 
-interface ReadPush {
-  readonly next: ProjectConfig;
-  /** Without files that nothing names. */
-  readonly bundle: Bundle;
-  readonly warnings: readonly Problem[];
-}
-
-async function readPush(
-  { tenant, slug, bundle }: Push,
-  { reader, snapshot }: PushParts,
-): Promise<ReadPush | Extract<PushOutcome, { kind: 'invalid' }>> {
+/** The configuration that is pushed, and its bundle without files that nothing names. */
+async function readPush({ tenant, slug, bundle }: Push, { reader, snapshot }: PushParts) {
   const { yaml, files } = bundle;
-  if (Buffer.byteLength(yaml) > MAX_YAML_BYTES) return { kind: 'invalid', problems: [TOO_LARGE] };
+  if (Buffer.byteLength(yaml) > MAX_YAML_BYTES) return { kind: 'invalid', problems: [TOO_LARGE] } as const;
   const { result, named } = await reader.read(bundle, { tenant });
-  if (!('ok' in result)) return { kind: 'invalid', problems: result.errors };
+  if (!('ok' in result)) return { kind: 'invalid', problems: result.errors } as const;
   const { project, domains } = result.ok;
-  const wrong: Finding[] = [];
+  const wrong: Finding[] = fanOutErrors(result.ok, snapshot().server.limits.form_recipients);
   if (project.slug !== slug) {
     const message = `expected ${slug}, the project that this is pushed to, found ${project.slug}`;
     wrong.push({ path: ['project', 'slug'], message });
@@ -210,18 +200,14 @@ async function readPush(
   if (Object.keys(domains).length > MAX_DOMAINS) {
     wrong.push({ path: ['domains'], message: `expected ${MAX_DOMAINS} domains at most` });
   }
-  wrong.push(...fanOutErrors(result.ok, snapshot().server.limits.form_recipients));
-  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) };
+  if (wrong.length > 0) return { kind: 'invalid', problems: await reader.locate(yaml, wrong, { tenant }) } as const;
   const names = new Set(named.files.map(normalize));
-  const [used, unused] = [true, false].map((wanted) =>
-    Object.entries(files).filter(([name]) => names.has(normalize(name)) === wanted),
+  const { used = [], unused = [] } = Object.groupBy(Object.entries(files), ([name]) =>
+    names.has(normalize(name)) ? 'used' : 'unused',
   );
-  const idle = (unused ?? []).map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
-  return {
-    next: result.ok,
-    bundle: { yaml, files: Object.fromEntries(used ?? []) },
-    warnings: [...result.warnings, ...(await reader.locate(yaml, idle, { tenant }))],
-  };
+  const idle = unused.map(([name]) => ({ path: [], message: `the file ${name} is not named by any template` }));
+  const warnings = [...result.warnings, ...(await reader.locate(yaml, idle, { tenant }))];
+  return { next: result.ok, bundle: { yaml, files: Object.fromEntries(used) }, warnings };
 }
 
 function sameBundle(kept: Bundle | undefined, { yaml, files }: Bundle): boolean {
@@ -237,50 +223,34 @@ async function currentOf({ tenant, slug, revision }: ProjectRow, parts: PushPart
   return result !== undefined && 'ok' in result ? result.ok : undefined;
 }
 
-interface Recipients {
-  readonly tenant: string;
-  readonly named: readonly NamedRecipient[];
-  readonly yaml: string;
-}
-
 /** Which recipients get no mail of the project yet, or never will. */
 async function unconfirmed(
-  { tenant, named, yaml }: Recipients,
+  { tenant, bundle }: Push,
+  named: readonly NamedRecipient[],
   { consent, reader }: PushParts,
 ): Promise<readonly Problem[]> {
   const statuses = await consent.statuses({ tenant, addresses: named.map(({ address }) => address) });
-  const found = named.flatMap(({ path, address }): Finding[] => {
-    switch (statuses.get(address)) {
-      case 'pending':
-        return [{ path, message: `mail for ${address} waits until it agrees to get it: a link is mailed there` }];
-      case 'refused':
-        return [{ path, message: `${address} wants no mail from this server and gets none of this` }];
-      default:
-        return [];
-    }
+  const found = named.flatMap(({ path, address }) => {
+    const status = statuses.get(address);
+    if (status !== 'pending' && status !== 'refused') return [];
+    const message =
+      status === 'pending'
+        ? `mail for ${address} waits until it agrees to get it: a link is mailed there`
+        : `${address} wants no mail from this server and gets none of this`;
+    return [{ path, message }];
   });
-  return found.length === 0 ? [] : reader.locate(yaml, found.slice(0, MAX_LISTED), { tenant });
-}
-
-interface Claims {
-  readonly tenant: string;
-  readonly slug: string;
-  readonly next: ProjectConfig;
+  return found.length === 0 ? [] : reader.locate(bundle.yaml, found.slice(0, MAX_LISTED), { tenant });
 }
 
 /** Domains that another project of the tenant has. Of several tenants' claims the first that verifies owns the domain. */
-function domainErrors({ tenant, slug, next }: Claims, { claims, server }: Snapshot): Finding[] {
-  const found: { path: Path; message: string }[] = [];
-  for (const name of Object.keys(next.domains)) {
+function domainErrors({ tenant, slug }: Push, next: ProjectConfig, { claims, server }: Snapshot): Finding[] {
+  return Object.keys(next.domains).flatMap((name) => {
     const other = claims.get(claimKey(tenant, name))?.project.slug;
-    const path = ['domains', name];
-    if (other !== undefined && other !== slug)
-      found.push({ path, message: `the domain belongs to the project ${other}` });
-    else if (name === server.server.hostname && tenant !== OPERATOR) {
-      found.push({ path, message: 'this is the name of the server itself' });
-    }
-  }
-  return found.map((finding) => ({ ...finding, key: true }));
+    const isOthers = other !== undefined && other !== slug;
+    if (!isOthers && (name !== server.server.hostname || tenant === OPERATOR)) return [];
+    const message = isOthers ? `the domain belongs to the project ${other}` : 'this is the name of the server itself';
+    return [{ path: ['domains', name], message, key: true }];
+  });
 }
 
 interface Decided {
@@ -319,20 +289,19 @@ export interface Revision {
   readonly config: ProjectConfig;
 }
 
-export interface RevisionsParts {
-  readonly store: Store;
-  readonly secrets: SecretSource;
-  readonly reader: BundleReader;
-}
-
 /** The revision with this id (`rev_…`); undefined where it cannot be read (any more). */
 export type RevisionOf = (id: string) => Promise<Revision | undefined>;
 
 const REVISIONS = 100;
 
 /** Revisions as the store has them, read with the code that accepts them. */
-export function createRevisions(parts: RevisionsParts): RevisionOf {
-  return keepRecent((id) => loadRevision(id, parts));
+export function createRevisions({ store, ...reading }: RevisionReading & { readonly store: Store }): RevisionOf {
+  return keepRecent(async (id) => {
+    const row = await findRevision(store, id);
+    if (row === undefined) return undefined;
+    const { result } = await readRevision(row, row.tenant, reading);
+    return 'ok' in result ? { id, config: result.ok } : undefined;
+  });
 }
 
 /** The same function, which is called once for what is in use; what it rejects with is forgotten. */
@@ -348,11 +317,4 @@ export function keepRecent(load: RevisionOf): RevisionOf {
     known.set(id, loading);
     return loading;
   };
-}
-
-async function loadRevision(id: string, { store, secrets, reader }: RevisionsParts): Promise<Revision | undefined> {
-  const row = await findRevision(store, id);
-  if (row === undefined) return undefined;
-  const { result } = await readRevision(row, row.tenant, { reader, secrets });
-  return 'ok' in result ? { id, config: result.ok } : undefined;
 }

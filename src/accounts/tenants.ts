@@ -5,13 +5,12 @@ import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts
 import { recordEvent } from '../store/events.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { TenantRow } from '../store/tables-accounts.ts';
 import { changeTenant, confirmTenant, findTenant, insertTenant, type TenantChange } from '../store/tenants.ts';
-import { refusal, type RefusalParts } from './consent.ts';
+import { refusal, type RefusalParts, type ConfirmKind } from './consent.ts';
 import { FULL, makeKey } from './api-keys.ts';
 import type { Principal } from './principal.ts';
-import type { ConfirmKind } from './tokens.ts';
 
 export interface WantedAccount {
   readonly name: string;
@@ -72,12 +71,8 @@ export async function alterTenant(
   const statements = changeTenant(id, wanted);
   if (statements.length > 0) {
     const data = { ...wanted, by: by.key?.id ?? null };
-    try {
-      await store.write([...statements, recordEvent({ type: 'tenant.changed', tenant: id, at: now, data })]);
-    } catch (error) {
-      if (error instanceof UnmetError) return undefined;
-      throw error;
-    }
+    const unit = [...statements, recordEvent({ type: 'tenant.changed', tenant: id, at: now, data })];
+    if ((await writeIfMet(store, unit)) === undefined) return undefined;
   }
   return findTenant(store, id);
 }
@@ -128,10 +123,8 @@ export function signupConfirmation(parts: RefusalParts): ConfirmKind {
       async confirm() {
         const at = clock.now();
         const told = recordEvent({ type: 'tenant.confirmed', tenant: id, at, data: { email: tenant.email } });
-        await store.write([...agreed(tenant, at, 1), confirmTenant({ id, at }, 1), told]).catch((error: unknown) => {
-          // Confirmed already, by a click before this one; or the mailbox has another account.
-          if (!(error instanceof UnmetError)) throw error;
-        });
+        // Unless it is confirmed already, by a click before this one, or the mailbox has another account.
+        await writeIfMet(store, [...agreed(tenant, at, 1), confirmTenant({ id, at }, 1), told]);
       },
     };
   };

@@ -5,6 +5,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { UsageRow } from '../store/tables-accounts.ts';
 import { addUsage } from '../store/usage.ts';
@@ -19,29 +20,43 @@ export interface Usage {
   close(): Promise<void>;
 }
 
-type Counted = { -readonly [Name in keyof UsageRow]: UsageRow[Name] };
-
 const FLUSH_MS = 5000;
 const DAY = 86_400_000;
-/** So many rows go into one commit. */
+/** So many rows go into one commit, so that they never hold up what is written beside them. */
 const BATCH = 250;
+
+/** Writes the rows, and answers those that the store did not take, which is told in the log. */
+export async function writeBehind<Row>(
+  rows: readonly Row[],
+  statement: (row: Row) => Statement,
+  { store, log, failure }: { readonly store: Store; readonly log: Log; readonly failure: string },
+): Promise<Row[]> {
+  const left: Row[] = [];
+  for (let i = 0; i < rows.length; i += BATCH) {
+    const some = rows.slice(i, i + BATCH);
+    await store.write(some.map((row) => statement(row))).catch((error: unknown) => {
+      log.warn(failure, errorFields(error));
+      left.push(...some);
+    });
+  }
+  return left;
+}
 
 /** Counts until it is closed. */
 export function createUsage({ store, clock, log }: { store: Store; clock: Clock; log: Log }): Usage {
   const ended = new AbortController();
-  let counts = new Map<string, Counted>();
+  let counts = new Map<string, UsageRow>();
   let flushing = Promise.resolve();
 
   function add(row: UsageRow): void {
     const name = `${row.key} ${row.day}`;
-    const known = counts.get(name);
-    if (known === undefined) {
-      counts.set(name, { ...row });
-      return;
-    }
-    known.requests += row.requests;
-    known.errors += row.errors;
-    known.rate_limited += row.rate_limited;
+    const { requests, errors, rate_limited } = counts.get(name) ?? { requests: 0, errors: 0, rate_limited: 0 };
+    counts.set(name, {
+      ...row,
+      requests: requests + row.requests,
+      errors: errors + row.errors,
+      rate_limited: rate_limited + row.rate_limited,
+    });
   }
 
   /** One at a time: after it, all is in the store that was counted before it. */
@@ -54,15 +69,7 @@ export function createUsage({ store, clock, log }: { store: Store; clock: Clock;
     // In one order everywhere: daemons that share a store lock the same rows.
     const rows = [...counts.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
     counts = new Map();
-    for (let i = 0; i < rows.length; i += BATCH) {
-      try {
-        await store.write(rows.slice(i, i + BATCH).map((row) => addUsage(row)));
-      } catch (error) {
-        log.warn('usage.not_saved', errorFields(error));
-        for (const row of rows.slice(i)) add(row);
-        return;
-      }
-    }
+    for (const row of await writeBehind(rows, addUsage, { store, log, failure: 'usage.not_saved' })) add(row);
   }
 
   async function keep(): Promise<void> {

@@ -1,17 +1,15 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
+import { z } from 'zod';
 import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
 import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { readAnswer, queryOf, run, writeJson, type CommandOptions, shortTime } from './run.ts';
-import { z } from 'zod';
-import { labelOf } from '../config/label.ts';
-import { formSchema } from '../config/schema-project.ts';
-import type { FormConfig } from '../config/schema.ts';
+import { labelOf } from '../config/forms.ts';
+import { formSchema, type FormConfig } from '../config/schema.ts';
 import { RequestRefused, type Client } from './client.ts';
 import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
 import { writePage, writeFacts, save, sizeText } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
-
 import { snippetOf, type SnippetField, type Style } from './snippet.ts';
 
 const shownForm = z.object({

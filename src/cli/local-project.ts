@@ -7,11 +7,11 @@ import { glanceAtProject, parseProject, type Invalid, type ValidProject } from '
 import { formatProblem } from '../config/problem.ts';
 import type { ProjectConfig, FormConfig } from '../config/schema.ts';
 import { NO_SECRETS } from '../config/secrets.ts';
-import type { CheckTemplates } from '../config/template-places.ts';
+import type { CheckTemplates } from '../config/checks.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { UserError } from '../lib/errors.ts';
 import type { Terminal } from './terminal.ts';
-import { labelOf } from '../config/label.ts';
+import { labelOf } from '../config/forms.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Variables } from '../templates/template.ts';
 

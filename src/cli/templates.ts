@@ -3,12 +3,10 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir, platform } from 'node:os';
 import { join, resolve } from 'node:path';
 import { spawn } from 'node:child_process';
-import type { ProjectConfig } from '../config/schema.ts';
-import { projectSchema } from '../config/schema-project.ts';
+import { type ProjectConfig, projectSchema } from '../config/schema.ts';
 import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
 import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-
 import { writeTable } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
 import {
@@ -20,7 +18,6 @@ import {
   type LocalForm,
 } from './local-project.ts';
 import { CommandFailed, EXIT, UsageError, writeJson } from './run.ts';
-
 import { nearest, formatProblem } from '../config/problem.ts';
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 

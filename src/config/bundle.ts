@@ -1,11 +1,10 @@
 /** A configuration that somebody pushed: its YAML and the files that it names, read without anything of this machine. */
 import { isMap, isScalar, parseDocument } from 'yaml';
 import { parseDomain } from '../lib/addresses.ts';
-import { fieldErrors, type FormPlace } from './checks.ts';
+import { fieldErrors, type FormPlace, lineErrors, type CheckTemplates } from './checks.ts';
 import type { Finding, Problem } from './problem.ts';
-import { glanceAtProject, parseProject, type Invalid, type ValidProject } from './parse.ts';
+import { glanceAtProject, parseProject, type Glance, type Invalid, type ValidProject } from './parse.ts';
 import { NO_SECRETS } from './secrets.ts';
-import { lineErrors, type CheckTemplates } from './template-places.ts';
 import { readYaml } from './yaml.ts';
 
 /** What the YAML of a push is called in reports. */
@@ -20,7 +19,7 @@ export interface Bundle {
 export interface ReadBundle {
   readonly result: ValidProject | Invalid;
   /** The files that it names, and the domains, whether it is valid or not. */
-  readonly named: { readonly files: readonly string[]; readonly domains: readonly string[] };
+  readonly named: Pick<Glance, 'files' | 'domains'>;
 }
 
 /** Templates of a project that is pushed. */
@@ -72,8 +71,7 @@ export function editYaml(yaml: string, { op, domain }: DomainEdit): string | und
 export function readBundle({ yaml, files }: Bundle, check: CheckTemplates | 'accepted' | undefined): ReadBundle {
   const checks = check === 'accepted' ? { accepted: true } : { checkTemplates: check, maxTemplates: MAX_TEMPLATES };
   const result = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS, ...checks });
-  const { files: names, domains } = glanceAtProject(yaml);
-  return { result, named: { files: names, domains } };
+  return { result, named: glanceAtProject(yaml) };
 }
 
 /** Where the findings stand, here and now. */

@@ -1,9 +1,10 @@
 /** What the schema alone cannot see in a project: names that must exist, addresses that must fit, loops, zones, patterns. */
 import { parseAddress } from '../lib/addresses.ts';
 import { fanOutOf, forwardingLoops, MAX_DELIVERIES, MAX_TARGETS, routeOf } from './forwarding.ts';
-import { nearest, type Finding, type Path } from './problem.ts';
+import { nearest, type Finding, type Path, type Problem } from './problem.ts';
 import { MAX_PATTERNS_LENGTH, patternProblem } from './patterns.ts';
 import type { DomainConfig, FormConfig, ProjectConfig, ServerConfig, TemplateConfig } from './schema.ts';
+import { find, type YamlFile } from './yaml.ts';
 
 /** Templates that exist without being configured, and their types. */
 const BUILT_IN: readonly (readonly [string, TemplateType])[] = [
@@ -38,33 +39,36 @@ export function checkProject(parts: ProjectParts, { owner, doubtful, accepted = 
   for (const [name, { type }] of Object.entries(parts.templates)) templates.set(name, type);
   for (const name of doubtful) templates.set(name, 'doubtful');
   const domains = Object.entries(parts.domains);
-  const collected = Object.entries(parts.collections).flatMap(([name, { forms }]) =>
-    Object.entries(forms).map(([id, form]) => ({ path: ['collections', name, 'forms', id], form })),
-  );
-  const forms = [
-    ...domains.flatMap(([name, domain]) =>
-      Object.entries(domain.forms).map(([id, form]) => ({ path: ['domains', name, 'forms', id], form })),
-    ),
-    ...collected,
-  ];
+  const places = formPlaces(parts);
   return {
     errors: [
-      ...(accepted ? [] : forms.flatMap(fieldErrors)),
+      ...(accepted ? [] : places.flatMap(fieldErrors)),
       ...timezoneErrors(parts.settings.timezone),
       ...Object.entries(parts.templates).flatMap((entry) => (doubtful.has(entry[0]) ? [] : bodyErrors(...entry))),
-      ...domains.flatMap(([name, domain]) => domainErrors(name, domain, templates)),
-      ...collected.flatMap((place) => formErrors(place, templates)),
+      ...places.flatMap((place) => formErrors(place, templates)),
+      ...domains.flatMap(([name, domain]) => domainErrors(name, domain)),
       ...loopErrors(parts.domains),
     ],
     warnings: [
-      ...domains.flatMap(([name, domain]) =>
-        Object.entries(domain.forms).flatMap(([id, form]) => formWarnings({ name, domain, id, form, owner })),
-      ),
-      ...collected.flatMap(({ path, form }) =>
-        form.email === undefined ? [noRecipient(path, 'there is no "email"', owner)] : [],
+      ...domains.flatMap(([name, domain]) => domainWarnings(name, domain, owner)),
+      ...Object.entries(parts.collections).flatMap(([name, { forms }]) =>
+        Object.entries(forms).flatMap(([id, { email }]) =>
+          email === undefined ? [noRecipient(['collections', name, 'forms', id], 'there is no "email"', owner)] : [],
+        ),
       ),
     ],
   };
+}
+
+type Places = Readonly<Record<string, { readonly forms: Readonly<Record<string, FormPlace['form']>> }>>;
+
+/** Every form of the project, those of domains first. */
+function formPlaces(parts: Readonly<Record<'domains' | 'collections', Places>>): FormPlace[] {
+  return (['domains', 'collections'] as const).flatMap((key) =>
+    Object.entries(parts[key]).flatMap(([name, { forms }]) =>
+      Object.entries(forms).map(([id, form]) => ({ path: [key, name, 'forms', id], form })),
+    ),
+  );
 }
 
 /** Where one message or one post would cause more mail than it may; `most` is `limits.form_recipients`. */
@@ -148,23 +152,39 @@ function bodyErrors(name: string, { subject, text, html, html_file }: TemplateCo
   return [];
 }
 
-function domainErrors(name: string, domain: DomainConfig, templates: Templates): Finding[] {
+function domainErrors(name: string, { forms, forwarding, default_form }: DomainConfig): Finding[] {
   const path = ['domains', name];
-  const errors = Object.entries(domain.forms).flatMap(([id, form]) => {
-    const place = [...path, 'forms', id];
-    return [...formErrors({ path: place, form }, templates), ...senderErrors(place, form, name)];
-  });
-  for (const key of Object.keys(domain.forwarding)) {
+  const errors: Finding[] = [];
+  for (const [id, { from }] of Object.entries(forms)) {
+    if (from === undefined || parseAddress(from)?.domain === name) continue;
+    errors.push({ path: [...path, 'forms', id, 'from'], message: `expected an address at ${name}, found ${from}` });
+  }
+  for (const key of Object.keys(forwarding)) {
     if (key.endsWith(`@${name}`)) continue;
     const message = `expected an address of this domain such as ${key.split('@')[0]}@${name}`;
     errors.push({ path: [...path, 'forwarding', key], message, key: true });
   }
-  if (domain.default_form !== undefined && !Object.hasOwn(domain.forms, domain.default_form)) {
-    const suggestion = nearest(domain.default_form, Object.keys(domain.forms));
-    const message = `the domain has no form "${domain.default_form}"`;
-    errors.push({ path: [...path, 'default_form'], message, suggestion });
+  if (default_form !== undefined && !Object.hasOwn(forms, default_form)) {
+    const suggestion = nearest(default_form, Object.keys(forms));
+    errors.push({ path: [...path, 'default_form'], message: `the domain has no form "${default_form}"`, suggestion });
   }
   return errors;
+}
+
+function domainWarnings(name: string, { forms, forwarding }: DomainConfig, owner: string | undefined): Finding[] {
+  return Object.entries(forms).flatMap(([id, form]) => {
+    const path = ['domains', name, 'forms', id];
+    const warnings: Finding[] = [];
+    // Where nothing is forwarded, this server hardly is the domain's MX.
+    if (form.reply_relay === true && Object.keys(forwarding).length === 0) {
+      const message = `answers come back only where the MX of ${name} is this server, and ${name} forwards no mail`;
+      warnings.push({ path: [...path, 'reply_relay'], message });
+    }
+    if (form.to === undefined && typeof routeOf(forwarding, name, id) !== 'object') {
+      warnings.push(noRecipient(path, `neither "to" nor forwarding of ${id}@${name}`, owner));
+    }
+    return warnings;
+  });
 }
 
 /** A form, and where it stands. */
@@ -204,11 +224,6 @@ export function fieldErrors({ path, form }: FormPlace): Finding[] {
   return errors;
 }
 
-function senderErrors(path: Path, { from }: FormConfig, domain: string): Finding[] {
-  if (from === undefined || parseAddress(from)?.domain === domain) return [];
-  return [{ path: [...path, 'from'], message: `expected an address at ${domain}, found ${from}` }];
-}
-
 function templateReference(path: Path, [name, type]: [string, TemplateType], templates: Templates): Finding[] {
   const found = templates.get(name);
   if (found === undefined) {
@@ -226,32 +241,83 @@ function loopErrors(domains: ProjectConfig['domains']): Finding[] {
   }));
 }
 
-interface FormOf {
-  readonly name: string;
-  readonly domain: DomainConfig;
-  readonly id: string;
-  readonly form: FormConfig;
-  readonly owner: string | undefined;
-}
-
-function formWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
-  return [...relayWarnings({ name, domain, id, form }), ...recipientWarnings({ name, domain, id, form, owner })];
-}
-
-/** Where nothing is forwarded, this server hardly is the domain's MX. */
-function relayWarnings({ name, domain, id, form }: Omit<FormOf, 'owner'>): Finding[] {
-  if (form.reply_relay !== true || Object.keys(domain.forwarding).length > 0) return [];
-  const message = `answers come back only where the MX of ${name} is this server, and ${name} forwards no mail`;
-  return [{ path: ['domains', name, 'forms', id, 'reply_relay'], message }];
-}
-
-function recipientWarnings({ name, domain, id, form, owner }: FormOf): Finding[] {
-  if (form.to !== undefined || typeof routeOf(domain.forwarding, name, id) === 'object') return [];
-  const why = `neither "to" nor forwarding of ${id}@${name}`;
-  return [noRecipient(['domains', name, 'forms', id], why, owner)];
-}
-
 function noRecipient(path: Path, why: string, owner: string | undefined): Finding {
   const whom = owner === undefined ? 'server.operator' : 'project.owner';
   return { path, message: `no recipient: ${why}; submissions go to ${whom}`, key: true };
+}
+
+/** An error of a template; line and column are those within the part, from 1. */
+export interface TemplateProblem {
+  readonly template: string;
+  readonly part: 'subject' | 'text' | 'html';
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+}
+
+/** Parses every template and answers what is wrong with them; handed in, because this folder does not know the engine. */
+export type CheckTemplates = (templates: ProjectConfig['templates']) => readonly TemplateProblem[];
+
+/** Everything that does not parse: the templates, and the subjects and names of forms, which hold expressions as well. */
+export function checkAllTemplates(
+  parts: Pick<ProjectConfig, 'domains' | 'collections' | 'templates'>,
+  yaml: YamlFile,
+  check?: CheckTemplates,
+): Problem[] {
+  if (check === undefined) return [];
+  const { templates } = parts;
+  const lines = formPlaces(parts).flatMap(expressionsOf);
+  return [
+    ...check(templates).map((problem) => locateInTemplate(problem, yaml, templates)),
+    ...check(asTemplates(lines)).map((problem) =>
+      locate(problem, yaml, lines[Number(problem.template.slice(4))]?.path ?? []),
+    ),
+  ];
+}
+
+/** What is wrong with the expressions of a form, wherever it is kept. */
+export function lineErrors(place: FormPlace, check?: CheckTemplates): Finding[] {
+  const lines = expressionsOf(place);
+  const errors = check?.(asTemplates(lines)) ?? [];
+  return errors.map(({ template, message }) => ({ path: lines[Number(template.slice(4))]?.path ?? [], message }));
+}
+
+interface Line {
+  readonly path: Path;
+  readonly source: string;
+}
+
+/** Each as a template of its own, called by its number. */
+function asTemplates(lines: readonly Line[]): ProjectConfig['templates'] {
+  return Object.fromEntries(
+    lines.map(({ source }, i) => [`line${i}`, { type: 'form', subject: source, text: '', variables: {} }]),
+  );
+}
+
+function expressionsOf({ path, form: { subject, from_name, acknowledgment } }: FormPlace): Line[] {
+  return [
+    { path: [...path, 'subject'], source: subject },
+    { path: [...path, 'from_name'], source: from_name },
+    { path: [...path, 'acknowledgment', 'subject'], source: acknowledgment?.subject },
+  ].flatMap(({ path: place, source }) => (source === undefined ? [] : [{ path: place, source }]));
+}
+
+function locateInTemplate(problem: TemplateProblem, yaml: YamlFile, templates: ProjectConfig['templates']): Problem {
+  const { template, part, line, column, message } = problem;
+  const file = part === 'html' ? templates[template]?.html_file : undefined;
+  if (file === undefined) return locate(problem, yaml, ['templates', template, part]);
+  return yaml.locate({ path: ['templates', template, 'html_file'], message: `${file}:${line}:${column}: ${message}` });
+}
+
+/** Folded and escaped text has other lines than its template; then the value's beginning has to do. */
+function locate({ line, column, message }: TemplateProblem, yaml: YamlFile, path: Path): Problem {
+  const located = yaml.locate({ path, message });
+  const { place, whole } = find(yaml.root, path);
+  const style = place?.scalar?.type;
+  if (!whole || place === undefined || style === 'BLOCK_FOLDED') return located;
+  if (style === 'BLOCK_LITERAL') {
+    const indent = /\n+( +)/.exec(yaml.text.slice(place.start))?.[1]?.length ?? 0;
+    return { ...located, line: located.line + line, column: indent + column };
+  }
+  return line > 1 ? located : { ...located, column: located.column + column - (style === 'PLAIN' ? 1 : 0) };
 }

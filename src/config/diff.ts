@@ -1,8 +1,7 @@
 /** What changed between two configurations, key by key, in the YAML's own words (`2h`, not 7200000). */
 import { z } from 'zod';
 import { freeze } from './freeze.ts';
-import { type ProjectConfig, type ServerConfig } from './schema.ts';
-import { projectSchema } from './schema-project.ts';
+import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 
 export interface Change {

@@ -1,9 +1,77 @@
 /** What the schema complains about, in words: what was expected, what stands there, and what was probably meant. */
 import { z } from 'zod';
-import { nearest, type Finding, type Path } from './problem.ts';
+import { type Finding, type Path, nearest } from './problem.ts';
 import { maskPasswords } from './secrets.ts';
-import { knownKeys, schemaAt } from './shape.ts';
 import { find, type YamlFile } from './yaml.ts';
+
+type Schema = z.core.$ZodType;
+
+/** The schema without what only says whether and how a value may be absent or written. */
+function unwrap(schema: Schema): Schema {
+  if (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodNullable ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault
+  ) {
+    return unwrap(schema.unwrap());
+  }
+  return schema instanceof z.ZodPipe ? unwrap(schema.in) : schema;
+}
+
+/** The schema of the value at this path, or undefined where the path leads out of it. */
+function schemaAt(schema: Schema, path: Path): Schema | undefined {
+  let here: Schema | undefined = unwrap(schema);
+  for (const key of path) {
+    if (here instanceof z.ZodObject) here = propertiesOf(here).get(String(key)) ?? here.def.catchall;
+    else if (here instanceof z.ZodRecord) here = here.valueType;
+    else if (here instanceof z.ZodArray) here = here.element;
+    else return undefined;
+    if (here !== undefined) here = unwrap(here);
+  }
+  return here;
+}
+
+/** The keys that may stand in the map at this path; none where any may. */
+export function knownKeys(schema: Schema, path: Path): string[] {
+  const here = schemaAt(schema, path);
+  return here instanceof z.ZodObject ? [...propertiesOf(here).keys()] : [];
+}
+
+/** Paths of the keys that are marked `restart: true`. */
+export function restartKeys(schema: Schema, path: readonly string[] = []): (readonly string[])[] {
+  if (z.globalRegistry.get(schema)?.['restart'] === true) return [path];
+  const here = unwrap(schema);
+  if (!(here instanceof z.ZodObject)) return [];
+  return [...propertiesOf(here)].flatMap(([key, value]) => restartKeys(value, [...path, key]));
+}
+
+/** Keys that are written in two ways and mean the same: `Example.com` and `example.com`. */
+export function sameKeys(schema: Schema, data: unknown, path: Path = []): Finding[] {
+  const here = unwrap(schema);
+  if (typeof data !== 'object' || data === null) return [];
+  if (here instanceof z.ZodObject) {
+    const properties = propertiesOf(here);
+    return Object.entries(data).flatMap(([key, value]) => {
+      const property = properties.get(key);
+      return property === undefined ? [] : sameKeys(property, value, [...path, key]);
+    });
+  }
+  if (!(here instanceof z.ZodRecord)) return [];
+  const written = new Map<string, string>();
+  return Object.entries(data).flatMap(([key, value]) => {
+    const inner = sameKeys(here.valueType, value, [...path, key]);
+    const normal = String(z.safeParse(here.keyType, key).data ?? key);
+    const first = written.get(normal);
+    if (first === undefined) written.set(normal, key);
+    return first === undefined ? inner : [{ path: [...path, key], message: `is the same as "${first}"`, key: true }];
+  });
+}
+
+function propertiesOf(schema: z.ZodObject): Map<string, Schema> {
+  const properties: Readonly<Record<string, Schema>> = schema.shape;
+  return new Map(Object.entries(properties));
+}
 
 type Issue = z.core.$ZodIssue;
 
@@ -102,9 +170,9 @@ export function wantedBy(issue: Issue): string {
     case 'invalid_type':
       return TYPES[issue.expected] ?? issue.expected;
     case 'too_small':
-      return sizeOf(issue.origin, { exactly: issue.exact, bound: issue.minimum, words: 'at least' });
+      return sizeOf(issue, issue.minimum, 'at least');
     case 'too_big':
-      return sizeOf(issue.origin, { exactly: issue.exact, bound: issue.maximum, words: 'at most' });
+      return sizeOf(issue, issue.maximum, 'at most');
     case 'not_multiple_of':
       return `a multiple of ${issue.divisor}`;
     case 'invalid_format':
@@ -137,31 +205,21 @@ const FORMATS: Readonly<Record<string, string>> = {
   ipv6: 'an IPv6 address, such as 2001:db8::1',
 };
 
-interface Size {
-  readonly exactly: boolean | undefined;
-  readonly bound: number | bigint;
-  readonly words: 'at least' | 'at most';
-}
+/** What a size is counted in, by what has it. */
+const UNITS: Readonly<Record<string, readonly [what: string, unit: string]>> = {
+  string: ['text', 'character'],
+  array: ['a list', 'entry'],
+  set: ['a list', 'entry'],
+  object: ['a map', 'entry'],
+  record: ['a map', 'entry'],
+  map: ['a map', 'entry'],
+};
 
-function sizeOf(origin: string, { exactly, bound, words }: Size): string {
-  const how = exactly === true ? 'exactly' : words;
-  switch (origin) {
-    case 'string':
-      return `text of ${how} ${counted(bound, 'character')}`;
-    case 'array':
-    case 'set':
-      return `a list of ${how} ${counted(bound, 'entry')}`;
-    case 'object':
-    case 'record':
-    case 'map':
-      return `a map of ${how} ${counted(bound, 'entry')}`;
-    default:
-      return `a number of ${how} ${bound}`;
-  }
-}
-
-function counted(number: number | bigint, thing: string): string {
-  return `${number} ${Number(number) === 1 ? thing : thing.replace(/y$/, 'ie').concat('s')}`;
+function sizeOf({ origin, exact }: { origin: string; exact?: boolean }, bound: number | bigint, words: string): string {
+  const how = exact === true ? 'exactly' : words;
+  const [what, unit] = UNITS[origin] ?? [];
+  if (what === undefined || unit === undefined) return `a number of ${how} ${bound}`;
+  return `${what} of ${how} ${bound} ${Number(bound) === 1 ? unit : unit.replace(/y$/, 'ie').concat('s')}`;
 }
 
 function finding(path: Path, expected: string, { file }: Context): Finding {

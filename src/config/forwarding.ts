@@ -19,39 +19,47 @@ export function takesMail({ forwarding, forms }: DomainConfig): boolean {
   return Object.keys(forwarding).length > 0 || Object.values(forms).some((form) => form.reply_relay === true);
 }
 
-/** A loop of forwarding. */
-export interface Loop {
+/** A key of a domain's `forwarding`. */
+interface Step {
   readonly domain: string;
-  /** The key of `forwarding` at which the loop was found. */
   readonly key: string;
+}
+
+/** A loop of forwarding, found at this key. */
+export interface Loop extends Step {
   /** The addresses on the way, the first again at the end. */
   readonly way: readonly string[];
 }
 
 /** Every loop within these domains once, at the first of its keys in the order of the files. */
 export function forwardingLoops(domains: ReadonlyMap<string, Forwarding>): Loop[] {
-  const settled = new Set<string>();
+  return walkForwarding(domains).loops;
+}
+
+/** Every key behind all that it leads to, and the loops on the way. */
+function walkForwarding(domains: ReadonlyMap<string, Forwarding>): { order: Iterable<Step>; loops: Loop[] } {
+  const settled = new Map<string, Step>();
   const loops: Loop[] = [];
   for (const [domain, forwarding] of domains) {
     for (const key of Object.keys(forwarding)) walk({ domain, key });
   }
-  return loops;
+  return { order: settled.values(), loops };
 
   /** Depth first with a stack of its own: a chain of 20,000 addresses is a long way for the call stack. */
   function walk(start: Step): void {
-    const stack: Frame[] = [];
+    const stack: { readonly step: Step; readonly next: Step[] }[] = [];
     const depth = new Map<string, number>();
     enter(start);
     for (let frame = stack.at(-1); frame !== undefined; frame = stack.at(-1)) {
       const next = frame.next.pop();
       if (next === undefined) {
-        settled.add(name(frame.step));
+        settled.set(name(frame.step), frame.step);
         depth.delete(name(frame.step));
         stack.pop();
       } else {
         const begin = depth.get(name(next));
         if (begin === undefined) enter(next);
-        else loops.push({ ...start, ...next, way: [...stack.slice(begin).map(({ step }) => step.key), next.key] });
+        else loops.push({ ...next, way: [...stack.slice(begin).map(({ step }) => step.key), next.key] });
       }
     }
 
@@ -95,26 +103,11 @@ export function followForwarding(
  */
 export function fanOutOf(domains: ReadonlyMap<string, Forwarding>): (addresses: readonly string[]) => number {
   const known = new Map<string, ReadonlySet<string>>();
-  for (const [domain, forwarding] of domains) {
-    for (const key of Object.keys(forwarding)) visit({ domain, key });
+  for (const step of walkForwarding(domains).order) {
+    const route = domains.get(step.domain)?.[step.key];
+    known.set(name(step), typeof route === 'object' ? union(route) : new Set());
   }
   return (addresses) => union(addresses).size;
-
-  /** With a stack of its own, as for loops. */
-  function visit(start: Step): void {
-    const stack = [start];
-    for (let step = stack.at(-1); step !== undefined; step = stack.at(-1)) {
-      const ahead = known.has(name(step)) ? [] : stepsFrom(domains, step).filter((next) => !known.has(name(next)));
-      if (ahead.length > 0) {
-        stack.push(...ahead);
-        continue;
-      }
-      stack.pop();
-      if (known.has(name(step))) continue;
-      const route = domains.get(step.domain)?.[step.key];
-      known.set(name(step), typeof route === 'object' ? union(route) : new Set());
-    }
-  }
 
   function union(addresses: readonly string[]): ReadonlySet<string> {
     const all = new Set<string>();
@@ -127,16 +120,6 @@ export function fanOutOf(domains: ReadonlyMap<string, Forwarding>): (addresses: 
     }
     return all;
   }
-}
-
-interface Step {
-  readonly domain: string;
-  readonly key: string;
-}
-
-interface Frame {
-  readonly step: Step;
-  readonly next: Step[];
 }
 
 function name({ domain, key }: Step): string {

@@ -98,9 +98,7 @@ export async function readRevision(
   { reader, secrets }: RevisionReading,
 ): Promise<ReadBundle> {
   if (file === '') return reader.read({ yaml, files }, { tenant, accepted: true });
-  const result = parseProject(yaml, file, { files, env: secrets, accepted: true });
-  const { files: named, domains } = glanceAtProject(yaml);
-  return { result, named: { files: named, domains } };
+  return { result: parseProject(yaml, file, { files, env: secrets, accepted: true }), named: glanceAtProject(yaml) };
 }
 
 function missingFile({ slug, file, machine, file_missing: missing }: ProjectRecord): string[] {

@@ -1,7 +1,6 @@
 /** The JSON Schema of both kinds of file, for editors: completion, descriptions, and red lines while typing. */
 import { z } from 'zod';
-
-import { projectSchema } from './schema-project.ts';
+import { projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 
 export type SchemaKind = 'server' | 'project';

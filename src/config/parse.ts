@@ -4,16 +4,20 @@
  */
 import { normalize } from 'node:path/posix';
 import type { z } from 'zod';
-import { checkProject, checkServer, fanOutErrors, type ProjectParts } from './checks.ts';
-import { explain, valueAt } from './explain.ts';
+import {
+  checkProject,
+  checkServer,
+  fanOutErrors,
+  type ProjectParts,
+  checkAllTemplates,
+  type CheckTemplates,
+} from './checks.ts';
+import { explain, valueAt, knownKeys, sameKeys } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { sortProblems, type Finding, type Problem, type Path } from './problem.ts';
-import { type ProjectConfig, type ServerConfig } from './schema.ts';
-import { projectSchema } from './schema-project.ts';
+import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
-import { knownKeys, sameKeys } from './shape.ts';
-import { checkAllTemplates, type CheckTemplates } from './template-places.ts';
 import { readYaml, type YamlFile } from './yaml.ts';
 
 export interface Invalid {
@@ -69,15 +73,12 @@ export function parseProject(text: string, file: string, context: ProjectContext
   return { ok: freeze({ ...read.value, templates: found.templates }), warnings };
 }
 
-/** What can be told of a project's text, valid or not. */
-export interface Glance {
+/** What can be told of a project's text, valid or not; `files` are those that it needs. */
+export interface Glance extends Record<'domains' | 'collections' | 'files', readonly string[]> {
   readonly slug: string | undefined;
-  readonly domains: readonly string[];
-  readonly collections: readonly string[];
-  /** The files that it needs. */
-  readonly files: readonly string[];
 }
 
+/** Looks at a project's text. */
 export function glanceAtProject(text: string): Glance {
   const { value } = readYaml(text, '');
   const slug = valueAt(value, ['project', 'slug']);
@@ -155,14 +156,7 @@ function readableParts(data: unknown, findings: readonly Finding[]): ProjectPart
   return result.data;
 }
 
-interface Inspected {
-  readonly errors: readonly Problem[];
-  readonly warnings: readonly Problem[];
-  /** With the contents of their files. */
-  readonly templates: ProjectConfig['templates'];
-}
-
-function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: ProjectContext): Inspected {
+function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: ProjectContext) {
   const owner = valueAt(read.data, ['project', 'owner']);
   const { errors, warnings } = checkProject(parts, {
     owner: typeof owner === 'string' ? owner : undefined,
@@ -223,37 +217,12 @@ function objectAt(data: unknown, key: string): object {
  * would mean something else.
  */
 function prune(data: unknown, paths: readonly Path[]): unknown {
-  const root = branchesOf(paths);
-  return copy(data, root);
-}
-
-interface Branch {
-  cut: boolean;
-  readonly below: Map<string, Branch>;
-}
-
-function branchesOf(paths: readonly Path[]): Branch {
-  const root: Branch = { cut: false, below: new Map() };
-  for (const path of paths) {
-    let branch = root;
-    for (const key of path) {
-      const name = String(key);
-      const next = branch.below.get(name) ?? { cut: false, below: new Map() };
-      branch.below.set(name, next);
-      branch = next;
-    }
-    branch.cut = true;
-  }
-  return root;
-}
-
-function copy(data: unknown, branch: Branch): unknown {
-  if (branch.below.size === 0 || typeof data !== 'object' || data === null) return data;
+  if (paths.length === 0 || typeof data !== 'object' || data === null) return data;
+  const below = Map.groupBy(paths, ([key]) => String(key));
   const entries = Object.entries(data).flatMap(([key, value]) => {
-    const below = branch.below.get(key);
-    if (below === undefined) return [[key, value] as const];
-    if (below.cut || (Array.isArray(value) && below.below.size > 0)) return [];
-    return [[key, copy(value, below)] as const];
+    const inner = (below.get(key) ?? []).map(([, ...rest]) => rest);
+    const isCut = inner.some((path) => path.length === 0) || (Array.isArray(value) && inner.length > 0);
+    return isCut ? [] : [[key, prune(value, inner)] as const];
   });
   return Object.fromEntries(entries);
 }

@@ -69,13 +69,11 @@ export const httpListenAddress = hostAndPort(
 export const mailHost = hostAndPort('expected host:port such as mail.internal:25');
 
 /** An address of a resolver, with a port or without. */
-export const dnsServer = (() => {
-  const error = 'expected a resolver such as 192.0.2.53, 127.0.0.1:5353 or "[2001:db8::53]:53"';
-  return z
-    .string({ error })
-    .regex(/^(\[[0-9a-fA-F:.]+\](:\d{1,5})?|[0-9.]+(:\d{1,5})?|[0-9a-fA-F:]+)$/, { error })
-    .refine((text) => portOf(text) <= 65_535, { error });
-})();
+export const dnsServer = word(
+  /^(\[[0-9a-fA-F:.]+\](:\d{1,5})?|[0-9.]+(:\d{1,5})?|[0-9a-fA-F:]+)$/,
+  'expected a resolver such as 192.0.2.53, 127.0.0.1:5353 or "[2001:db8::53]:53"',
+  (text) => portOf(text) <= 65_535,
+);
 
 /** A mail address, with a name before it or not. */
 export const mailbox = normal((text) => {
@@ -112,12 +110,10 @@ export const hookUrl = (() => {
 })();
 
 /** What signs a webhook (Standard Webhooks: 24 to 64 bytes). */
-export const webhookSecret = (() => {
-  const error = 'expected whsec_ and 24 to 64 bytes in base64';
-  return z
-    .string({ error })
-    .regex(/^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, { error });
-})();
+export const webhookSecret = word(
+  /^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/,
+  'expected whsec_ and 24 to 64 bytes in base64',
+);
 
 /** The address of this server, without a slash at its end. */
 export const baseUrl = z.codec(
@@ -171,8 +167,41 @@ export function text(max: number): z.ZodString {
   return z.string().min(1).max(max);
 }
 
-function word(pattern: RegExp, error: string) {
-  return z.string({ error }).regex(pattern, { error });
+/** A map of keys that may be left out as a whole. */
+export function section<Shape extends z.ZodRawShape>(
+  description: string,
+  shape: Shape,
+): z.ZodPrefault<z.ZodObject<Shape, z.core.$strict>>;
+export function section(description: string, shape: z.ZodRawShape): z.ZodType {
+  return z.strictObject(shape).prefault({}).describe(description);
+}
+
+/** One of these words; the `initial` one unless another is given. */
+export function choice<const Word extends string>(
+  words: readonly Word[],
+  initial: NoInfer<Word>,
+  description: string,
+): z.ZodDefault<z.ZodEnum<{ [Each in Word]: Each }>>;
+export function choice(words: readonly string[], initial: string, description: string): z.ZodType {
+  return z.enum(words).default(initial).describe(description);
+}
+
+/** A list; the `initial` one unless another is given. */
+export function listOf<Item extends z.ZodType>(
+  item: Item,
+  description: string,
+  initial: z.output<Item>[] = [],
+): z.ZodDefault<z.ZodArray<Item>> {
+  return z.array(item).default(initial).describe(description);
+}
+
+/** true or false. */
+export function flag(initial: boolean, description: string): z.ZodDefault<z.ZodBoolean> {
+  return z.boolean().default(initial).describe(description);
+}
+
+function word(pattern: RegExp, error: string, check: (text: string) => boolean = () => true) {
+  return z.string({ error }).regex(pattern, { error }).refine(check, { error });
 }
 
 function normal(parse: (text: string) => string | undefined, expected: string) {
@@ -198,7 +227,7 @@ function isMapped(text: string): boolean {
 }
 
 function measure(units: Readonly<Record<string, number>>, pattern: RegExp, error: string) {
-  return z.codec(z.string({ error }).regex(pattern, { error }), z.number(), {
+  return z.codec(word(pattern, error), z.number(), {
     decode: (value) => {
       const number = /^\d+/.exec(value)?.[0] ?? '';
       return Number(number) * (units[value.slice(number.length)] ?? Number.NaN);
@@ -211,10 +240,8 @@ function measure(units: Readonly<Record<string, number>>, pattern: RegExp, error
 }
 
 function hostAndPort(error: string, before = /^/) {
-  return z
-    .string({ error })
-    .regex(new RegExp(`${before.source}(\\[[0-9a-fA-F:.]+\\]|[^:\\s[\\]/]+):\\d{1,5}$`), { error })
-    .refine((value) => portOf(value.replace(before, '')) <= 65_535, { error });
+  const pattern = new RegExp(`${before.source}(\\[[0-9a-fA-F:.]+\\]|[^:\\s[\\]/]+):\\d{1,5}$`);
+  return word(pattern, error, (value) => portOf(value.replace(before, '')) <= 65_535);
 }
 
 function portOf(value: string): number {

@@ -1,6 +1,7 @@
 /** The keys of server.yml. `restart: true` marks what a running daemon cannot change; all else follows a reload. */
 import { z } from 'zod';
 import * as is from './scalars.ts';
+import { choice, flag, listOf, section } from './scalars.ts';
 import { httpPlaces } from './http-address.ts';
 
 const server = z.strictObject({
@@ -13,61 +14,40 @@ const server = z.strictObject({
     .refine((list) => new Set(list).size === list.length, { error: 'expected each address once' })
     .prefault([])
     .describe('Addresses that mail leaves from; discovered from the hostname when empty.'),
-  http: z
-    .strictObject({
-      listen: z.array(is.httpListenAddress).default(['[::]:80', '[::]:443']).meta({
-        description:
-          'Addresses and ports of the HTTP server. Port 443, and what begins with https://, speaks TLS; port 443 is left alone while tls.mode is off.',
-        restart: true,
-      }),
-      base_url: is.baseUrl
-        .nullable()
-        .default(null)
-        .describe(
-          'Address under which the world reaches this server; null: the hostname, with https:// where port 443 speaks TLS.',
-        ),
-      trusted_proxies: z
-        .array(is.network)
-        .default([])
-        .describe('Proxies whose X-Forwarded-For is believed, counted from the right.'),
-      cors_origins: z
-        .array(is.origin)
-        .default([])
-        .describe('Origins whose pages may call the API from a browser, such as https://admin.example.com.'),
-    })
-    .prefault({})
-    .describe('The HTTP side.'),
-  smtp: z
-    .strictObject({
-      listen: z
-        .array(is.listenAddress)
-        .default(['[::]:25'])
-        .meta({ description: 'Addresses and ports on which mail is taken; none when empty.', restart: true }),
-      submission: z
-        .strictObject({
-          listen: z
-            .array(is.listenAddress)
-            .default(['[::]:587'])
-            .meta({ description: 'Addresses and ports; port 465 speaks TLS from the first byte on.', restart: true }),
-          enabled: z
-            .boolean()
-            .default(false)
-            .meta({ description: 'Whether there is such a door; it needs the certificate of tls.', restart: true }),
-        })
-        .prefault({})
-        .describe('Programs that have an API key send mail here.'),
-    })
-    .prefault({})
-    .describe('The SMTP side.'),
-  metrics: z
-    .strictObject({
-      listen: z
-        .array(is.listenAddress)
-        .default([])
-        .meta({ description: 'Addresses of the listener for Prometheus; none when empty.', restart: true }),
-    })
-    .prefault({})
-    .describe('Figures for Prometheus; GET /metrics on the Unix socket has them as well.'),
+  http: section('The HTTP side.', {
+    listen: listOf(
+      is.httpListenAddress,
+      'Addresses and ports of the HTTP server. Port 443, and what begins with https://, speaks TLS; port 443 is left alone while tls.mode is off.',
+      ['[::]:80', '[::]:443'],
+    ).meta({ restart: true }),
+    base_url: is.baseUrl
+      .nullable()
+      .default(null)
+      .describe(
+        'Address under which the world reaches this server; null: the hostname, with https:// where port 443 speaks TLS.',
+      ),
+    trusted_proxies: listOf(is.network, 'Proxies whose X-Forwarded-For is believed, counted from the right.'),
+    cors_origins: listOf(
+      is.origin,
+      'Origins whose pages may call the API from a browser, such as https://admin.example.com.',
+    ),
+  }),
+  smtp: section('The SMTP side.', {
+    listen: listOf(is.listenAddress, 'Addresses and ports on which mail is taken; none when empty.', ['[::]:25']).meta({
+      restart: true,
+    }),
+    submission: section('Programs that have an API key send mail here.', {
+      listen: listOf(is.listenAddress, 'Addresses and ports; port 465 speaks TLS from the first byte on.', [
+        '[::]:587',
+      ]).meta({ restart: true }),
+      enabled: flag(false, 'Whether there is such a door; it needs the certificate of tls.').meta({ restart: true }),
+    }),
+  }),
+  metrics: section('Figures for Prometheus; GET /metrics on the Unix socket has them as well.', {
+    listen: listOf(is.listenAddress, 'Addresses of the listener for Prometheus; none when empty.').meta({
+      restart: true,
+    }),
+  }),
   admin_socket: z
     .string()
     .min(1)
@@ -81,22 +61,21 @@ const server = z.strictObject({
       description: 'What this daemon does: http accepts submissions, smtp takes mail, delivery sends it.',
       restart: true,
     }),
-  signup: z
-    .enum(['closed', 'open'])
-    .default('closed')
-    .describe('open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.'),
-  watch: z
-    .boolean()
-    .default(true)
-    .describe('Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
+  signup: choice(
+    ['closed', 'open'],
+    'closed',
+    'open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.',
+  ),
+  watch: flag(true, 'Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
 });
 
 const tls = z
   .strictObject({
-    mode: z.enum(['files', 'off']).default('off').meta({
-      description: 'files: the certificate below, for HTTPS and STARTTLS. off: all is in clear text.',
-      restart: true,
-    }),
+    mode: choice(
+      ['files', 'off'],
+      'off',
+      'files: the certificate below, for HTTPS and STARTTLS. off: all is in clear text.',
+    ).meta({ restart: true }),
     files: z
       .strictObject({
         cert: z.string().min(1).describe('File of the certificate with its chain, in PEM.'),
@@ -118,10 +97,7 @@ const database = z.strictObject({
 });
 
 const dns = z.strictObject({
-  servers: z
-    .array(is.dnsServer)
-    .default([])
-    .meta({ description: 'Resolvers to ask; empty: those of the system.', restart: true }),
+  servers: listOf(is.dnsServer, 'Resolvers to ask; empty: those of the system.').meta({ restart: true }),
   recheck: is.duration.prefault('6h').describe('How often the records of each domain are looked up again.'),
   grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
   release: is.duration
@@ -130,32 +106,28 @@ const dns = z.strictObject({
 });
 
 const inbound = z.strictObject({
-  proxy_protocol: z
-    .array(is.network)
-    .default([])
-    .describe('Peers whose connections begin with a PROXY header (version 1), which says who the client is.'),
-  dmarc: z
-    .enum(['enforce', 'record'])
-    .default('enforce')
-    .describe('enforce: mail is refused where its author’s domain wants that (p=reject). record: it is only noted.'),
-  from_rewrite: z
-    .enum(['auto', 'never'])
-    .default('auto')
-    .describe('auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.'),
-  arc: z
-    .strictObject({
-      seal: z.boolean().default(true).describe('Seal what is forwarded with what was found when it came (ARC).'),
-      trusted: z
-        .array(is.domainName)
-        .default([])
-        .describe('Domains whose seals are believed: what passed DMARC there passes here.'),
-    })
-    .prefault({})
-    .describe('The chain of those who have passed a message on.'),
+  proxy_protocol: listOf(
+    is.network,
+    'Peers whose connections begin with a PROXY header (version 1), which says who the client is.',
+  ),
+  dmarc: choice(
+    ['enforce', 'record'],
+    'enforce',
+    'enforce: mail is refused where its author’s domain wants that (p=reject). record: it is only noted.',
+  ),
+  from_rewrite: choice(
+    ['auto', 'never'],
+    'auto',
+    'auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.',
+  ),
+  arc: section('The chain of those who have passed a message on.', {
+    seal: flag(true, 'Seal what is forwarded with what was found when it came (ARC).'),
+    trusted: listOf(is.domainName, 'Domains whose seals are believed: what passed DMARC there passes here.'),
+  }),
 });
 
 const webhooks = z.strictObject({
-  allow_private_networks: z.boolean().default(false).describe('Post to targets in private and loopback networks too.'),
+  allow_private_networks: flag(false, 'Post to targets in private and loopback networks too.'),
 });
 
 const delivery = z.strictObject({
@@ -182,18 +154,12 @@ const delivery = z.strictObject({
     .min(1)
     .prefault(['5m', '10m', '20m', '40m', '1h', '1h', '2h', '2h', '4h', '4h', '4h', '6h'])
     .describe('Waits between attempts, each with 10 % jitter; the last repeats.'),
-  expire: z
-    .strictObject({
-      default: is.duration.prefault('5d').describe('Age at which undelivered mail is given up.'),
-      acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
-      dsn: is.duration.prefault('2d').describe('The same for reports to senders whose mail could not be forwarded.'),
-    })
-    .prefault({})
-    .describe('When mail that cannot be delivered is given up.'),
-  allow_private_networks: z
-    .boolean()
-    .default(false)
-    .describe('Deliver to MX hosts in private and loopback networks too.'),
+  expire: section('When mail that cannot be delivered is given up.', {
+    default: is.duration.prefault('5d').describe('Age at which undelivered mail is given up.'),
+    acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
+    dsn: is.duration.prefault('2d').describe('The same for reports to senders whose mail could not be forwarded.'),
+  }),
+  allow_private_networks: flag(false, 'Deliver to MX hosts in private and loopback networks too.'),
 });
 
 const limits = z.strictObject({
@@ -213,18 +179,15 @@ const limits = z.strictObject({
   requests_per_minute_per_address: is.count
     .default(600)
     .describe('Requests per minute of one client, an IPv6 /64 being one.'),
-  smtp: z
-    .strictObject({
-      connections: is.count.default(500).describe('Connections at a time.'),
-      per_address: is.count.default(50).describe('Connections of one client at a time, an IPv6 /64 being one.'),
-      errors: is.count
-        .default(20)
-        .describe('Errors in one connection, and in a minute of a client that has sent no accepted mail for an hour.'),
-      recipients: is.count.default(100).describe('Recipients of one message.'),
-      hops: is.count.default(50).describe('Received lines of one message; with more it goes round in a loop.'),
-    })
-    .prefault({})
-    .describe('Mail that comes in.'),
+  smtp: section('Mail that comes in.', {
+    connections: is.count.default(500).describe('Connections at a time.'),
+    per_address: is.count.default(50).describe('Connections of one client at a time, an IPv6 /64 being one.'),
+    errors: is.count
+      .default(20)
+      .describe('Errors in one connection, and in a minute of a client that has sent no accepted mail for an hour.'),
+    recipients: is.count.default(100).describe('Recipients of one message.'),
+    hops: is.count.default(50).describe('Received lines of one message; with more it goes round in a loop.'),
+  }),
   free_disk: is.size.prefault('256MiB').describe('Free disk space below which nothing is accepted.'),
 });
 
@@ -248,12 +211,12 @@ export const OBJECT_KINDS = ['projects', 'domains', 'forms', 'collections', 'key
 
 export type ObjectKind = (typeof OBJECT_KINDS)[number];
 
-interface PlanDefaults {
-  readonly requests_per_hour: number | null;
-  readonly requests_per_minute: number | null;
-  readonly messages_per_hour: number | null;
-  readonly messages_per_day: number | null;
-  readonly objects: Readonly<Record<ObjectKind, number | null>>;
+type Limits<Name extends string> = Readonly<Record<Name, number | null>>;
+
+interface PlanDefaults extends Limits<
+  'requests_per_hour' | 'requests_per_minute' | 'messages_per_hour' | 'messages_per_day'
+> {
+  readonly objects: Limits<ObjectKind>;
 }
 
 const UNLIMITED: PlanDefaults = {
@@ -278,17 +241,14 @@ function plan(defaults: PlanDefaults) {
       requests_per_minute: most(defaults.requests_per_minute, 'Requests per minute'),
       messages_per_hour: most(defaults.messages_per_hour, 'Recipients that mail is sent to per hour'),
       messages_per_day: most(defaults.messages_per_day, 'Recipients that mail is sent to in 24 hours'),
-      objects: z
-        .strictObject({
-          projects: most(objects.projects, 'Projects'),
-          domains: most(objects.domains, 'Domains of all projects'),
-          forms: most(objects.forms, 'Forms of every kind'),
-          collections: most(objects.collections, 'Collections'),
-          keys: most(objects.keys, 'API keys that are neither revoked nor expired'),
-          webhooks: most(objects.webhooks, 'Webhooks, those that configurations name included'),
-        })
-        .prefault({})
-        .describe('How many of each an account may have.'),
+      objects: section('How many of each an account may have.', {
+        projects: most(objects.projects, 'Projects'),
+        domains: most(objects.domains, 'Domains of all projects'),
+        forms: most(objects.forms, 'Forms of every kind'),
+        collections: most(objects.collections, 'Collections'),
+        keys: most(objects.keys, 'API keys that are neither revoked nor expired'),
+        webhooks: most(objects.webhooks, 'Webhooks, those that configurations name included'),
+      }),
       price: is.price.default(0).describe('Price of a month, in currency.'),
     })
     .prefault({});
@@ -320,15 +280,11 @@ const plans = z
   .catchall(plan(UNLIMITED).describe('A plan of your own.'));
 
 const log = z.strictObject({
-  level: z
-    .enum(['debug', 'info', 'warn', 'error', 'silent'])
-    .default('info')
-    .describe('Least severity that is written.'),
-  format: z
-    .enum(['auto', 'json', 'pretty'])
-    .default('auto')
-    .meta({ description: 'auto: pretty on a terminal, JSON lines elsewhere.', restart: true }),
-  redact_addresses: z.boolean().default(false).describe('Mask the local part of every address in the log.'),
+  level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is written.'),
+  format: choice(['auto', 'json', 'pretty'], 'auto', 'auto: pretty on a terminal, JSON lines elsewhere.').meta({
+    restart: true,
+  }),
+  redact_addresses: flag(false, 'Mask the local part of every address in the log.'),
 });
 
 export const serverSchema = z

@@ -34,15 +34,12 @@ export interface Domain {
   readonly forms: ReadonlyMap<string, Form>;
 }
 
-export interface SnapshotParts {
+export interface SnapshotParts extends Partial<Pick<Snapshot, 'problems' | 'unavailable' | 'unread'>> {
   readonly server: ServerConfig;
   /** Where two claim the same and neither owns it, the first has it. */
   readonly projects: readonly Project[];
   /** By domain: the tenant that owns it, where several claim it. */
   readonly owners?: ReadonlyMap<string, string>;
-  readonly problems?: readonly string[];
-  readonly unavailable?: ReadonlyMap<string, string>;
-  readonly unread?: ReadonlySet<string>;
 }
 
 /** Puts the parts together and freezes all of it. */

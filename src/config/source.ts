@@ -5,31 +5,33 @@
  * and a snapshot is swapped as a whole, only after every revision in it is committed.
  */
 import { dirname } from 'node:path';
+import { Turns } from '../lib/batch.ts';
 import { errorFields, messageOf, UserError } from '../lib/errors.ts';
 import { environmentOf } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
-import type { BundleReader } from './bundle.ts';
+import type { Bundle, BundleReader } from './bundle.ts';
 import { diffConfig, writtenProject, writtenServer, type Change } from './diff.ts';
 import {
   checkConfig,
   checkFolder,
   placesOf,
   type ConfigReport,
-  type DeployableFile,
   type FolderCheck,
+  type FolderContext,
   type RefusedFile,
+  loadServer,
+  type ProjectFile,
+  type Reading,
 } from './folder.ts';
 import { projectName, readInForce, type InForce, type ProjectRecord, type StoredRevision } from './in-force.ts';
 import type { Project } from './forms.ts';
-import { loadServer, type ProjectFile, type Reading } from './load.ts';
 import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { ServerConfig } from './schema.ts';
 import { buildSnapshot, type Snapshot } from './snapshot.ts';
-import { valueAt } from './explain.ts';
+import { valueAt, restartKeys } from './explain.ts';
 import { freeze } from './freeze.ts';
 import { serverSchema } from './schema-server.ts';
-import { restartKeys } from './shape.ts';
 
 /** What a machine loaded last from a file. */
 export interface LoadedFile {
@@ -48,12 +50,9 @@ export interface FolderLoad {
   readonly found: readonly string[];
 }
 
-export interface FileContent {
-  readonly file: string;
-  readonly slug: string;
+/** A file's content, and where it comes from. */
+export interface FileContent extends Bundle, Omit<LoadedFile, 'hash'> {
   readonly name: string;
-  readonly yaml: string;
-  readonly files: Readonly<Record<string, string>>;
   /** The revision that it replaces. */
   readonly was: string | undefined;
 }
@@ -67,7 +66,7 @@ export interface ProjectStore {
   owners(domains: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** What this machine loaded last from its files. */
   loaded(): Promise<readonly LoadedFile[]>;
-  hash(content: Pick<FileContent, 'yaml' | 'files'>): string;
+  hash(content: Bundle): string;
   /** False where another daemon changed one of the projects meanwhile: then nothing is written. */
   save(load: FolderLoad): Promise<boolean>;
 }
@@ -136,14 +135,14 @@ const MAX_LISTED = 20;
 export async function createConfigSource(options: ConfigSourceOptions): Promise<ConfigSource> {
   const { log, file } = options;
   const listeners = new Set<(snapshot: Snapshot, before: Snapshot) => void>();
-  let last: Promise<unknown> = Promise.resolve();
+  const turns = new Turns();
   const first = await load(options, { server: options.server, problems: [], warnings: [], refused: false }, []);
   let { state } = first;
   report(state, first.warnings);
   return { current: () => state.snapshot, reload, refresh, check, onChange };
 
   function reload(): Promise<Reload> {
-    return oneAfterAnother(async () => {
+    return turns.run('', async () => {
       try {
         return await once();
       } catch (error) {
@@ -154,7 +153,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   }
 
   function refresh(): Promise<void> {
-    return oneAfterAnother(async () => {
+    return turns.run('', async () => {
       const before = state;
       const inForce = await readStored(options, before.inForce, false);
       const after = await stateOf(options, { server: before.server, refused: before.refused, inForce });
@@ -170,19 +169,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
   }
 
   function check(): Promise<ConfigReport> {
-    const { inForce } = state;
-    const context = {
-      tenant: options.tenant,
-      inForce: inForce.flatMap(({ project }) => project ?? []),
-      owners: options.projects.owners,
-    };
-    return checkConfig(file, options.reading, context);
-  }
-
-  function oneAfterAnother<T>(step: () => Promise<T>): Promise<T> {
-    const next = last.then(step);
-    last = next.catch(() => undefined);
-    return next;
+    return checkConfig(file, options.reading, contextOf(options, state.inForce));
   }
 
   async function once(): Promise<Reload> {
@@ -190,12 +177,8 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     const server = await readServer(options, before.server.server);
     const { state: after, deployed, warnings } = await load(options, server, before.inForce);
     const changes = [
-      ...diffConfig(writtenServer(before.server.server), writtenServer(after.server.server)).map(({ op, path }) => ({
-        op,
-        path,
-        file,
-      })),
-      ...deployed.flatMap(({ file: path, slug }) => changesOf(projectOf(before, slug), projectOf(after, slug), path)),
+      ...changesIn(file, writtenServer(before.server.server), writtenServer(after.server.server)),
+      ...deployed.flatMap(({ file: path, slug }) => changesIn(path, writtenOf(before, slug), writtenOf(after, slug))),
     ];
     const { problems } = after.snapshot;
     const sameProblems = JSON.stringify(problems) === JSON.stringify(before.snapshot.problems);
@@ -209,8 +192,9 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
     return { kind: 'applied', changes, problems };
   }
 
-  function projectOf({ inForce }: State, slug: string): InForce | undefined {
-    return inForce.find(({ record }) => record.tenant === options.tenant && record.slug === slug);
+  function writtenOf({ inForce }: State, slug: string): unknown {
+    const own = inForce.find(({ record }) => record.tenant === options.tenant && record.slug === slug);
+    return own?.project && writtenProject(own.project.config);
   }
 
   function report({ server, snapshot }: State, warnings: readonly string[]): void {
@@ -230,9 +214,7 @@ export async function createConfigSource(options: ConfigSourceOptions): Promise<
 
   function onChange(listener: (snapshot: Snapshot, before: Snapshot) => void): () => void {
     listeners.add(listener);
-    return () => {
-      listeners.delete(listener);
-    };
+    return () => void listeners.delete(listener);
   }
 }
 
@@ -248,7 +230,8 @@ async function load(options: ConfigSourceOptions, server: ServerState, before: r
   let inForce = before;
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     inForce = await readStored(options, inForce, true);
-    const { refused, warnings, ...check } = await checkFiles(options, server.server, inForce);
+    const bounded = { ...options.reading, formRecipients: server.server.limits.form_recipients };
+    const { refused, warnings, ...check } = await checkFolder(options.file, bounded, contextOf(options, inForce));
     const change = await loadOf(options, check, inForce);
     const isSame = change.deploy.length + change.missing.length + change.found.length === 0;
     if (!isSame && !(await options.projects.save(change))) continue;
@@ -267,14 +250,8 @@ async function readStored(
   return readInForce({ records, revision: projects.revision, reader, secrets: reading.secrets, before, again });
 }
 
-function checkFiles(
-  { file, tenant, reading, projects }: ConfigSourceOptions,
-  server: ServerConfig,
-  inForce: readonly InForce[],
-): Promise<FolderCheck> {
-  const bounded = { ...reading, formRecipients: server.limits.form_recipients };
-  const known = inForce.flatMap(({ project }) => project ?? []);
-  return checkFolder(file, bounded, { tenant, inForce: known, owners: projects.owners });
+function contextOf({ tenant, projects }: ConfigSourceOptions, inForce: readonly InForce[]): FolderContext {
+  return { tenant, inForce: inForce.flatMap(({ project }) => project ?? []), owners: projects.owners };
 }
 
 /** What is to change: files that differ from what this machine loaded last, and those that have gone or are back. */
@@ -287,37 +264,24 @@ async function loadOf(
     inForce.flatMap(({ record }) => (record.tenant === tenant ? [[record.slug, record] as const] : [])),
   );
   const loaded = new Map((await projects.loaded()).map((one) => [one.file, one]));
-  const deploy = deployable.flatMap((file): FileContent[] => {
-    const content = contentOf(file);
-    const { slug } = content;
-    const last = loaded.get(content.file);
+  const deploy = deployable.flatMap(({ shown: file, text: yaml, files, config }): FileContent[] => {
+    const { slug, name } = config.project;
+    const last = loaded.get(file);
     const record = records.get(slug);
-    const isKnown = last?.slug === slug && last.hash === projects.hash(content);
-    return isKnown && record !== undefined ? [] : [{ ...content, was: record?.revision }];
+    const isKnown = last?.slug === slug && last.hash === projects.hash({ yaml, files });
+    return isKnown && record !== undefined ? [] : [{ file, slug, name, yaml, files, was: record?.revision }];
   });
   const slugs = new Map(files.map(({ shown, result }) => [shown, 'ok' in result ? result.ok.project.slug : undefined]));
-  const managed = [...records.values()].filter(
-    (record) =>
-      record.machine === machine && record.file !== null && dirname(dirname(record.file)) === dirname(serverFile),
+  const moved = [...records.values()].filter(({ slug, ...record }) => {
+    if (record.machine !== machine || record.file === null || deploy.some((one) => one.slug === slug)) return false;
+    if (dirname(dirname(record.file)) !== dirname(serverFile)) return false;
+    const isThere = slugs.has(record.file) && (slugs.get(record.file) ?? slug) === slug;
+    return isThere === (record.file_missing === 1);
+  });
+  const { missing = [], found = [] } = Object.groupBy(moved, (record) =>
+    record.file_missing === 0 ? 'missing' : 'found',
   );
-  return {
-    deploy,
-    missing: slugsOf(managed.filter((record) => record.file_missing === 0 && !isThere(record))),
-    found: slugsOf(managed.filter((record) => record.file_missing === 1 && isThere(record))),
-  };
-
-  function isThere({ file, slug }: ProjectRecord): boolean {
-    return file !== null && slugs.has(file) && (slugs.get(file) ?? slug) === slug;
-  }
-
-  function slugsOf(some: readonly ProjectRecord[]): string[] {
-    return some.flatMap(({ slug }) => (deploy.some((content) => content.slug === slug) ? [] : [slug]));
-  }
-}
-
-function contentOf({ shown, text, files, config }: DeployableFile): Omit<FileContent, 'was'> {
-  const { slug, name } = config.project;
-  return { file: shown, slug, name, yaml: text, files };
+  return { deploy, missing: missing.map(({ slug }) => slug), found: found.map(({ slug }) => slug) };
 }
 
 async function readServer({ file, reading }: ConfigSourceOptions, running: ServerConfig): Promise<ServerState> {
@@ -353,7 +317,8 @@ async function stateOf(
   const outOfService = inForce.flatMap(({ record, unavailable }) =>
     unavailable.map((name) => [name, projectName(record)] as const),
   );
-  const undeployed = refused.filter(({ file }) => inForceOf(file, inForce, tenant) === undefined);
+  const refusals = refused.map((one) => ({ ...one, project: inForceOf(one.file, inForce, tenant) }));
+  const undeployed = refusals.filter(({ project }) => project === undefined);
   const lost = undeployed.flatMap(({ file }) => placesOf(file).map((place) => [place, file.shown] as const));
   const collections = new Set(
     projects.flatMap(({ config }) => Object.keys(config.collections).map((name) => `c/${name}`)),
@@ -375,7 +340,7 @@ async function stateOf(
       ]),
       problems: [
         ...server.problems,
-        ...refused.flatMap((one) => problemsOf(one, inForceOf(one.file, inForce, tenant))),
+        ...refusals.flatMap((one) => problemsOf(one, one.project)),
         ...inForce.flatMap(({ problems }) => problems),
       ],
     }),
@@ -388,7 +353,7 @@ function sharedNames(projects: readonly Project[]): string[] {
     Object.keys(config.domains).map((name) => ({ name, tenant })),
   );
   const byName = Map.groupBy(claims, ({ name }) => name);
-  return [...byName].flatMap(([name, by]) => (by.some(({ tenant }) => tenant !== by[0]?.tenant) ? [name] : []));
+  return [...byName].flatMap(([name, by]) => (new Set(by.map(({ tenant }) => tenant)).size > 1 ? [name] : []));
 }
 
 /** The project that stays in force where its file is refused. */
@@ -408,9 +373,8 @@ function problemsOf({ file, errors }: RefusedFile, project: Project | undefined)
   return [`${file.shown}: ${outcome}`, ...errors.slice(0, MAX_LISTED), ...rest];
 }
 
-function changesOf(before: InForce | undefined, after: InForce | undefined, file: string): FileChange[] {
-  const [old, now] = [before, after].map((one) => one?.project && writtenProject(one.project.config));
-  return diffConfig(old, now).map(({ op, path }) => ({ op, path, file }));
+function changesIn(file: string, before: unknown, after: unknown): FileChange[] {
+  return diffConfig(before, after).map(({ op, path }) => ({ op, path, file }));
 }
 
 /** Projects, and domains, that are not what they were, as the log names them. */

@@ -1,5 +1,7 @@
 /** The configuration of the daemon: server.yml, and the projects of the store, which the layer `config` does not know. */
-import { loadServer, type Reading } from '../config/load.ts';
+
+import { loadServer } from '../config/folder.ts';
+import type { Reading } from '../config/folder.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { FolderLoad, ProjectStore } from '../config/source.ts';
@@ -18,7 +20,7 @@ import {
 } from '../store/projects.ts';
 import { OPERATOR, findRevision } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 
 /** Reads server.yml. Throws UserError with the whole report where it is invalid. */
 export async function readServer(file: string, reading: Reading): Promise<ServerConfig> {
@@ -49,15 +51,11 @@ export function projectStore({
         insertProjectFile({ machine, file, slug, hash: hashOf(content), loaded_at: now }),
       );
     }
-    for (const slug of missing) unit.push(setFileMissing({ tenant: OPERATOR, slug, file_missing: 1 }));
-    for (const slug of found) unit.push(setFileMissing({ tenant: OPERATOR, slug, file_missing: 0 }));
-    try {
-      await store.write(unit);
-      return true;
-    } catch (error) {
-      if (error instanceof UnmetError) return false;
-      throw error;
-    }
+    unit.push(
+      ...missing.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 1 })),
+      ...found.map((slug) => setFileMissing({ tenant: OPERATOR, slug, file_missing: 0 })),
+    );
+    return (await writeIfMet(store, unit)) !== undefined;
   }
 
   return {

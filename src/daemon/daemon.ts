@@ -7,27 +7,30 @@ import { hostname as machineName } from 'node:os';
 import { resolve } from 'node:path';
 import type Koa from 'koa';
 import { createAccountLimits } from '../accounts/plans.ts';
-import { createAuthFailures } from '../accounts/auth-failures.ts';
-import { createAuthenticator } from '../accounts/authenticate.ts';
+
+import { createAuthFailures, createAuthenticator, } from '../accounts/authenticate.ts';
+import { watchConfig, findServerFile } from '../config/files.ts';
+import { createKeyring } from '../domains/dkim-keys.ts';
+
+
 import { createCollectionNames } from '../accounts/collection-names.ts';
-import { createConsent, releaseInTime } from '../accounts/consent.ts';
+import { createConsent, releaseInTime, sweepTokens } from '../accounts/consent.ts';
 import { createDomains, type Domains } from '../domains/domains.ts';
-import { adoptHostKey, createHostKeys } from '../domains/host-key.ts';
-import { createIdempotency } from '../accounts/idempotency.ts';
+import { adoptHostKey, createHostKeys } from '../domains/rotation.ts';
+import { Idempotency } from '../accounts/idempotency.ts';
 import { createMessageLimits } from '../accounts/message-limits.ts';
 import { createLimits } from '../accounts/rate-limits.ts';
 import { createObjectLimits } from '../accounts/object-limits.ts';
 import { createRevisions } from '../accounts/projects.ts';
 import { signupConfirmation } from '../accounts/tenants.ts';
-import { sweepTokens } from '../accounts/tokens.ts';
 import { createUsage } from '../accounts/usage.ts';
-import { findServerFile } from '../config/files.ts';
-import type { Reading } from '../config/load.ts';
+
+import type { Reading } from '../config/folder.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
-import { watchConfig } from '../config/watch.ts';
+
 import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp } from './delivery.ts';
@@ -70,10 +73,15 @@ import { openWebhookHttp } from './webhooks.ts';
 import { createMetrics } from '../http/metrics.ts';
 import { keepCertificate, readCertificate } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
-import { createTransactional } from '../transactional/send.ts';
-import { createKeyring } from '../domains/signing-keys.ts';
-import { createExplain } from '../explain/explain.ts';
-import { trace } from '../explain/trace.ts';
+import { createTransactional, } from '../transactional/send.ts';
+
+import { createExplain, } from '../explain/explain.ts';
+import { trace, } from '../explain/trace.ts';
+
+
+
+
+
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
 export interface DaemonParts {
@@ -190,7 +198,7 @@ async function start(
   ending.push(() => usage.close());
   const counts = createEventCounts(core);
   const files = createFileStore(core);
-  const idempotency = createIdempotency(core);
+  const idempotency = new Idempotency(core);
   const authFailures = createAuthFailures(core);
   const authenticator = createAuthenticator({ ...core, failures: authFailures });
   ending.push(() => authenticator.saveUses());

@@ -4,7 +4,7 @@
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { createMessageLimits } from '../accounts/message-limits.ts';
-import { createKeyring } from '../domains/signing-keys.ts';
+import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';

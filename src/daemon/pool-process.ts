@@ -13,9 +13,8 @@ import {
   type DomainEdit,
   type ReadBundle,
 } from '../config/bundle.ts';
-import type { FormPlace } from '../config/checks.ts';
+import type { FormPlace, CheckTemplates } from '../config/checks.ts';
 import type { Finding, Problem } from '../config/problem.ts';
-import type { CheckTemplates } from '../config/template-places.ts';
 import { systemClock } from '../lib/clock.ts';
 import { checkTemplates, TemplateSet } from '../templates/engine.ts';
 import { renderParts, type ProjectTemplates, type RenderedPart, type RenderPart } from '../templates/render.ts';

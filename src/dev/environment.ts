@@ -8,7 +8,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import type Koa from 'koa';
-import { hostRecords } from '../domains/host-key.ts';
+import { hostRecords } from '../domains/rotation.ts';
 import { startDaemon, type Daemon } from '../daemon/daemon.ts';
 import { createResolver } from '../dns/resolver.ts';
 import { PassingError, UserError, codeOf } from '../lib/errors.ts';

@@ -1,6 +1,6 @@
 /** `postern doctor`: everything on which mail depends beside the daemon itself, looked at side by side, and what to do. */
 import { X509Certificate } from 'node:crypto';
-import { hostRecords } from '../domains/host-key.ts';
+import { hostRecords } from '../domains/rotation.ts';
 import { withDeadline } from '../lib/abort.ts';
 import { messageOf } from '../lib/errors.ts';
 import {

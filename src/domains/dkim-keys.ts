@@ -1,20 +1,29 @@
 /**
  * The DKIM keys of a domain: made and committed before anybody is told their public half. The first ones sign as soon as
- * DNS has said whose the domain is; each later one is published before it signs (key-rotation.ts). Tenants that claim the
+ * DNS has said whose the domain is; each later one is published before it signs (rotation.ts). Tenants that claim the
  * same domain have keys of their own under selectors of their own, so that one can publish its records beside the other's
  * while a domain moves.
  */
-import { createHash } from 'node:crypto';
+import { createHash, createPrivateKey } from 'node:crypto';
 import type { Domain } from '../config/snapshot.ts';
 import type { RecordsWanted } from '../dns/records.ts';
-import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts';
-import { dkimKeysOf, forgetKey, insertDkimKey, type DkimKeyName } from '../store/dkim-keys.ts';
+import { generateDkimKey, type DkimAlgorithm, type SigningKey } from '../mail/dkim.ts';
+import {
+  dkimKeysOf,
+  forgetKey,
+  insertDkimKey,
+  type DkimKeyName,
+  activeKeysOf,
+  signingKeysOf,
+} from '../store/dkim-keys.ts';
 import { OPERATOR } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DkimKeyRow } from '../store/tables-keys.ts';
-import { environmentOf } from '../lib/ids.ts';
+import { environmentOf, accountOf } from '../lib/ids.ts';
 import { selectorOf } from './states.ts';
+import type { Clock } from '../lib/clock.ts';
+import { Recent } from '../lib/lru.ts';
 
 /** Whose keys they are. */
 export interface KeyOwner {
@@ -91,9 +100,8 @@ function dayOf(ms: number): string {
 
 /** Whether the claim's keys are as it wants them, among these of its domain. */
 export function hasKeys(domain: Domain, keys: readonly DkimKeyName[]): boolean {
-  const owner = claimOwner(domain);
-  const own = keys.filter(({ tenant }) => tenant === owner.tenant);
-  return unwantedNext(owner, own).length === 0 && missing(owner, own).length === 0;
+  const { missing, unwanted } = compareKeys(claimOwner(domain), keys);
+  return missing.length + unwanted.length === 0;
 }
 
 /**
@@ -103,28 +111,22 @@ export function hasKeys(domain: Domain, keys: readonly DkimKeyName[]): boolean {
 export async function missingKeys(store: Store, domain: Domain, now: number): Promise<Statement[]> {
   const owner = claimOwner(domain);
   const all = await dkimKeysOf(store, domain.name);
-  const own = all.filter(({ tenant }) => tenant === owner.tenant);
-  const state = own.some((key) => key.state === 'active') ? 'next' : 'active';
-  const made = await Promise.all(
-    missing(owner, own).map((wanted) =>
-      makeKey(owner, { ...wanted, selector: firstSelector(owner, wanted.base, all), state }, now),
-    ),
+  const { missing, unwanted } = compareKeys(owner, all);
+  const isSigning = all.some((key) => key.tenant === owner.tenant && key.state === 'active');
+  const state = isSigning ? 'next' : 'active';
+  const made = missing.map((wanted) =>
+    makeKey(owner, { ...wanted, selector: firstSelector(owner, wanted.base, all), state }, now),
   );
-  const dropped = unwantedNext(owner, own).map(({ selector }) =>
-    forgetKey({ domain: domain.name, selector, state: 'next' }),
-  );
-  return [...dropped, ...made];
+  return [...unwanted.map((key) => forgetKey({ ...key, state: 'next' })), ...(await Promise.all(made))];
 }
 
-function missing(owner: KeyOwner, own: readonly DkimKeyName[]): WantedKey[] {
-  return owner.wanted.filter(
-    (wanted) => !own.some((key) => isOf(key, wanted) && (key.state === 'next' || key.state === 'active')),
-  );
-}
-
-/** Of another configuration than is in force. */
-function unwantedNext<Key extends DkimKeyName>({ wanted }: KeyOwner, own: readonly Key[]): Key[] {
-  return own.filter((key) => key.state === 'next' && !wanted.some((each) => isOf(key, each)));
+/** Which keys the owner lacks, and which of its next ones are of another configuration than is in force. */
+function compareKeys({ tenant, wanted }: KeyOwner, keys: readonly DkimKeyName[]) {
+  const own = keys.filter((key) => key.tenant === tenant && (key.state === 'next' || key.state === 'active'));
+  return {
+    missing: wanted.filter((each) => !own.some((key) => isOf(key, each))),
+    unwanted: own.filter((key) => key.state === 'next' && !wanted.some((each) => isOf(key, each))),
+  };
 }
 
 function isOf(key: DkimKeyName, { algorithm, base }: WantedKey): boolean {
@@ -147,24 +149,72 @@ function firstSelector({ tenant }: KeyOwner, base: string, keys: readonly DkimKe
   const own = `${base.slice(0, 56)}-${createHash('sha256').update(tenant).digest('hex').slice(0, 6)}`;
   // The usual name is for the live domain, whenever that comes.
   const names = environmentOf(tenant) === 'test' ? [own] : [base, own];
-  return free(names, keys) ?? numbered(own, keys);
+  return freeSelector(names, keys);
 }
 
 /** The selector of a key that is made at `now` to follow another, such as `postern-20261122`. */
 export function nextSelector(base: string, keys: readonly Selected[], now: number): string {
   const dated = `${base.slice(0, 48)}-${dayOf(now).replaceAll('-', '')}`;
-  return free([dated], keys) ?? numbered(dated, keys);
+  return freeSelector([dated], keys);
 }
 
 type Selected = Pick<DkimKeyName, 'selector'>;
 
-function free(selectors: readonly string[], keys: readonly Selected[]): string | undefined {
-  return selectors.find((selector) => keys.every((key) => key.selector !== selector));
+/** The first of these that no key has, else the last with a number. */
+function freeSelector(names: readonly string[], keys: readonly Selected[]): string {
+  const taken = new Set(keys.map(({ selector }) => selector));
+  const free = names.find((name) => !taken.has(name));
+  for (let number = 2; free === undefined; number++) {
+    const numbered = `${names.at(-1)?.slice(0, 58)}-${number}`;
+    if (!taken.has(numbered)) return numbered;
+  }
+  return free;
 }
 
-function numbered(selector: string, keys: readonly Selected[]): string {
-  for (let number = 2; ; number++) {
-    const found = free([`${selector.slice(0, 58)}-${number}`], keys);
-    if (found !== undefined) return found;
+/** A key that was made or rotated signs within this time, in every daemon. */
+export const KEYS_FRESH_MS = 60_000;
+const DOMAINS = 1000;
+
+/**
+ * The keys that sign a tenant's mail of a domain; none where it has none, or DNS never said that the domain is its own.
+ * Whoever's mail is from the server's host name, the server signs it.
+ */
+export type KeysOf = (domain: string, tenant: string) => Promise<readonly SigningKey[]>;
+
+/** Keys from the store. */
+export function createKeyring({
+  store,
+  clock,
+  hostname,
+}: {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** `server.hostname` */ readonly hostname: () => string;
+}): KeysOf {
+  const known = new Recent<{ readonly until: number; readonly keys: readonly SigningKey[] }>(DOMAINS);
+
+  async function load(domain: string, tenant: string): Promise<readonly SigningKey[]> {
+    const rows = await (domain === hostname() ? activeKeysOf : signingKeysOf)(store, domain, accountOf(tenant));
+    // DNS is not asked about a domain that only a test key added, and what it signs does not leave.
+    if (rows.length === 0 && environmentOf(tenant) === 'test')
+      rows.push(...(await activeKeysOf(store, domain, tenant)));
+    return rows.map(({ selector, algorithm, private_key }) => ({
+      domain,
+      selector,
+      algorithm,
+      key: createPrivateKey(private_key),
+    }));
   }
+
+  return async (domain, tenant) => {
+    const owner = domain === hostname() ? OPERATOR : tenant;
+    const name = `${owner} ${domain}`;
+    const kept = known.get(name);
+    const now = clock.monotonic();
+    if (kept !== undefined && now < kept.until) return kept.keys;
+    const keys = await load(domain, owner);
+    // A domain that has none yet is asked about again.
+    if (keys.length > 0) known.set(name, { until: now + KEYS_FRESH_MS, keys });
+    return keys;
+  };
 }

@@ -5,11 +5,18 @@
  * been failed for longer than `dns.release`, or the operator moves it. A change of state is committed once, with its event and
  * notices, however many daemons check.
  */
+import { type Snapshot, claimKey, type Domain } from '../config/snapshot.ts';
+import type { Project } from '../config/forms.ts';
+import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
+import { parseAddress } from '../lib/addresses.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import type { Letter } from '../accounts/consent.ts';
+import { findTenant } from '../store/tenants.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import { takesMail } from '../config/forwarding.ts';
-import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
-import { checkDomain, type CheckedRecord, type CheckWorld } from '../dns/check.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
+import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { environmentOf } from '../lib/ids.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -27,15 +34,57 @@ import {
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { OPERATOR } from '../store/revisions.ts';
-import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 import { claimOwner, publishedKeys } from './dkim-keys.ts';
-import type { Letter } from '../accounts/consent.ts';
-import { lettersAbout, type Broken } from './notices.ts';
 import { createDomainRows } from './rows.ts';
-import { nextCheck, nextState, whenPublished, type RecordsVerdict } from './states.ts';
+import { nextCheck, nextState, whenPublished } from './states.ts';
 import { advanceKeys, rotateKeys } from './rotation.ts';
+
+export interface Broken {
+  readonly name: string;
+  readonly tenant: string;
+  readonly project: Project;
+  readonly status: 'degraded' | 'failed';
+  readonly records: readonly CheckedRecord[];
+}
+
+/** One letter to the owner (`project.owner`, else the tenant's address) and one to the operator, who may be the same. */
+async function lettersAbout(broken: Broken, store: Store, { server }: Snapshot): Promise<Letter[]> {
+  const { tenant, project } = broken;
+  const owner = project.config.project.owner ?? (await findTenant(store, tenant))?.email;
+  const { operator } = server.server;
+  const words = wordsFor(broken, server.dns.grace);
+  return [
+    ...(owner === undefined || owner === operator || parseAddress(owner) === undefined
+      ? []
+      : [{ ...words, tenant, to: owner }]),
+    { ...words, tenant: OPERATOR, to: operator },
+  ];
+}
+
+const HOUR = 3_600_000;
+
+function wordsFor({ name, status, records }: Broken, grace: number): Pick<Letter, 'subject' | 'text'> {
+  const wrong = records.filter((record) => record.required && record.status !== 'ok').map(describe);
+  const list = `These records are not as they must be:\n\n${wrong.join('\n\n')}\n`;
+  switch (status) {
+    case 'degraded':
+      return {
+        subject: `The DNS records of ${name} are no longer right`,
+        text: `${list}\nNothing is lost: ${name} goes on working for ${Math.round(grace / HOUR)} hours from now. Please put the records right within that time; after it, mail of ${name} is held until they are.\n`,
+      };
+    case 'failed':
+      return {
+        subject: `Mail of ${name} is held: its DNS records are wrong`,
+        text: `${list}\nThe forms of ${name} still accept what visitors send, and nothing of it is lost: the mail waits, and goes out as soon as the records are right again.\n`,
+      };
+  }
+}
+
+function describe({ type, name, value, found, problem }: CheckedRecord): string {
+  const stands = found.length === 0 ? '' : `\n  Found:    ${found.join('\n            ')}`;
+  return `  ${type} ${name}\n  Expected: ${value}${stands}${problem === undefined ? '' : `\n  ${problem}`}`;
+}
 
 export interface DomainsOptions {
   readonly store: Store;
@@ -83,8 +132,8 @@ interface Claim {
 export function createDomains(options: DomainsOptions): Domains {
   const { store, resolver, clock, log, snapshot, letter, onTransition, fetchPolicy } = options;
   const rows = createDomainRows({ store, clock, snapshot });
-  /** The check of each domain that runs: two at once would both see the same change. */
-  const checking = new Map<string, Promise<unknown>>();
+  /** Of checks, by domain: two at once would both see the same change. */
+  const turns = new Turns();
 
   function domainOf(name: string, tenant: string | undefined): Domain | undefined {
     const { domains, claims } = snapshot();
@@ -111,15 +160,7 @@ export function createDomains(options: DomainsOptions): Domains {
 
   /** One check of a name at a time, whoever claims it. */
   function check(name: string, tenant?: string): Promise<DomainReport | undefined> {
-    const before = checking.get(name) ?? Promise.resolve(undefined);
-    const now = before.then(() => checkOnce(name, tenant));
-    const ended = now.then(forget, forget);
-    checking.set(name, ended);
-    return now;
-
-    function forget(): void {
-      if (checking.get(name) === ended) checking.delete(name);
-    }
+    return turns.run(name, () => checkOnce(name, tenant));
   }
 
   async function checkOnce(name: string, tenant: string | undefined): Promise<DomainReport | undefined> {
@@ -129,11 +170,11 @@ export function createDomains(options: DomainsOptions): Domains {
     if (environmentOf(claim.row.tenant) === 'test') return report(name, tenant);
     const seen = await look(claim);
     const row = await commit(claim, seen);
-    return row && reportOf(row, seen.records, await reasonOf(row));
+    return row && reportOf(row, seen.records);
   }
 
   /** What DNS says now, and the keys moved as far as it lets them. */
-  async function look(claim: Claim): Promise<Look> {
+  async function look(claim: Claim) {
     const { server } = snapshot().server;
     const { name } = claim.domain;
     const fresh = resolver.fresh();
@@ -157,13 +198,14 @@ export function createDomains(options: DomainsOptions): Domains {
     return owner !== undefined && owner !== tenant;
   }
 
-  /** Why a claim stays pending, whatever its records say. */
-  async function reasonOf(row: DomainRow): Promise<string | null> {
-    return row.status === 'pending' && (await isOwnedByOther(row)) ? OWNED_BY_OTHER : null;
+  async function reportOf(row: DomainRow, records: readonly CheckedRecord[]): Promise<DomainReport> {
+    const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
+    const reason = status === 'pending' && (await isOwnedByOther(row)) ? OWNED_BY_OTHER : null;
+    return { name, project, status, reason, records, checkedAt, verifiedAt };
   }
 
   /** Writes what was seen. */
-  async function commit(claim: Claim, seen: Look): Promise<DomainRow | undefined> {
+  async function commit(claim: Claim, seen: Awaited<ReturnType<typeof look>>): Promise<DomainRow | undefined> {
     const { domain, row } = claim;
     const { tenant, name, status: was, verified_at, broken_at, next_check_at: due } = row;
     const { verdict, records, keySince } = seen;
@@ -177,26 +219,18 @@ export function createDomains(options: DomainsOptions): Domains {
     const changed = state.status !== was && state.status !== 'pending' ? state.status : undefined;
     const change = changed && { name, tenant, project: domain.project, status: changed, records };
     const notices = change ? await noticesOf(change) : [];
-    try {
-      if (was === 'pending' && changed !== undefined) {
-        const lapsed = endLapsedOwnership({ tenant, name, before: lapsedBefore() });
-        const [, { rows: ended }] = await store.write([
-          lockDomain({ tenant, name }),
-          lapsed,
-          update,
-          touchOtherOwners({ tenant, name }, 0),
-          ...notices,
-        ]);
-        for (const other of ended) {
-          log.warn('domain.released', { domain: name, tenant: other.tenant });
-          await readAgain({ tenant: other.tenant, name });
-        }
-      } else await store.write([update, ...notices]);
-    } catch (error) {
-      if (!(error instanceof UnmetError)) throw error;
+    const claimed = { tenant, name };
+    if (was === 'pending' && changed !== undefined) {
+      const lapsed = endLapsedOwnership({ ...claimed, before: lapsedBefore() });
+      const others = touchOtherOwners(claimed, 0);
+      const written = await writeIfMet(store, [lockDomain(claimed), lapsed, update, others, ...notices]);
       // Another daemon was faster, or another account; or the claim is gone.
-      return readAgain(row);
-    }
+      if (written === undefined) return readAgain(row);
+      for (const other of written[1].rows) {
+        log.warn('domain.released', { domain: name, tenant: other.tenant });
+        await readAgain({ tenant: other.tenant, name });
+      }
+    } else if ((await writeIfMet(store, [update, ...notices])) === undefined) return readAgain(row);
     const next = { ...row, ...checked, next_check_at };
     rows.put(next);
     if (changed === undefined) {
@@ -236,7 +270,7 @@ export function createDomains(options: DomainsOptions): Domains {
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
-    return lastReport(claim.row, await required(claim), await reasonOf(claim.row));
+    return reportOf(claim.row, lastSeen(await required(claim), readRecords(claim.row)));
   }
 
   return {
@@ -276,13 +310,6 @@ export function createDomains(options: DomainsOptions): Domains {
   };
 }
 
-interface Look {
-  readonly verdict: RecordsVerdict;
-  readonly records: readonly CheckedRecord[];
-  /** Since when a key waits for its record, ms. */
-  readonly keySince: number | undefined;
-}
-
 type Change = Omit<Broken, 'status'> & { readonly status: Broken['status'] | 'verified' };
 
 const OWNED_BY_OTHER = 'owned by another account';
@@ -300,30 +327,15 @@ export interface DomainReport {
   readonly verifiedAt: number | null;
 }
 
-/** The report of a domain whose records are as they were just found. */
-function reportOf(row: DomainRow, records: readonly CheckedRecord[], reason: string | null): DomainReport {
-  const { name, project, status, checked_at: checkedAt, verified_at: verifiedAt } = row;
-  return { name, project, status, reason, records, checkedAt, verifiedAt };
-}
-
-/** The report from what the last check found of the records that are wanted now. */
-function lastReport(row: DomainRow, wanted: readonly DomainRecord[], reason: string | null): DomainReport {
-  return reportOf(row, lastSeen(wanted, readRecords(row)), reason);
-}
-
 /** An advised value is merged into what stands there; a required one that has changed since was never seen. */
 function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[]): CheckedRecord[] {
   return wanted.map((record) => {
     const seen = last.find(({ purpose, name }) => purpose === record.purpose && name === record.name);
-    const current = seen !== undefined && (!record.required || seen.value === record.value);
-    return current
-      ? { ...seen, required: record.required, ...noteOf(record) }
-      : { ...record, status: 'unknown', found: [] };
+    if (seen === undefined || (record.required && seen.value !== record.value))
+      return { ...record, status: 'unknown', found: [] };
+    const { note } = record;
+    return { ...seen, required: record.required, ...(note !== undefined && { note }) };
   });
-}
-
-function noteOf({ note }: DomainRecord): Pick<DomainRecord, 'note'> {
-  return note === undefined ? {} : { note };
 }
 
 function readRecords({ records }: DomainRow): readonly CheckedRecord[] {

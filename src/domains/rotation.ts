@@ -5,7 +5,7 @@
  */
 import { checkDkim } from '../dns/check-dkim.ts';
 import type { RecordStatus } from '../dns/finding.ts';
-import { dkimRecord } from '../dns/records.ts';
+import { dkimRecord, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -21,10 +21,21 @@ import {
 } from '../store/dkim-keys.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { DkimKeyRow } from '../store/tables-keys.ts';
-import { keysOfOwner, makeKey, nextSelector, type KeyOwner, type Unmade } from './dkim-keys.ts';
-import { KEYS_FRESH_MS } from './signing-keys.ts';
+import {
+  keysOfOwner,
+  makeKey,
+  nextSelector,
+  type KeyOwner,
+  type Unmade,
+  KEYS_FRESH_MS,
+  hostOwner,
+  publishedKeys,
+} from './dkim-keys.ts';
+import { claimKey, type Snapshot } from '../config/snapshot.ts';
+import { OPERATOR } from '../store/revisions.ts';
+import { whenPublished } from './states.ts';
 
 export interface RotationParts {
   readonly store: Store;
@@ -54,12 +65,10 @@ export async function rotateKeys({ store, clock, log }: RotationParts, owner: Ke
       made.push({ ...wanted, state: 'next', selector: nextSelector(wanted.base, [...all, ...made], now) });
     if (made.length === 0) return;
     const keys = await Promise.all(made.map((key) => makeKey(owner, key, now)));
-    try {
-      await store.write([...keys, ...made.map((key) => told('domain.dkim_next', owner, { key, now }))]);
-    } catch (error) {
-      if (error instanceof UnmetError && tries < MAX_TRIES) continue;
-      throw error;
-    }
+    const unit = [...keys, ...made.map((key) => told('domain.dkim_next', owner, { key, now }))];
+    // The last time it fails as it does.
+    if (tries === MAX_TRIES) await store.write(unit);
+    else if ((await writeIfMet(store, unit)) === undefined) continue;
     for (const { selector } of made) log.info('dkim.next', { domain: owner.domain, selector });
     return;
   }
@@ -93,7 +102,7 @@ async function advance(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): P
       await retire(key, owner, parts);
       return;
     case 'retired':
-      if ((await recordOf(key, parts)) === 'missing') await commit([forgetKey(named(key, 'retired'), 1)], parts);
+      if ((await recordOf(key, parts)) === 'missing') await commit([forgetKey({ ...key, state: 'retired' }, 1)], parts);
   }
 }
 
@@ -110,15 +119,12 @@ async function activate(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): 
   const signing = (await keysOfOwner(parts.store, owner)).filter(
     (other) => other.state === 'active' && other.algorithm === algorithm,
   );
-  const moved = await commit(
-    [
-      ...signing.map((other) => relieve(other, now)),
-      activateKey({ domain, selector, now }, 1),
-      told('domain.dkim_active', owner, { key, now, replaces: signing.map((other) => other.selector) }),
-    ],
-    parts,
-  );
-  if (!moved) return;
+  const unit = [
+    ...signing.map((other) => relieve(other, now)),
+    activateKey({ domain, selector, now }, 1),
+    told('domain.dkim_active', owner, { key, now, replaces: signing.map((other) => other.selector) }),
+  ];
+  if (!(await commit(unit, parts))) return;
   parts.log.info('dkim.active', { domain, selector });
   for (const other of signing) parts.log.info('dkim.retiring', { domain, selector: other.selector });
 }
@@ -156,19 +162,9 @@ async function retire(key: DkimKeyRow, owner: KeyOwner, parts: AdvanceParts): Pr
   if (await commit(unit, parts)) log.info('dkim.retired', { domain, selector });
 }
 
-function named({ domain, selector }: DkimKeyRow, state: 'next' | 'retired') {
-  return { domain, selector, state };
-}
-
 /** Whether it was committed; another daemon may have been faster. */
 async function commit(unit: readonly Statement[], { store }: AdvanceParts): Promise<boolean> {
-  try {
-    await store.write(unit);
-    return true;
-  } catch (error) {
-    if (error instanceof UnmetError) return false;
-    throw error;
-  }
+  return (await writeIfMet(store, unit)) !== undefined;
 }
 
 interface Step {
@@ -178,8 +174,83 @@ interface Step {
   readonly replaces?: readonly string[];
 }
 
-function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, replaces }: Step): Statement {
+function told(type: EventType, { domain, tenant }: KeyOwner, { key, now, ...more }: Step): Statement {
   const { selector, algorithm } = key;
-  const data = { selector, algorithm, ...(replaces === undefined ? {} : { replaces }) };
-  return recordEvent({ type, tenant, at: now, domain, data });
+  return recordEvent({ type, tenant, at: now, domain, data: { selector, algorithm, ...more } });
+}
+
+// The server's own DKIM key: mail of forms without a domain, and mail of the server itself, is from `@<server.hostname>`.
+// It is made once and committed before anything is signed with it; `<selector>._domainkey.<hostname>` publishes it. It is
+// rotated as the keys of domains are, unless the host name is a domain of the operator's, whose keys it then has.
+
+/**
+ * Makes the key of this host name where it has none, and logs what is to be published. Several daemons at once: the first
+ * one's stays.
+ */
+export async function adoptHostKey({ store, clock, log }: RotationParts, hostname: string): Promise<void> {
+  const owner = hostOwner(hostname);
+  if ((await keysOfOwner(store, owner)).length === 0) {
+    const made = owner.wanted.map((wanted) =>
+      makeKey(owner, { ...wanted, selector: wanted.base, state: 'active' }, clock.now()),
+    );
+    await writeIfMet(store, await Promise.all(made));
+  }
+  for (const { name, type, value } of await hostRecords(store, hostname))
+    log.info('host_key.record', { name, type, value });
+}
+
+/** What DNS has to hold for the server's own mail. */
+export async function hostRecords(store: Store, hostname: string): Promise<DomainRecord[]> {
+  return (await publishedKeys(store, hostOwner(hostname))).map((key) => dkimRecord(hostname, key));
+}
+
+export interface HostKeysParts extends RotationParts {
+  readonly resolver: Resolver;
+  readonly snapshot: () => Snapshot;
+}
+
+export interface HostKeys {
+  /** Makes the next key; false where a domain of the operator's has the host name, and its keys are rotated as any domain's. */
+  rotate(): Promise<boolean>;
+  /** Asks DNS at once, and moves the keys as far as it says. */
+  check(): Promise<void>;
+  /** The same where it is due. */
+  checkDue(): Promise<void>;
+}
+
+/** The rotation of the server's own keys; it does nothing where the operator's claim of the host name has them. */
+export function createHostKeys(parts: HostKeysParts): HostKeys {
+  const { clock, resolver, snapshot } = parts;
+  /** On the monotonic clock: one that was ahead and is put right delays nothing. */
+  let due = 0;
+
+  function owner() {
+    const { claims, server } = snapshot();
+    const { hostname } = server.server;
+    return claims.has(claimKey(OPERATOR, hostname)) ? undefined : hostOwner(hostname);
+  }
+
+  async function check(): Promise<void> {
+    const keys = owner();
+    if (keys === undefined) return;
+    const since = await advanceKeys({ ...parts, resolver: resolver.fresh() }, keys);
+    const { recheck } = snapshot().server.dns;
+    const now = clock.now();
+    const wait = since === undefined ? recheck : whenPublished(since, { now, recheck }) - now;
+    due = clock.monotonic() + wait;
+  }
+
+  return {
+    async rotate() {
+      const keys = owner();
+      if (keys === undefined) return false;
+      await rotateKeys(parts, keys);
+      due = 0;
+      return true;
+    },
+    check,
+    async checkDue() {
+      if (clock.monotonic() >= due) await check();
+    },
+  };
 }

@@ -4,17 +4,18 @@
  */
 import { randomBytes } from 'node:crypto';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
+import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { environmentOf } from '../lib/ids.ts';
 import { dkimKeyNames } from '../store/dkim-keys.ts';
 import { allDomains, findDomain, insertDomain, releaseDomain } from '../store/domains.ts';
 import { findProject } from '../store/projects.ts';
-import { UnmetError, type Store } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import type { DomainRow } from '../store/tables.ts';
 import { hasKeys, missingKeys } from './dkim-keys.ts';
 import { isDue } from './states.ts';
 
-export interface DomainRowsOptions {
+interface RowsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
@@ -37,40 +38,24 @@ export interface DomainRows {
 const MAX_TRIES = 3;
 
 /** Rows that have not been read yet. */
-export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions): DomainRows {
+export function createDomainRows({ store, clock, snapshot }: RowsParts): DomainRows {
   let rows = new Map<string, DomainRow>();
-  /** What each claim that has its row and keys was adopted as. */
-  const adopted = new Map<string, Domain>();
+  /** By claim: a key takes long to make, and is made once. */
+  const turns = new Turns();
 
-  /** Adoptions that run: a key takes long to make, and is made once. */
-  const adopting = new Map<string, Promise<void>>();
-
-  async function refresh(): Promise<void> {
+  async function adopt(): Promise<void> {
     const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
     // What was committed here while it was read is newer.
     const known = rows;
     rows = new Map(read.map(([claim, row]) => [claim, newerOf(row, known.get(claim))]));
-  }
-
-  function isAdopted(domain: Domain): boolean {
-    const last = adopted.get(keyOf(domain));
-    return rows.get(keyOf(domain))?.project === domain.project.slug && last !== undefined && sameKeys(last, domain);
-  }
-
-  async function adopt(): Promise<void> {
-    await refresh();
-    const { claims } = snapshot();
     for (const [claim, row] of rows) if (await isAbandoned(row)) await release(claim, row);
-    for (const claim of adopted.keys()) if (!claims.has(claim)) adopted.delete(claim);
-    const fresh = [...claims.values()].filter((domain) => !isAdopted(domain));
-    if (fresh.length === 0) return;
     const keys = Map.groupBy(await dkimKeyNames(store), ({ domain }) => domain);
-    for (const domain of fresh) {
-      const isComplete =
-        rows.get(keyOf(domain))?.project === domain.project.slug && hasKeys(domain, keys.get(domain.name) ?? []);
-      if (isComplete) adopted.set(keyOf(domain), domain);
-      else await adoptOne(domain);
-    }
+    for (const domain of snapshot().claims.values())
+      if (!isClaimed(domain) || !hasKeys(domain, keys.get(domain.name) ?? [])) await adopted(domain);
+  }
+
+  function isClaimed(domain: Domain): boolean {
+    return rows.get(keyOf(domain))?.project === domain.project.slug;
   }
 
   /** Whether its project claims the domain no more. Of another revision than the one in force the snapshot says nothing. */
@@ -89,11 +74,9 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     rows.delete(claim);
   }
 
-  function adoptOne(domain: Domain): Promise<void> {
-    const claim = keyOf(domain);
-    const running = adopting.get(claim) ?? make(domain).finally(() => adopting.delete(claim));
-    adopting.set(claim, running);
-    return running;
+  async function adopted(domain: Domain): Promise<DomainRow | undefined> {
+    await turns.run(keyOf(domain), () => make(domain));
+    return rows.get(keyOf(domain));
   }
 
   async function make(domain: Domain): Promise<void> {
@@ -103,19 +86,15 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
     const token = randomBytes(16).toString('hex');
     const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
     for (let tries = 1; ; tries++) {
-      const isClaimed = rows.get(keyOf(domain))?.project === project;
-      const unit = [...(isClaimed ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
-      try {
-        if (unit.length > 0) await store.write(unit);
-        break;
-      } catch (error) {
-        if (!(error instanceof UnmetError) || tries === MAX_TRIES) throw error;
-      }
+      const unit = [...(isClaimed(domain) ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
+      if (unit.length === 0) return;
+      // The last time it fails as it does.
+      if (tries === MAX_TRIES) await store.write(unit);
+      else if ((await writeIfMet(store, unit)) === undefined) continue;
+      break;
     }
     const made = await findDomain(store, tenant, name);
-    if (made === undefined) return;
-    put(made);
-    adopted.set(keyOf(domain), domain);
+    if (made !== undefined) put(made);
   }
 
   function put(row: DomainRow): void {
@@ -125,11 +104,7 @@ export function createDomainRows({ store, clock, snapshot }: DomainRowsOptions):
   return {
     get: (domain) => rows.get(keyOf(domain)),
     put,
-    async adopted(domain) {
-      // The second time where one that ran already was for other keys.
-      for (let tries = 0; tries < 2 && !isAdopted(domain); tries++) await adoptOne(domain);
-      return rows.get(keyOf(domain));
-    },
+    adopted,
     adopt,
     due() {
       const now = clock.now();
@@ -149,9 +124,4 @@ function newerOf(read: DomainRow, known: DomainRow = read): DomainRow {
 
 function keyOf({ name, project }: Domain): string {
   return claimKey(project.tenant, name);
-}
-
-/** Whether both want the same keys. */
-function sameKeys(a: Domain, b: Domain): boolean {
-  return a === b || JSON.stringify(a.config.dkim) === JSON.stringify(b.config.dkim);
 }

@@ -4,11 +4,15 @@
  * the built-in one: no lead is lost to a template.
  */
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
-import { labelOf } from '../config/label.ts';
-import { formSchema } from '../config/schema-project.ts';
-import type { FormConfig, ServerConfig } from '../config/schema.ts';
+
+import { labelOf } from '../config/forms.ts';
+import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
+
+
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
+
+
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type Koa from 'koa';
-import type { Verdict } from '../accounts/sliding-window.ts';
+import type { Verdict } from '../accounts/rate-limits.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Answer } from './answer.ts';
 import { addressInRanges } from '../dns/networks.ts';

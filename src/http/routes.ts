@@ -22,7 +22,12 @@ import { isDamaged } from '../store/database.ts';
 import { probeStore } from '../store/probe.ts';
 import type { Store } from '../store/store.ts';
 import type { FreeSpace } from '../store/free-space.ts';
-import { findToken, type Confirmable, type ConfirmKinds } from '../accounts/tokens.ts';
+
+import { findToken, type Confirmable, type ConfirmKinds } from '../accounts/consent.ts';
+
+
+
+
 import { type Page, layout, mark } from './pages/layout.ts';
 import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';

@@ -77,3 +77,19 @@ export function inRounds<Place>({ clock, every, steps, start, step }: Rounds<Pla
     }
   };
 }
+
+/** Makes steps of the same name one after the other, whether or not the one before failed. */
+export class Turns {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  run<T>(name: string, step: () => Promise<T>): Promise<T> {
+    const result = (this.#last.get(name) ?? Promise.resolve()).then(step);
+    const ended: Promise<void> = result
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#last.get(name) === ended) this.#last.delete(name);
+      });
+    this.#last.set(name, ended);
+    return result;
+  }
+}

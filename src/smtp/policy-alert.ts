@@ -2,7 +2,7 @@
  * The alert that tells the operator that mail of this server is not wanted somewhere: because of what we are, not of whom
  * it is for. One a day at most, whether that was said in the dialogue or came back later.
  */
-import { sliceAt } from '../accounts/sliding-window.ts';
+import { sliceAt } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import type { BounceClass } from '../mail/bounce-class.ts';

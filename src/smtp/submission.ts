@@ -3,8 +3,7 @@
  * over TLS alone. What it hands in enters the same queue as `/email/send`, and 250 is said after the same commit.
  */
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
-
-import type { Verdict } from '../accounts/sliding-window.ts';
+import type { Verdict } from '../accounts/rate-limits.ts';
 import type { MessageLimits } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
 import type { Snapshot } from '../config/snapshot.ts';

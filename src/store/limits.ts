@@ -13,14 +13,9 @@ export const saveSlice = define<LimitRow>()((db, value) =>
     .onConflict((conflict) => conflict.columns(['bucket', 'starts_at']).doUpdateSet({ count: value('count') })),
 );
 
-/** The statement that forgets the bucket's slices that began at `until` or earlier. */
-export const dropSlices = define<{ bucket: string; until: number }>()((db, value) =>
-  db.deleteFrom('limits').where('bucket', '=', value('bucket')).where('starts_at', '<=', value('until')),
-);
-
-/** The statement that forgets all slices that began before `before`. */
-export const dropOldSlices = define<{ before: number }>()((db, value) =>
-  db.deleteFrom('limits').where('starts_at', '<', value('before')),
+/** The statement that forgets the slices of buckets whose name is like `of` that began at `before` or earlier. */
+export const dropOldSlices = define<{ of: string; before: number }>()((db, value) =>
+  db.deleteFrom('limits').where('bucket', 'like', value('of')).where('starts_at', '<=', value('before')),
 );
 
 interface Take {

@@ -61,6 +61,19 @@ export class UnmetError extends Error {
   override readonly name = 'UnmetError';
 }
 
+/** Commits the unit; answers undefined where a statement's `expect` did not hold. */
+export async function writeIfMet<const U extends Unit>(
+  store: Pick<Store, 'write'>,
+  unit: U,
+): Promise<Results<U> | undefined> {
+  try {
+    return await store.write(unit);
+  } catch (error) {
+    if (error instanceof UnmetError) return undefined;
+    throw error;
+  }
+}
+
 /** The database could not commit; `code` is SQLite's, PostgreSQL's or Node's. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';

@@ -1,7 +1,6 @@
 /** Keys that open nothing are told of, and slow down whoever goes on. */
 import { expect, test } from 'vitest';
-import { createAuthFailures } from '../../src/accounts/auth-failures.ts';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { createAuthFailures, createAuthenticator } from '../../src/accounts/authenticate.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { testClock } from '../harness/clock.ts';

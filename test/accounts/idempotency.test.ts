@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createIdempotency, type Claim, type Idempotency } from '../../src/accounts/idempotency.ts';
+import { Idempotency, type Claim } from '../../src/accounts/idempotency.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { testClock } from '../harness/clock.ts';
@@ -16,7 +16,7 @@ async function claimOf(keys: Idempotency, hash = 'h1'): Promise<Claim> {
 
 test('the same key with the same body is answered the same for 24 hours, another body is a conflict', async () => {
   const clock = testClock();
-  const keys = createIdempotency({ store: await openTestStore(), clock });
+  const keys = new Idempotency({ store: await openTestStore(), clock });
   await keys.finish(await claimOf(keys), answer);
   expect(await keys.begin(form, 'k', 'h1')).toEqual({ kind: 'replay', ...answer });
   expect(await keys.begin(form, 'k', 'h2')).toEqual({ kind: 'conflict', reason: 'other body' });
@@ -28,7 +28,7 @@ test('the same key with the same body is answered the same for 24 hours, another
 });
 
 test('of many requests at once one is new and the others are told that it is in progress', async () => {
-  const keys = createIdempotency({ store: await openTestStore(), clock: testClock() });
+  const keys = new Idempotency({ store: await openTestStore(), clock: testClock() });
   const begun = await Promise.all(Array.from({ length: 8 }, () => keys.begin(form, 'k', 'h1')));
   expect(begun.filter(({ kind }) => kind === 'new').length).toBe(1);
   expect(begun.filter(({ kind }) => kind === 'conflict')).toEqual(
@@ -37,7 +37,7 @@ test('of many requests at once one is new and the others are told that it is in 
 });
 
 test.each([429, 500, 503])('an answer %i is not stored: the client may try again', async (status) => {
-  const keys = createIdempotency({ store: await openTestStore(), clock: testClock() });
+  const keys = new Idempotency({ store: await openTestStore(), clock: testClock() });
   await keys.finish(await claimOf(keys), { status, response: '' });
   await keys.finish(await claimOf(keys, 'another body'), answer);
   expect(await keys.begin(form, 'k', 'another body')).toMatchObject({ kind: 'replay' });
@@ -46,7 +46,7 @@ test.each([429, 500, 503])('an answer %i is not stored: the client may try again
 test('the answer commits with what it tells of, or neither does', async () => {
   const store = await openTestStore();
   const clock = testClock();
-  const keys = createIdempotency({ store, clock });
+  const keys = new Idempotency({ store, clock });
   const claim = await claimOf(keys);
   await store.write([
     recordEvent({ type: 'submission.accepted', tenant: 't', at: clock.now(), data: {} }),
@@ -58,7 +58,7 @@ test('the answer commits with what it tells of, or neither does', async () => {
 test('a request that died blocks its key for a minute; one that was merely slow then changes nothing any more', async () => {
   const store = await openTestStore();
   const clock = testClock();
-  const keys = createIdempotency({ store, clock });
+  const keys = new Idempotency({ store, clock });
   const slow = await claimOf(keys);
   clock.advance(59_000);
   expect(await keys.begin(form, 'k', 'h1')).toEqual({ kind: 'conflict', reason: 'in progress' });
@@ -76,9 +76,9 @@ test('a request that died blocks its key for a minute; one that was merely slow 
 test('a new process takes over at once what the last one left, where there is only one', async () => {
   const store = await openTestStore();
   const clock = testClock();
-  await claimOf(createIdempotency({ store, clock }));
+  await claimOf(new Idempotency({ store, clock }));
   clock.advance(10);
-  const restarted = createIdempotency({ store, clock });
+  const restarted = new Idempotency({ store, clock });
   const begun = await restarted.begin(form, 'k', 'h1');
   expect(begun.kind).toBe(store.dialect === 'sqlite' ? 'new' : 'conflict');
 });
@@ -86,10 +86,10 @@ test('a new process takes over at once what the last one left, where there is on
 test('answers of an earlier process are kept, and swept when they are a day old', async () => {
   const store = await openTestStore();
   const clock = testClock();
-  const keys = createIdempotency({ store, clock });
+  const keys = new Idempotency({ store, clock });
   await keys.finish(await claimOf(keys), answer);
   clock.advance(10);
-  const restarted = createIdempotency({ store, clock });
+  const restarted = new Idempotency({ store, clock });
   expect(await restarted.begin(form, 'k', 'h1')).toMatchObject({ kind: 'replay' });
   await restarted.sweep();
   expect(await store.read.selectFrom('idempotency_keys').selectAll().execute()).toHaveLength(1);

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { clientBucket, createLimits, type Limits } from '../../src/accounts/rate-limits.ts';
-import { SlidingWindows } from '../../src/accounts/sliding-window.ts';
+import { clientBucket, createLimits, type Limits, SlidingWindows } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { createStore } from '../../src/store/database.ts';
 import { allSlices } from '../../src/store/limits.ts';
@@ -69,8 +68,8 @@ test('whatever comes when, a window never holds more than the limit, and who wai
   fc.assert(
     fc.property(steps, fc.integer({ min: 1, max: 5 }), (waits, count) => {
       const limit = { count, windowMs: HOUR };
-      const windows = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10, kept: false });
-      const patient = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10, kept: false });
+      const windows = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10 });
+      const patient = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10 });
       const allowed: number[] = [];
       let now = 1_700_000_000_000;
       let waiter = now;
@@ -94,7 +93,7 @@ test('whatever comes when, a window never holds more than the limit, and who wai
 });
 
 test('a clock that is set back locks nobody out', () => {
-  const windows = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10, kept: false });
+  const windows = new SlidingWindows({ windowMs: HOUR, maxBuckets: 10 });
   const now = 1_700_000_000_000;
   for (let i = 0; i < 3; i++) windows.take('a', hourly, now);
   expect(windows.take('a', hourly, now).allowed).toBe(false);
@@ -102,7 +101,7 @@ test('a clock that is set back locks nobody out', () => {
 });
 
 test('a million clients take bounded memory, and idle ones are forgotten', () => {
-  const windows = new SlidingWindows({ windowMs: MINUTE, maxBuckets: 1000, kept: false });
+  const windows = new SlidingWindows({ windowMs: MINUTE, maxBuckets: 1000 });
   for (let i = 0; i < 1_000_000; i++) windows.take(`c${i}`, { count: 1, windowMs: MINUTE }, i);
   expect(windows.size).toBe(1000);
   expect(windows.take('c999999', { count: 1, windowMs: MINUTE }, 1_000_000).allowed).toBe(false);

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { createAuthenticator } from '../../src/accounts/authenticate.ts';
 import { isServed, makeAccount, signupConfirmation } from '../../src/accounts/tenants.ts';
-import { findToken, newToken, sweepTokens } from '../../src/accounts/tokens.ts';
-
+import { findToken, newToken, sweepTokens } from '../../src/accounts/consent.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';

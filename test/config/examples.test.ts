@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { changesFromDefaults, writtenServer } from '../../src/config/diff.ts';
 import { jsonSchema } from '../../src/config/json-schema.ts';
-import { loadProjects, loadServer } from '../../src/config/load.ts';
+import { loadProjects, loadServer } from '../../src/config/folder.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { readHere } from '../../src/config/bundle.ts';
-import { loadServer } from '../../src/config/load.ts';
+import { loadServer } from '../../src/config/folder.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { createConfigSource, type ConfigSource } from '../../src/config/source.ts';
 import { projectStore } from '../../src/daemon/configuration.ts';

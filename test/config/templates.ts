@@ -1,5 +1,5 @@
 /** A stand-in for the template engine: it finds expressions that are not closed. */
-import type { CheckTemplates, TemplateProblem } from '../../src/config/template-places.ts';
+import type { CheckTemplates, TemplateProblem } from '../../src/config/checks.ts';
 
 export const unclosed: CheckTemplates = (templates) =>
   Object.entries(templates).flatMap(([template, { subject, text, html }]) =>

@@ -1,6 +1,6 @@
 import { expect, test, onTestFinished } from 'vitest';
 import type { Clock } from '../../src/lib/clock.ts';
-import { watchConfig } from '../../src/config/watch.ts';
+import { watchConfig } from '../../src/config/files.ts';
 import { configFolder, SERVER } from './folder.ts';
 
 /** A clock that tells when somebody sleeps on it, so that a test goes on exactly when a look round is over. */

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type DecodedPacket, type Packet, RECURSION_DESIRED, decode, encode } from 'dns-packet';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const ZONE: readonly ZoneRecord[] = [
   { name: 'example.test', type: 'A', value: '192.0.2.1', ttl: 7 },

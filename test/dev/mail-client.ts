@@ -6,7 +6,8 @@ import SMTPConnection, { type SMTPConnectionOptions } from 'nodemailer/lib/smtp-
 import { onTestFinished } from 'vitest';
 import { type CatchingMx, type CatchingMxOptions, startCatchingMx } from '../../src/dev/catching-mx.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'postern-mx-'));

@@ -3,7 +3,8 @@ import { checkDomain, type CheckWorld } from '../../src/dns/check.ts';
 import { type RecordStatus } from '../../src/dns/finding.ts';
 import { domainRecords, type DomainRecord } from '../../src/dns/records.ts';
 import type { Resolver } from '../../src/dns/resolver.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const KEY = 'MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtest/key+with/all=';
 const WANTED = domainRecords({

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { checkDomain } from '../../src/dns/check.ts';
 import { type RecordStatus } from '../../src/dns/finding.ts';
 import { domainRecords } from '../../src/dns/records.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 function txt(name: string, value: string): ZoneRecord {
   return { name, type: 'TXT', value };

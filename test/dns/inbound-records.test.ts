@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { checkDomain } from '../../src/dns/check.ts';
 import { policyRecord, policyText, policyUrl, type FetchedPolicy } from '../../src/dns/mta-sts.ts';
 import { domainRecords } from '../../src/dns/records.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const HOST: ZoneRecord = { name: 'mail.our.test', type: 'A', value: '192.0.2.1' };
 const RECORDS = domainRecords({

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type MailHostOptions, findMailHosts } from '../../src/dns/mx.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 function host(name: string, ...addresses: string[]): ZoneRecord[] {
   return addresses.map((value) => ({ name, type: value.includes(':') ? 'AAAA' : 'A', value }));

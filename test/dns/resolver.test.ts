@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { mailauthResolver } from '../../src/dns/mailauth.ts';
 import { createResolver } from '../../src/dns/resolver.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const ZONE: readonly ZoneRecord[] = [
   { name: 'full.test', type: 'A', value: '192.0.2.1' },

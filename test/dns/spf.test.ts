@@ -2,7 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { adviseSpf } from '../../src/dns/spf.ts';
 import type { RecordStatus } from '../../src/dns/finding.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const OURS = '192.0.2.1';
 const HOST: ZoneRecord = { name: 'mail.our.test', type: 'A', value: OURS };

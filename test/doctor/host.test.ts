@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Check } from '../../src/doctor/check.ts';
 import { checkBounces, checkHostSpf, checkName, checkReverse, type Host } from '../../src/doctor/host.ts';
-import { type ZoneRecord, startTestDns } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const HOST = 'mail.our.test';
 const A: ZoneRecord = { name: HOST, type: 'A', value: '8.8.8.8' };

@@ -17,7 +17,8 @@ import { enqueue } from '../../src/queue/enqueue.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
 import { testClock } from '../harness/clock.ts';
-import { startTestDns, type ZoneRecord } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { openTestStore, temporaryFolder } from '../harness/store.ts';
 
 const MINUTE = 60_000;

@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Letter } from '../../src/accounts/consent.ts';
 import { createDomains } from '../../src/domains/domains.ts';
-import { createKeyring } from '../../src/domains/signing-keys.ts';
-
-import { projectSchema } from '../../src/config/schema-project.ts';
+import { createKeyring } from '../../src/domains/dkim-keys.ts';
+import { projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Project } from '../../src/config/forms.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';

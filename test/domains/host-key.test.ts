@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest';
 import { hostOwner } from '../../src/domains/dkim-keys.ts';
-import { adoptHostKey, createHostKeys, hostRecords } from '../../src/domains/host-key.ts';
-import { rotateKeys } from '../../src/domains/rotation.ts';
-
+import { adoptHostKey, createHostKeys, hostRecords, rotateKeys } from '../../src/domains/rotation.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { dkimKeysOf } from '../../src/store/dkim-keys.ts';

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import { keysOfOwner, makeKey, nextSelector, type KeyOwner } from '../../src/domains/dkim-keys.ts';
+import { keysOfOwner, makeKey, nextSelector, type KeyOwner, createKeyring } from '../../src/domains/dkim-keys.ts';
 import { selectorOf } from '../../src/domains/states.ts';
 import { advanceKeys, rotateKeys } from '../../src/domains/rotation.ts';
-import { createKeyring } from '../../src/domains/signing-keys.ts';
 import { dkimRecord } from '../../src/dns/records.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';

@@ -1,6 +1,6 @@
 import { createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { createKeyring } from '../../src/domains/signing-keys.ts';
+import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { insertDkimKey } from '../../src/store/dkim-keys.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';

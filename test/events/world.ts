@@ -1,5 +1,6 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
-import { projectSchema } from '../../src/config/schema-project.ts';
+import { expect, onTestFinished } from 'vitest';
+import { projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
@@ -19,7 +20,6 @@ import { recentDeliveries, type WebhookDelivery } from '../../src/store/webhook-
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import type { Transport } from '../../src/queue/transport.ts';
 import { createWorker } from '../../src/queue/worker.ts';
-import { expect, onTestFinished } from 'vitest';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 

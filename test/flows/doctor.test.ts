@@ -7,7 +7,8 @@ import { z } from 'zod';
 import { createClient } from '../../src/cli/client.ts';
 import { doctorRun, type DoctorFlags } from '../../src/cli/doctor.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
-import type { ZoneRecord } from '../harness/dns.ts';
+
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { freePort } from '../harness/child.ts';
 import { testTerminal } from '../harness/terminal.ts';
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createIdempotency } from '../../src/accounts/idempotency.ts';
+import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Form } from '../../src/config/forms.ts';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
@@ -214,7 +214,7 @@ test('one client is no cannon: after twenty addresses in an hour it sends acknow
 
 test('the answer under an idempotency key is in the unit, also where the acknowledgment falls away', async () => {
   const { store, clock, accept, admitted, rows } = await openWorld();
-  const keys = createIdempotency({ store, clock });
+  const keys = new Idempotency({ store, clock });
   const form = formOf({ form: thanks });
   await accept(admitted(form, ana));
   const begun = await keys.begin(form.id, 'k', 'h');

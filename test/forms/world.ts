@@ -1,6 +1,5 @@
 /** Forms, submissions and mail for the tests of this folder, made from YAML-like configuration as the loader makes them. */
-import { type ServerConfig } from '../../src/config/schema.ts';
-import { projectSchema } from '../../src/config/schema-project.ts';
+import { type ServerConfig, projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Form } from '../../src/config/forms.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
-import { hostRecords } from '../../src/domains/host-key.ts';
+import { hostRecords } from '../../src/domains/rotation.ts';
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon/daemon.ts';
 import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';

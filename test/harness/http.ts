@@ -9,7 +9,7 @@ import { createAccountLimits } from '../../src/accounts/plans.ts';
 import { createAuthenticator } from '../../src/accounts/authenticate.ts';
 import { createCollectionNames } from '../../src/accounts/collection-names.ts';
 import type { DomainReport } from '../../src/domains/domains.ts';
-import { createIdempotency } from '../../src/accounts/idempotency.ts';
+import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createMessageLimits } from '../../src/accounts/message-limits.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { createObjectLimits } from '../../src/accounts/object-limits.ts';
@@ -17,8 +17,7 @@ import { createRevisions } from '../../src/accounts/projects.ts';
 import { signupConfirmation } from '../../src/accounts/tenants.ts';
 import { createUsage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
-
-import { projectSchema } from '../../src/config/schema-project.ts';
+import { projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Project } from '../../src/config/forms.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
@@ -174,7 +173,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     trace: () => Promise.resolve(undefined),
     hostKeys: { rotate: () => Promise.resolve(true), check: () => Promise.resolve() },
     files: createFileStore({ store, clock }),
-    idempotency: createIdempotency({ store, clock }),
+    idempotency: new Idempotency({ store, clock }),
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,

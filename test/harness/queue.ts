@@ -16,7 +16,9 @@ import { createWorker, type Worker } from '../../src/queue/worker.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from './clock.ts';
-import { startTestDns, type DnsServer, type ZoneRecord } from './dns.ts';
+import { startTestDns } from './dns.ts';
+import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
+
 import { openTestStore } from './store.ts';
 
 export interface LogLine {

@@ -5,7 +5,8 @@ import { SUSPENDED } from '../../src/store/deliveries.ts';
 import { OPERATOR } from '../../src/store/revisions.ts';
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
-import type { ZoneRecord } from '../harness/dns.ts';
+
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { startPostgres, type Postgres } from '../harness/postgres.ts';
 import { startSmtpPeer } from '../harness/smtp-peer.ts';

@@ -14,7 +14,8 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { authenticate } from '../../src/mail/authenticate.ts';
 import { createMemory } from '../../src/mail/checks.ts';
 import { needPackage } from '../harness/debian.ts';
-import { startTestDns, type ZoneRecord } from '../harness/dns.ts';
+import { startTestDns } from '../harness/dns.ts';
+import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 
 const FILE = '/usr/share/doc/python3-spf/rfc7208-tests.yml.gz';
 needPackage(() => existsSync(FILE), 'python3-spf');

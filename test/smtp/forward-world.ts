@@ -1,7 +1,7 @@
 /** Mail that came in already, and a queue that forwards it and tells its sender where it cannot: real store, DNS and sockets. */
 import { createSecretKey } from 'node:crypto';
-import { createKeyring } from '../../src/domains/signing-keys.ts';
-import { adoptHostKey } from '../../src/domains/host-key.ts';
+import { createKeyring } from '../../src/domains/dkim-keys.ts';
+import { adoptHostKey } from '../../src/domains/rotation.ts';
 import type { ServerConfig } from '../../src/config/schema.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';

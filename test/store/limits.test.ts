@@ -1,13 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  dropOldSlices,
-  dropSlices,
-  lockBucket,
-  saveSlice,
-  slicesOf,
-  takeSlice,
-  untakeSlice,
-} from '../../src/store/limits.ts';
+import { dropOldSlices, lockBucket, saveSlice, slicesOf, takeSlice, untakeSlice } from '../../src/store/limits.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const window = { bucket: 'a', since: 0, max: 5 };
@@ -58,6 +50,7 @@ test('slices are saved, replaced and dropped', async () => {
     { starts_at: 20, count: 7 },
     { starts_at: 30, count: 2 },
   ]);
-  await store.write([dropSlices({ bucket: 'a', until: 10 }), dropOldSlices({ before: 30 })]);
+  await store.write([saveSlice({ bucket: 'b:1', starts_at: 5, count: 1 }), dropOldSlices({ of: 'a%', before: 20 })]);
   expect(await store.select(slicesOf({ bucket: 'a', since: 0 }))).toEqual([{ starts_at: 30, count: 2 }]);
+  expect(await store.select(slicesOf({ bucket: 'b:1', since: 0 }))).toHaveLength(1);
 });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Names } from '../../accounts/collection-names.ts';
 import type { Collection } from '../../config/forms.ts';
 import * as is from '../../config/scalars.ts';
-import { collectionSchema } from '../../config/schema-project.ts';
+import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import { environmentOf } from '../../lib/ids.ts';

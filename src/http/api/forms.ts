@@ -5,7 +5,7 @@ import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
 import type { Collection, Form } from '../../config/forms.ts';
 import * as is from '../../config/scalars.ts';
-import { formSchema } from '../../config/schema-project.ts';
+import { formSchema } from '../../config/schema.ts';
 import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';

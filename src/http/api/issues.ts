@@ -1,8 +1,7 @@
 /** What a schema says against a query or a body, as the details of a refusal. */
 import type { z } from 'zod';
-import { isRaw, wantedBy } from '../../config/explain.ts';
+import { isRaw, wantedBy, knownKeys } from '../../config/explain.ts';
 import { nearest } from '../../config/problem.ts';
-import { knownKeys } from '../../config/shape.ts';
 import type { FieldError } from '../../forms/check.ts';
 import { type Refusal, refuse } from '../errors.ts';
 

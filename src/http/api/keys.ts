@@ -2,14 +2,16 @@
 import type { z } from 'zod';
 import { activeChildrenOf, endKey, grantKey, makeKey } from '../../accounts/api-keys.ts';
 import { accountIdOf, mayTouch, type Principal, restrictionsOf } from '../../accounts/principal.ts';
-import type { Verdict } from '../../accounts/sliding-window.ts';
+import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
 import { UnmetError } from '../../store/store.ts';
 import type { ApiKeyRow } from '../../store/tables-accounts.ts';
 import { overLimit, tighter } from '../context.ts';
-import { refuse } from '../errors.ts';
+import { refuse, } from '../errors.ts';
+
+
 import { invalidAt } from './issues.ts';
 import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 

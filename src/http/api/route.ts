@@ -12,7 +12,8 @@ import type { mailLog } from '../../contract/queue.ts';
 import type { Access, ParameterOf, Route as ContractRoute } from '../../contract/route.ts';
 import type { doctor } from '../../contract/server.ts';
 import type { Domains } from '../../domains/domains.ts';
-import type { HostKeys } from '../../domains/host-key.ts';
+
+import type { HostKeys } from '../../domains/rotation.ts';
 import type { EventCounts } from '../../events/counts.ts';
 import type { Webhooks } from '../../events/webhooks.ts';
 import type { ReleaseParts } from '../../forms/release.ts';

@@ -3,17 +3,21 @@
  * may, how often, whether it was answered before, and only then what it says.
  */
 import { hash } from 'node:crypto';
+
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
-import type { Verdict } from '../../accounts/sliding-window.ts';
+import type { Verdict } from '../../accounts/rate-limits.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { type Answer, json, refusedA } from '../answer.ts';
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson, unsupportedCoding } from '../body.ts';
 import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
 
-import { type Exchange, rateLimited, tighter } from '../context.ts';
+import { type Exchange, rateLimited, tighter, } from '../context.ts';
+
+
+
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { answerOnce, type OnceParts, type Stored } from '../once.ts';

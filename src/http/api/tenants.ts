@@ -4,10 +4,14 @@
  * who asks, and about whom, counts against caps.
  */
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
-import { clientBucket } from '../../accounts/rate-limits.ts';
-import type { Limit, Verdict } from '../../accounts/sliding-window.ts';
+import { clientBucket, type Limit, type Verdict } from '../../accounts/rate-limits.ts';
+
+
+
+import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
+
 import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
-import { LINK_LIFE, newToken } from '../../accounts/tokens.ts';
+
 import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';

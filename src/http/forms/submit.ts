@@ -6,8 +6,10 @@
 import { isIP } from 'node:net';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
-import type { Limits } from '../../accounts/rate-limits.ts';
-import type { Verdict } from '../../accounts/sliding-window.ts';
+import type { Limits, Verdict } from '../../accounts/rate-limits.ts';
+
+
+
 import type { Form } from '../../config/forms.ts';
 import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';

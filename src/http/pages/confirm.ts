@@ -1,6 +1,13 @@
 /** The pages of a mailed link: a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
-import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/tokens.ts';
+
+import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/consent.ts';
+
+
 import { html, type Content } from '../../lib/html.ts';
+
+
+
+
 import { layout, mark, type Page } from './layout.ts';
 import type { ServerConfig } from '../../config/schema.ts';
 

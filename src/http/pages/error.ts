@@ -1,11 +1,13 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
-import type { Form } from '../../config/forms.ts';
+import { type Form, labelOf, ruleOf } from '../../config/forms.ts';
 import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { wordsOf, type Refusal } from '../errors.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
-import { labelOf, ruleOf } from '../../config/label.ts';
+
+
+
 
 export interface ErrorPage {
   readonly refusal: Refusal;

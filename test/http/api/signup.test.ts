@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { sweepTokens } from '../../../src/accounts/tokens.ts';
+import { sweepTokens } from '../../../src/accounts/consent.ts';
 import { OPERATOR } from '../../../src/store/revisions.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp } from '../../harness/http.ts';
