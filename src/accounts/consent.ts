@@ -18,15 +18,14 @@ import {
   releaseParked,
   type RecipientStatuses,
 } from '../store/consents.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { OPERATOR } from '../store/projects.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
-import type { TenantRow } from '../store/tables-accounts.ts';
+import type { TenantRow } from '../store/tables.ts';
 import { findTenant } from '../store/tenants.ts';
-import { forgetTokensOf } from '../store/tokens.ts';
+import { forgetTokensOf } from '../store/secrets.ts';
 import type { Limits } from './rate-limits.ts';
 import type { Limit, Verdict } from './sliding-window.ts';
-
 import { LINK_LIFE, LINK_LIFE_MS, newToken, type Confirmable, type ConfirmKind } from './tokens.ts';
 
 /** A mail of the server itself to the owner of an account. */

@@ -8,9 +8,9 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { TokenRow } from '../store/tables-accounts.ts';
+import type { TokenRow } from '../store/tables.ts';
 import { forgetUnconfirmed } from '../store/tenants.ts';
-import { findTokenByHash, forgetTokens, insertToken } from '../store/tokens.ts';
+import { findTokenByHash, forgetTokens, insertToken } from '../store/secrets.ts';
 
 /** What is shown before, and after. */
 export interface Words {

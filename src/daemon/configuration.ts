@@ -24,8 +24,9 @@ import {
   revisionWith,
   setFileMissing,
   storedProjects,
+  OPERATOR,
+  findRevision,
 } from '../store/projects.ts';
-import { OPERATOR, findRevision } from '../store/revisions.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 

@@ -33,7 +33,7 @@ import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
 import { sweepInbound } from '../smtp/retention.ts';
 import type { SmtpCounters } from '../smtp/record.ts';
-import type { FreeSpace } from '../store/free-space.ts';
+import type { FreeSpace } from '../store/database.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 

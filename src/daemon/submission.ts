@@ -9,7 +9,7 @@ import type { Log } from '../lib/log.ts';
 import { createListener, type SmtpListener } from '../smtp/listener.ts';
 import type { SmtpCounters } from '../smtp/record.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
-import type { FreeSpace } from '../store/free-space.ts';
+import type { FreeSpace } from '../store/database.ts';
 import type { Store } from '../store/store.ts';
 import { createSubmissions } from '../transactional/submitted.ts';
 

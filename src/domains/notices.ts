@@ -3,7 +3,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import type { CheckedRecord } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { OPERATOR } from '../store/projects.ts';
 import type { Letter } from '../accounts/consent.ts';
 import { findTenant } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';

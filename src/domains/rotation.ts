@@ -22,7 +22,7 @@ import {
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
-import type { DkimKeyRow } from '../store/tables-keys.ts';
+import type { DkimKeyRow } from '../store/tables.ts';
 import { keysOfOwner, makeKey, nextSelector, type KeyOwner, type Unmade } from './dkim-keys.ts';
 import { KEYS_FRESH_MS } from './signing-keys.ts';
 

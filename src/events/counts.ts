@@ -18,7 +18,7 @@ import {
   type TypeCount,
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
-import type { EventCountRow } from '../store/tables-accounts.ts';
+import type { EventCountRow } from '../store/tables.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId } from '../lib/ids.ts';
 import { forgetEvents } from '../store/events.ts';

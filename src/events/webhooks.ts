@@ -13,10 +13,17 @@ import { environmentOf, newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import { actOnMany } from '../queue/operate.ts';
 import type { Store } from '../store/store.ts';
-import type { WebhookRow } from '../store/tables-accounts.ts';
+import type { WebhookRow } from '../store/tables.ts';
 import { enqueueForWebhook, forgetWebhookDeliveries, keepTest, replayForWebhook } from '../store/webhook-deliveries.ts';
-import { eventsFor, findEvent, stretchOfEvents } from '../store/webhook-events.ts';
-import { activeWebhooks, enableWebhook, moveCursors, webhooksWithNews } from '../store/webhooks.ts';
+import {
+  eventsFor,
+  findEvent,
+  stretchOfEvents,
+  activeWebhooks,
+  enableWebhook,
+  moveCursors,
+  webhooksWithNews,
+} from '../store/webhooks.ts';
 import { post, testBody } from './post.ts';
 import { adoptWebhooks, scopeOf, typesFor } from './targets.ts';
 import { DISABLED } from './transport.ts';

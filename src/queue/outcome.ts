@@ -2,9 +2,8 @@
 import { isoTime } from '../lib/clock.ts';
 import type { Fields } from '../lib/log.ts';
 import { bounceMeaning, type Asked, type BounceClass, type BounceMeaning } from '../mail/bounce-class.ts';
-import { insertAttempt } from '../store/attempts.ts';
-import type { ClaimedRow } from '../store/leases.ts';
 import {
+  insertAttempt,
   deferDelivery,
   endWaiting,
   giveBack,
@@ -14,6 +13,7 @@ import {
   waitForPlan,
   type SettledState,
 } from '../store/deliveries.ts';
+import type { ClaimedRow } from '../store/leases.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { suppress } from '../store/suppressions.ts';

@@ -3,8 +3,7 @@ import { sql, type Expression, type SqlBool } from 'kysely';
 import { firstId } from '../lib/ids.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { EventRow } from './tables.ts';
-import type { EventCountRow } from './tables-accounts.ts';
+import type { EventRow, EventCountRow } from './tables.ts';
 
 /** The statement that says how many events of a kind an hour had. */
 export const saveCount = define<EventCountRow>()((db, value) =>

@@ -1,7 +1,7 @@
 /** API keys: of their values only a SHA-256 and the last four characters. */
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { ApiKeyRow, TenantRow } from './tables-accounts.ts';
+import type { ApiKeyRow, TenantRow } from './tables.ts';
 
 /** The statement that keeps a new key. */
 export const insertKey = define<ApiKeyRow>()((db, value) =>

@@ -7,10 +7,10 @@ import { sql } from 'kysely';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import { waiting } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { ConsentRow, MailboxRow } from './tables-accounts.ts';
+import type { ConsentRow, MailboxRow } from './tables.ts';
 
 /** `pending`: it has not answered yet. `refused`: it wants no mail of this server. */
 export type RecipientStatus = 'confirmed' | 'pending' | 'refused';
@@ -250,3 +250,26 @@ export async function releaseParked(store: Store, { tenant, now, ttl }: Release)
   await store.write([...unit, ...[...due].sort().map((name) => noteDue({ name, due: now }))]);
   return true;
 }
+
+// Who was sent an acknowledgment when: the cap that makes acknowledgments useless to a spammer lives in the database.
+
+/**
+ * The statement that notes an acknowledgment at `at`; it touches no row where the address had one after `since` from any
+ * form of the tenant, so that with `expect` 1 its whole unit fails.
+ */
+export const acknowledge = define<{ tenant: string; address: string; at: number; since: number }>()((db, value) =>
+  db
+    .insertInto('acknowledged')
+    .values({ tenant: value('tenant'), address: value('address'), at: value('at') })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['tenant', 'address'])
+        .doUpdateSet({ at: value('at') })
+        .where('acknowledged.at', '<=', value('since')),
+    ),
+);
+
+/** The statement that forgets acknowledgments before `before`. */
+export const forgetAcknowledged = define<{ before: number }>()((db, value) =>
+  db.deleteFrom('acknowledged').where('at', '<', value('before')),
+);

@@ -5,7 +5,7 @@
  */
 import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { waiting } from './deliveries.ts';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DestinationRow, Tables } from './tables.ts';

@@ -2,7 +2,7 @@
 import { unsettled } from './deliveries.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DkimKeyRow } from './tables-keys.ts';
+import type { DkimKeyRow } from './tables.ts';
 
 /** What tells keys apart without the keys themselves. */
 export type DkimKeyName = Pick<DkimKeyRow, 'domain' | 'selector' | 'tenant' | 'algorithm' | 'base' | 'state'>;

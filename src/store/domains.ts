@@ -1,6 +1,6 @@
 /** Domains and what DNS last said of them. */
 import { sql } from 'kysely';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainRow, DomainStatus } from './tables.ts';

@@ -1,7 +1,7 @@
 /** Idempotency keys: who began a request, and what it was answered. `status` 0 means that it is still in progress. */
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
-import type { IdempotencyRow } from './tables-accounts.ts';
+import type { IdempotencyRow } from './tables.ts';
 
 /**
  * The statement that begins a request; it touches no row while the key is taken: answered after `expired`, or begun after

@@ -5,7 +5,7 @@
 import { sql, type ExpressionBuilder, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { unclaimed, unsettled, waiting } from './deliveries.ts';
 import { recomputeDueAmong } from './destinations.ts';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define, type Dialect, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryRow, Tables } from './tables.ts';

@@ -2,8 +2,7 @@
 import { sql, type Kysely } from 'kysely';
 import { define, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
-import type { Tables } from './tables.ts';
-import type { LimitRow } from './tables-accounts.ts';
+import type { Tables, LimitRow } from './tables.ts';
 
 /** The statement that writes what one slice has counted so far. */
 export const saveSlice = define<LimitRow>()((db, value) =>

@@ -1,7 +1,7 @@
 /** Submissions as lists: newest first, page by page, and found by what is written in them. */
 import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { accountOf, firstId } from '../lib/ids.ts';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DeliveryRow, DeliveryState, FileRow, MessageKind, SubmissionRow, Tables } from './tables.ts';

@@ -4,7 +4,7 @@
  * meanwhile keeps what it is made of.
  */
 import { sql, type ExpressionBuilder } from 'kysely';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import { lockSubmissions } from './submissions.ts';

@@ -1,9 +1,10 @@
 /** Tenants: who owns projects, keys and mail. */
 import { sql } from 'kysely';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { TenantRow } from './tables-accounts.ts';
+import type { TenantRow } from './tables.ts';
+import { OPERATOR } from './projects.ts';
 
 /** The statement that keeps a new tenant. */
 export const insertTenant = define<TenantRow>()((db, value) =>
@@ -164,4 +165,18 @@ const suspended = define<object>()((db) => db.selectFrom('tenants').select('id')
 export async function suspendedTenants(store: Store): Promise<string[]> {
   const rows = await store.select(suspended({}));
   return rows.map(({ id }) => id);
+}
+
+// Whether the database takes writes: a real commit that changes nothing.
+
+const touch = define<{ id: string }>()((db, value) =>
+  db
+    .updateTable('tenants')
+    .set((eb) => ({ created_at: eb.ref('created_at') }))
+    .where('id', '=', value('id')),
+);
+
+/** Writes the operator's row as it is. Rejects with StoreError where the database cannot write. */
+export async function probeStore(store: Store): Promise<void> {
+  await store.write([touch({ id: OPERATOR })]);
 }

@@ -2,14 +2,13 @@
  * What webhooks were told and are still to be told: deliveries of the queue, one per webhook and event, so that an event
  * which is found twice is told once. All webhooks that are told of an event share one message, whose id is the event's.
  */
+import { sql, type Kysely } from 'kysely';
 import { noteDue } from './destinations.ts';
 import { HELD } from './deliveries.ts';
-import { listed } from './listed.ts';
+import { listed } from './rows.ts';
 import { define, type Placeholders, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { WebhookRow } from './tables-accounts.ts';
-import { sql, type Kysely } from 'kysely';
-import type { AttemptRow, DeliveryRow, Tables } from './tables.ts';
+import type { WebhookRow, AttemptRow, DeliveryRow, Tables } from './tables.ts';
 
 /** Webhook deliveries are tried, and kept, for this long at most, ms. */
 const KEPT_MS = 30 * 86_400_000;

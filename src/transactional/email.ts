@@ -1,8 +1,7 @@
 /** A mail that a program asks for, and what is kept of it until it is sent: one place says both shapes. */
 import { z } from 'zod';
 import type { Mailbox } from '../lib/addresses.ts';
-import { attemptsOfMessage } from '../store/attempts.ts';
-import { deliveriesOfMessages, HELD } from '../store/deliveries.ts';
+import { attemptsOfMessage, deliveriesOfMessages, HELD } from '../store/deliveries.ts';
 import { complaintsOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { AttemptRow, DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';

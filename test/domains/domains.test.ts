@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import type { Letter } from '../../src/accounts/consent.ts';
 import { createDomains } from '../../src/domains/domains.ts';
 import { createKeyring } from '../../src/domains/signing-keys.ts';
-
 import { projectSchema } from '../../src/config/schema-project.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Project } from '../../src/config/forms.ts';
@@ -13,8 +12,7 @@ import { systemMail } from '../../src/queue/system-mail.ts';
 import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { domainOwners, sendingDomains } from '../../src/store/domains.ts';
 import { storePrefix } from '../../src/store/messages.ts';
-import { putInForce } from '../../src/store/projects.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { putInForce, OPERATOR } from '../../src/store/projects.ts';
 import type { Store, Unit } from '../../src/store/store.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';

@@ -6,7 +6,7 @@ import { createKeyring } from '../../src/domains/signing-keys.ts';
 import { dkimRecord } from '../../src/dns/records.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { DkimKeyRow } from '../../src/store/tables-keys.ts';
+import type { DkimKeyRow } from '../../src/store/tables.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';

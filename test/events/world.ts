@@ -1,4 +1,5 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
+import { expect, onTestFinished } from 'vitest';
 import { projectSchema } from '../../src/config/schema-project.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
@@ -9,17 +10,15 @@ import { createWebhooks } from '../../src/events/webhooks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { OPERATOR, saveOperator } from '../../src/store/projects.ts';
 import type { Statement } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 import { insertSubmission } from '../../src/store/submissions.ts';
-import type { WebhookRow } from '../../src/store/tables-accounts.ts';
-import type { SubmissionRow } from '../../src/store/tables.ts';
+import type { WebhookRow, SubmissionRow } from '../../src/store/tables.ts';
 import { recentDeliveries, type WebhookDelivery } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import type { Transport } from '../../src/queue/transport.ts';
 import { createWorker } from '../../src/queue/worker.ts';
-import { expect, onTestFinished } from 'vitest';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 

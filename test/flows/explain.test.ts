@@ -1,7 +1,7 @@
 /** What `explain` says is what then happens. */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/projects.ts';
 import { suppress } from '../../src/store/suppressions.ts';
 import { changeTenant } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';

@@ -9,7 +9,7 @@ import {
   takeMailbox,
 } from '../../src/store/consents.ts';
 import { insertDomain } from '../../src/store/domains.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { OPERATOR, saveOperator } from '../../src/store/projects.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { changeTenant, findTenant } from '../../src/store/tenants.ts';
 import { newMessage, startQueue } from '../harness/queue.ts';

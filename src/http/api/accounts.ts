@@ -13,14 +13,13 @@ import { canonicalMailbox } from '../../lib/addresses.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import { isRefused } from '../../store/consents.ts';
-import { OPERATOR } from '../../store/revisions.ts';
+import { OPERATOR } from '../../store/projects.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
-import type { TenantRow } from '../../store/tables-accounts.ts';
+import type { TenantRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { type Exchange, tighter, rateLimited } from '../context.ts';
 import { refuse } from '../errors.ts';
-
 import { implement, type Route, timeOf } from './route.ts';
 
 export interface AccountsParts {

@@ -11,14 +11,18 @@ import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
-import { deleteCollection, insertCollection } from '../../store/collections.ts';
-import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
+import {
+  deleteCollection,
+  insertCollection,
+  counterOf,
+  forgetForms,
+  formCounters,
+  noteForm,
+} from '../../store/forms.ts';
 import { type Store, UnmetError } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { type Exchange, endpointOf, overLimit, rateLimited } from '../context.ts';
-
 import { type Refusal, refuse } from '../errors.ts';
-
 import { shownConsent, formSettings, refuseForms, refuseRecipients } from './form-answers.ts';
 import { knownCollections } from './forms.ts';
 import { type Call, implement, type Route } from './route.ts';

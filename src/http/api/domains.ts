@@ -13,7 +13,7 @@ import { isoTime } from '../../lib/clock.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { findProject } from '../../store/projects.ts';
 import type { Store } from '../../store/store.ts';
-import type { DkimKeyRow } from '../../store/tables-keys.ts';
+import type { DkimKeyRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { type Refusal, refuse } from '../errors.ts';
 import { overLimit, rateLimited } from '../context.ts';

@@ -8,7 +8,7 @@ import { type Clock, isoTime } from '../../lib/clock.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
 import { recomputeDueAmong } from '../../store/destinations.ts';
-import type { FreeSpace } from '../../store/free-space.ts';
+import type { FreeSpace } from '../../store/database.ts';
 import { countTransactional, findMessage, selectTransactional, updateSource } from '../../store/messages.ts';
 import { type Store, UnmetError, writeNamed } from '../../store/store.ts';
 import type { AttemptRow, DeliveryRow, MessageRow } from '../../store/tables.ts';

@@ -12,14 +12,23 @@ import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-import { collectionsOfTenant } from '../../store/collections.ts';
-import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
-import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
+import {
+  collectionsOfTenant,
+  counterOf,
+  forgetForms,
+  formCounters,
+  noteForm,
+  countForms,
+  deleteForm,
+  findForm,
+  insertForm,
+  listForms,
+  updateForm,
+} from '../../store/forms.ts';
 import type { Store } from '../../store/store.ts';
 import { json } from '../answer.ts';
 import { type Exchange, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-
 import { formSettings, refuseForms, refuseRecipients, shownForm } from './form-answers.ts';
 import { type Call, implement, type Route } from './route.ts';
 import { mayTouchForm } from './submission-answers.ts';

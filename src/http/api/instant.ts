@@ -6,14 +6,23 @@ import * as contract from '../../contract/forms.ts';
 import { formOfRow } from '../../forms/find.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
-import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
+import {
+  counterOf,
+  forgetForms,
+  formCounters,
+  noteForm,
+  countForms,
+  deleteForm,
+  findForm,
+  insertForm,
+  listForms,
+  updateForm,
+} from '../../store/forms.ts';
 import type { Store } from '../../store/store.ts';
-import type { FormRow } from '../../store/tables-accounts.ts';
+import type { FormRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { type Exchange, overCap, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-
 import { shownInstantForm } from './form-answers.ts';
 import { type Call, implement, pageOf, type Route } from './route.ts';
 

@@ -11,11 +11,10 @@ import { normalNetwork } from '../../dns/networks.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
 import { type Store, UnmetError } from '../../store/store.ts';
-import type { ApiKeyRow } from '../../store/tables-accounts.ts';
+import type { ApiKeyRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { tighter, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
-
 import { invalidAt } from './issues.ts';
 import {
   type BodyOf,

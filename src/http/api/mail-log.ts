@@ -3,7 +3,7 @@ import * as contract from '../../contract/queue.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { countInboundLog, listInboundLog } from '../../store/inbound.ts';
 import type { Store } from '../../store/store.ts';
-import type { InboundLogRow } from '../../store/tables-inbound.ts';
+import type { InboundLogRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { type BodyOf, implement, pageOf, type Route } from './route.ts';

@@ -26,8 +26,10 @@ import {
   forgetProjectFiles,
   listProjects,
   putInForce,
+  findRevision,
+  findRevisionOf,
+  revisionsOf,
 } from '../../store/projects.ts';
-import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
 import { type Store, UnmetError } from '../../store/store.ts';
 import type { ProjectRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';

@@ -5,7 +5,7 @@ import * as contract from '../../contract/forms.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { consentOf, countConsents, type RecipientStatuses, selectConsents } from '../../store/consents.ts';
 import type { Store } from '../../store/store.ts';
-import type { ConsentRow } from '../../store/tables-accounts.ts';
+import type { ConsentRow } from '../../store/tables.ts';
 import { json } from '../answer.ts';
 import { refuse } from '../errors.ts';
 import { overCap } from '../context.ts';

@@ -10,14 +10,12 @@ import {
   releaseSubmission,
   resendSubmission,
 } from '../../forms/release.ts';
-import { chunksOfFile, filesOf } from '../../store/files.ts';
+import { chunksOfFile, filesOf, findSubmission, removeSubmission } from '../../store/submissions.ts';
 import { UnmetError } from '../../store/store.ts';
 import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
-import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { json, download } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-
 import { type Refusal, refuse } from '../errors.ts';
 import { knownForm } from './forms.ts';
 import { implement, type Route } from './route.ts';

@@ -8,7 +8,7 @@ import type { Webhooks } from '../../events/webhooks.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import type { Store } from '../../store/store.ts';
-import type { WebhookRow } from '../../store/tables-accounts.ts';
+import type { WebhookRow } from '../../store/tables.ts';
 import { recentDeliveries, type WebhookDelivery } from '../../store/webhook-deliveries.ts';
 import {
   countWebhooks,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sweepTokens } from '../../../src/accounts/tokens.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/projects.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp } from '../../harness/http.ts';
 
