@@ -1,8 +1,9 @@
 /** What happened, for the operator, webhooks and analytics: one row per event, written in the unit that makes it true. */
+import { sql } from 'kysely';
 import type { PublicEvent } from '../lib/event-types.ts';
-import { newId, firstId, timeOfId } from '../lib/ids.ts';
-import { listed } from './rows.ts';
-import { define, type Statement } from './statement.ts';
+import { firstId, newId, timeOfId } from '../lib/ids.ts';
+import { finder, insertInto, listed, query, selectFrom } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { EventRow, MessageRow } from './tables.ts';
 
@@ -33,69 +34,32 @@ export interface NewEvent {
   readonly request?: string | undefined;
 }
 
-const insert = define<EventRow>()((db, value) =>
-  db.insertInto('events').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    type: value('type'),
-    data: value('data'),
-    submission: value('submission'),
-    message: value('message'),
-    domain: value('domain'),
-    form: value('form'),
-    request: value('request'),
-    created_at: value('created_at'),
-  }),
-);
-const insertWithForm = define<Omit<EventRow, 'form' | 'submission'> & { submission: string }>()((db, value) =>
-  db.insertInto('events').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    type: value('type'),
-    data: value('data'),
-    submission: value('submission'),
-    message: value('message'),
-    domain: value('domain'),
-    form: db.selectFrom('submissions').select('form').where('id', '=', value('submission')),
-    request: value('request'),
-    created_at: value('created_at'),
-  }),
+const insert = insertInto('events');
+const insertWithForm = query<Omit<EventRow, 'form'>>(
+  (value) => sql`insert into events (id, tenant, type, data, submission, message, domain, form, request, created_at)
+    values (${value('id')}, ${value('tenant')}, ${value('type')}, ${value('data')}, ${value('submission')},
+      ${value('message')}, ${value('domain')}, (select form from submissions where id = ${value('submission')}),
+      ${value('request')}, ${value('created_at')})`,
 );
 
 /** The statement that forgets the oldest events before this id, `most` at a time. */
-export const forgetEvents = define<{ before: string; most: number }>()((db, value) =>
-  db
-    .deleteFrom('events')
-    .where('id', 'in', (eb) =>
-      eb.selectFrom('events').select('id').where('id', '<', value('before')).orderBy('id').limit(value('most')),
-    ),
+export const forgetEvents = query<{ before: string; most: number }>(
+  (value) => sql`delete from events where id in (
+    select id from events where id < ${value('before')} order by id limit ${value('most')})`,
 );
 
 /** The statement that records the event. */
 export function recordEvent(event: NewEvent): Statement {
-  const { type, tenant, at, data, submission, form, message, domain, request } = event;
-  const row = {
-    id: newId('evt', at),
-    tenant,
-    type,
-    data: JSON.stringify(data),
-    message: message ?? null,
-    domain: domain ?? null,
-    request: request ?? null,
-    created_at: at,
-  };
-  return submission === undefined || form !== undefined
-    ? insert({ ...row, submission: submission ?? null, form: form ?? null })
-    : insertWithForm({ ...row, submission });
+  const { type, tenant, at, data, submission = null, form, message = null, domain = null, request = null } = event;
+  const row = { id: newId('evt', at), tenant, type, data: JSON.stringify(data), submission, message, domain, request };
+  return submission === null || form !== undefined
+    ? insert({ ...row, form: form ?? null, created_at: at })
+    : insertWithForm({ ...row, created_at: at });
 }
 
-const complaints = define<{ messages: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('events')
-    .select('message')
-    .where('message', 'in', listed(value('messages'), dialect))
-    .where('message', 'is not', null)
-    .where('type', '=', 'email.complained'),
+const complaints = query<{ messages: string }, Pick<EventRow, 'message'>>(
+  (value, dialect) => sql`select message from events
+    where message in ${listed(value('messages'), dialect)} and message is not null and type = 'email.complained'`,
 );
 
 /** Those of these messages that a recipient called spam. */
@@ -106,58 +70,25 @@ export async function complaintsOf(store: Store, messages: readonly string[]): P
 
 /** When the newest event happened, ms. */
 export async function newestEventAt(store: Store): Promise<number | undefined> {
-  const newest = await store.read
-    .selectFrom('events')
-    .select('created_at')
-    .orderBy('id', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  return newest?.created_at;
+  const newest = store.read.selectFrom('events').select('created_at').orderBy('id', 'desc').limit(1);
+  return (await newest.executeTakeFirst())?.created_at;
 }
 
-// What belongs together: looked up for whoever traces one thing, by indexes that are there for other reasons.
+/** The event with this id, or undefined. */
+export const findEvent = finder('events', 'id');
+
+/** The tenant's event with this id, or undefined. */
+export const findEventOf = finder('events', 'tenant', 'id');
 
 /** A request is over after this long at most, and what it caused is told, ms. */
 const REQUEST_MS = 600_000;
 /** So much of that is looked through at once: a busy server has thousands of events in a second. */
 const SPAN_MS = 10_000;
 
-const eventOf = define<{ id: string }>()((db, value) =>
-  db.selectFrom('events').selectAll().where('id', '=', value('id')),
+const eventsIn = query<{ request: string; first: string; last: string }, EventRow>(
+  (value) => sql`select * from events
+    where id >= ${value('first')} and id < ${value('last')} and request = ${value('request')} order by id`,
 );
-const eventsIn = define<{ request: string; first: string; last: string }>()((db, value) =>
-  db
-    .selectFrom('events')
-    .selectAll()
-    .where('id', '>=', value('first'))
-    .where('id', '<', value('last'))
-    .where('request', '=', value('request'))
-    .orderBy('id'),
-);
-const eventsAt = define<{ tenant: string; at: number; submission: string }>()((db, value) =>
-  db
-    .selectFrom('events')
-    .selectAll()
-    .where('tenant', '=', value('tenant'))
-    .where('created_at', '=', value('at'))
-    .where('submission', '=', value('submission')),
-);
-const eventsOf = define<{ messages: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('events')
-    .selectAll()
-    .where('message', 'in', listed(value('messages'), dialect))
-    .where('message', 'is not', null)
-    .orderBy('id'),
-);
-const messagesOf = define<{ submission: string }>()((db, value) =>
-  db.selectFrom('messages').selectAll().where('submission', '=', value('submission')).orderBy('id'),
-);
-/** The event with this id, or undefined. */
-export async function findEvent(store: Store, id: string): Promise<EventRow | undefined> {
-  const [row] = await store.select(eventOf({ id }));
-  return row;
-}
 
 /** The events of what a request (`req_…`) caused while it ran, oldest first. */
 export async function eventsOfRequest(store: Store, request: string): Promise<EventRow[]> {
@@ -171,18 +102,27 @@ export async function eventsOfRequest(store: Store, request: string): Promise<Ev
   return [];
 }
 
+const eventsAt = selectFrom('events', ['tenant', 'created_at', 'submission']);
+
 /** The events that a submission was accepted with. */
 export function eventsOfSubmission(
   store: Store,
-  { id, tenant, created_at: at }: { readonly id: string; readonly tenant: string; readonly created_at: number },
+  { id, tenant, created_at }: { readonly id: string; readonly tenant: string; readonly created_at: number },
 ): Promise<EventRow[]> {
-  return store.select(eventsAt({ tenant, at, submission: id }));
+  return store.select(eventsAt({ tenant, created_at, submission: id }));
 }
+
+const eventsOf = query<{ messages: string }, EventRow>(
+  (value, dialect) => sql`select * from events
+    where message in ${listed(value('messages'), dialect)} and message is not null order by id`,
+);
 
 /** All events of these messages, oldest first. */
 export function eventsOfMessages(store: Store, messages: readonly string[]): Promise<EventRow[]> {
   return store.select(eventsOf({ messages: JSON.stringify(messages) }));
 }
+
+const messagesOf = selectFrom('messages', ['submission'], 'id');
 
 /** The messages that a submission caused. */
 export function messagesOfSubmission(store: Store, submission: string): Promise<MessageRow[]> {
