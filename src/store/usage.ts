@@ -1,29 +1,19 @@
-/** What keys asked for, per key and UTC day. */
-import { sql, type Kysely } from 'kysely';
-import { define, type Placeholders, type Statement } from './statement.ts';
-import type { Store } from './store.ts';
-import type { UsageRow, Tables, MessageCountRow } from './tables.ts';
+/**
+ * What keys asked for, per key and UTC day; how many recipients counted against each tenant's plan, minute by minute, and
+ * what is reserved of minutes to come.
+ */
+import { sql } from 'kysely';
 import { lockBucket } from './limits.ts';
+import { insertInto, query } from './rows.ts';
+import type { Placeholders, Statement } from './statement.ts';
+import type { Store } from './store.ts';
+import type { MessageCountRow, UsageRow } from './tables.ts';
 
 /** The statement that adds to what the key's day holds already, whichever daemon counted it. */
-export const addUsage = define<UsageRow>()((db, value) =>
-  db
-    .insertInto('usage')
-    .values({
-      tenant: value('tenant'),
-      key: value('key'),
-      day: value('day'),
-      requests: value('requests'),
-      errors: value('errors'),
-      rate_limited: value('rate_limited'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['key', 'day']).doUpdateSet((eb) => ({
-        requests: eb('usage.requests', '+', eb.ref('excluded.requests')),
-        errors: eb('usage.errors', '+', eb.ref('excluded.errors')),
-        rate_limited: eb('usage.rate_limited', '+', eb.ref('excluded.rate_limited')),
-      })),
-    ),
+export const addUsage = insertInto(
+  'usage',
+  sql`on conflict (key, day) do update set requests = usage.requests + excluded.requests,
+    errors = usage.errors + excluded.errors, rate_limited = usage.rate_limited + excluded.rate_limited`,
 );
 
 /** Days from `from` (inclusive) to `until`, as starts of UTC days in ms. */
@@ -72,8 +62,6 @@ export function usageOfAll(store: Store, { from, until }: Days): Promise<TenantU
     .execute();
 }
 
-// How many recipients counted against each tenant's plan, minute by minute, and what is reserved of minutes to come.
-
 const DAY = 86_400_000;
 
 export interface Taking {
@@ -89,33 +77,18 @@ export interface Taking {
   readonly most_day: number;
 }
 
-const take = define<Taking>()((db, value) =>
-  db
-    .insertInto('message_counts')
-    .columns(['tenant', 'starts_at', 'count'])
-    .expression(
-      db
-        .selectNoFrom((eb) => [
-          eb.cast<string>(eb.val(value('tenant')), 'text').as('tenant'),
-          eb.cast<number>(eb.val(value('starts_at')), 'bigint').as('starts_at'),
-          eb.cast<number>(eb.val(value('count')), 'bigint').as('count'),
-        ])
-        .where((eb) => eb(sumSince(db, value, 'since_hour'), '<=', value('most_hour')))
-        .where((eb) => eb(sumSince(db, value, 'since_day'), '<=', value('most_day'))),
-    )
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'starts_at'])
-        .doUpdateSet((eb) => ({ count: eb('message_counts.count', '+', eb.ref('excluded.count')) })),
-    ),
+const adding = sql`on conflict (tenant, starts_at) do update set count = message_counts.count + excluded.count`;
+const take = query<Taking>(
+  (value) => sql`insert into message_counts (tenant, starts_at, count)
+    select cast(${value('tenant')} as text), cast(${value('starts_at')} as bigint), cast(${value('count')} as bigint)
+    where ${sumSince(value, 'since_hour')} <= ${value('most_hour')}
+      and ${sumSince(value, 'since_day')} <= ${value('most_day')}
+    ${adding}`,
 );
 
-function sumSince(db: Kysely<Tables>, value: Placeholders<Taking>, since: 'since_hour' | 'since_day') {
-  return db
-    .selectFrom('message_counts as known')
-    .where('known.tenant', '=', value('tenant'))
-    .where('known.starts_at', '>', value(since))
-    .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('known.count'), eb.lit(0)), 'bigint').as('sum'));
+function sumSince(value: Placeholders<Taking>, since: 'since_hour' | 'since_day') {
+  return sql`(select cast(coalesce(sum(known.count), 0) as bigint) from message_counts as known
+    where known.tenant = ${value('tenant')} and known.starts_at > ${value(since)})`;
 }
 
 /**
@@ -129,13 +102,9 @@ export function takeMessages(store: Pick<Store, 'dialect'>, takings: readonly Ta
   return [...locks, ...takings.map((taking) => take(taking, 1))];
 }
 
-const ofTenant = define<{ tenant: string; since: number }>()((db, value) =>
-  db
-    .selectFrom('message_counts')
-    .select(['starts_at', 'count'])
-    .where('tenant', '=', value('tenant'))
-    .where('starts_at', '>', value('since'))
-    .orderBy('starts_at'),
+const ofTenant = query<{ tenant: string; since: number }, Pick<MessageCountRow, 'starts_at' | 'count'>>(
+  (value) => sql`select starts_at, count from message_counts
+    where tenant = ${value('tenant')} and starts_at > ${value('since')} order by starts_at`,
 );
 
 /** The minutes of the tenant that began after `since`, those to come among them, oldest first. */
@@ -161,11 +130,9 @@ export function messagesOfAll(
     .execute();
 }
 
-const forgetReserved = define<{ tenant: string; now: number }>()((db, value) =>
-  db
-    .deleteFrom('message_counts')
-    .where('starts_at', '>', value('now'))
-    .where((eb) => eb.or([eb('tenant', '=', value('tenant')), eb(eb.val(value('tenant')), '=', sql.lit(''))])),
+const forgetReserved = query<{ tenant: string; now: number }>(
+  (value) => sql`delete from message_counts
+    where starts_at > ${value('now')} and (tenant = ${value('tenant')} or ${value('tenant')} = '')`,
 );
 
 /** The statement that forgets what is reserved of minutes to come, of the tenant or (empty) of all. */
@@ -173,38 +140,18 @@ export function releaseReserved(tenant: string, now: number): Statement {
   return forgetReserved({ tenant, now });
 }
 
-const dayOf = sql<number>`starts_at - starts_at % ${sql.lit(DAY)}`;
-const addDays = define<{ before: number }>()((db, value) =>
-  db
-    .insertInto('message_counts')
-    .columns(['tenant', 'starts_at', 'count'])
-    .expression(
-      db
-        .selectFrom('message_counts')
-        .select((eb) => ['tenant', dayOf.as('day'), eb.cast<number>(eb.fn.sum('count'), 'bigint').as('count')])
-        .where('starts_at', '<', value('before'))
-        .where(sql<boolean>`starts_at % ${sql.lit(DAY)} <> 0`)
-        .groupBy(['tenant', dayOf]),
-    )
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'starts_at'])
-        .doUpdateSet((eb) => ({ count: eb('message_counts.count', '+', eb.ref('excluded.count')) })),
-    ),
+function minutesBefore(value: Placeholders<{ before: number }>) {
+  return sql`starts_at < ${value('before')} and starts_at % ${sql.lit(DAY)} <> 0`;
+}
+const addDays = query<{ before: number }>(
+  (value) => sql`insert into message_counts (tenant, starts_at, count)
+    select tenant, starts_at - starts_at % ${sql.lit(DAY)} as day, cast(sum(count) as bigint) from message_counts
+    where ${minutesBefore(value)} group by tenant, day
+    ${adding}`,
 );
-const dropMinutes = define<{ before: number }>()((db, value) =>
-  db
-    .deleteFrom('message_counts')
-    .where('starts_at', '<', value('before'))
-    .where(sql<boolean>`starts_at % ${sql.lit(DAY)} <> 0`),
-);
-const someMinute = define<{ before: number }>()((db, value) =>
-  db
-    .selectFrom('message_counts')
-    .select('starts_at')
-    .where('starts_at', '<', value('before'))
-    .where(sql<boolean>`starts_at % ${sql.lit(DAY)} <> 0`)
-    .limit(sql.lit(1)),
+const dropMinutes = query<{ before: number }>((value) => sql`delete from message_counts where ${minutesBefore(value)}`);
+const someMinute = query<{ before: number }>(
+  (value) => sql`select starts_at from message_counts where ${minutesBefore(value)} limit 1`,
 );
 
 /** Makes one row of each UTC day that is out of every window. */

@@ -64,7 +64,7 @@ test('counters know since when their forms exist, and what came in between', asy
       { form: 'frm_1', submissions: 1, created_at: 30 },
     ]),
   );
-  await store.write([forgetForms({ forms: JSON.stringify(['frm_1', 'c/site/one']) })]);
+  await store.write([forgetForms(['frm_1', 'c/site/one'])]);
   expect((await formCounters(store, ['frm_1', 'c/site/one', 'example.com/a'])).size).toBe(1);
 });
 

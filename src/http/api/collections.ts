@@ -149,7 +149,7 @@ export function collectionsRoutes(parts: CollectionsParts): Route[] {
       }
       const shown = json(await show(found, call.exchange));
       const ids = [...found.forms.values()].map(counterOf);
-      await store.write([deleteCollection({ name }), forgetForms({ forms: JSON.stringify(ids) })]);
+      await store.write([deleteCollection({ name }), forgetForms(ids)]);
       return shown;
     },
   });

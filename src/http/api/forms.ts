@@ -163,7 +163,7 @@ export function formsRoutes({ store, clock, consent, reader, objects }: FormsPar
       const row = await own(call, call.params.id);
       if ('code' in row) return row;
       const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
-      await store.write([deleteForm({ id: row.id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
+      await store.write([deleteForm({ id: row.id }), forgetForms([counterOf(row)])]);
       return shown;
     },
   });

@@ -113,7 +113,7 @@ export function instantRoutes({ store, clock, consent, objects }: InstantParts):
       const row = await find(principal, id);
       if (row === undefined) return unknown(id);
       const shown = await answer(row, exchange);
-      await store.write([deleteForm({ id }), forgetForms({ forms: JSON.stringify([counterOf(row)]) })]);
+      await store.write([deleteForm({ id }), forgetForms([counterOf(row)])]);
       return shown;
     },
   });
