@@ -7,7 +7,7 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
 import { recordEvent } from '../store/events.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import { clientBucket } from './rate-limits.ts';
 import { Recent } from '../lib/lru.ts';

@@ -6,10 +6,10 @@ import { addressInRanges } from '../dns/networks.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { findKey, findKeyByHash, noteKeyUse } from '../store/api-keys.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
-import { findTenant } from '../store/tenants.ts';
+
 import { createAuthFailures, type AuthFailures } from './auth-failures.ts';
 import { hashOfKey, isKeyValue, isActive, permissionsOf } from './api-keys.ts';
 import { Recent } from '../lib/lru.ts';

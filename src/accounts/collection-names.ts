@@ -6,7 +6,7 @@
 import type { Snapshot } from '../config/snapshot.ts';
 import { accountOf } from '../lib/ids.ts';
 import { findCollectionRow } from '../store/forms.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import type { Limits } from './rate-limits.ts';
 import type { Verdict } from './sliding-window.ts';

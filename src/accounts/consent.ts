@@ -18,11 +18,11 @@ import {
   releaseParked,
   type RecipientStatuses,
 } from '../store/consents.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { TenantRow } from '../store/tables.ts';
-import { findTenant } from '../store/tenants.ts';
+
 import { forgetTokensOf } from '../store/secrets.ts';
 import type { Limits } from './rate-limits.ts';
 import type { Limit, Verdict } from './sliding-window.ts';

@@ -10,11 +10,11 @@ import type { Clock } from '../lib/clock.ts';
 import { markCounted, deliveriesWaitingForPlan, recountDeliveries } from '../store/deliveries.ts';
 import { repairDueAmong } from '../store/destinations.ts';
 import { messageCounts, releaseReserved, takeMessages, type Taking } from '../store/usage.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR, findTenants } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { TenantRow } from '../store/tables.ts';
-import { findTenants } from '../store/tenants.ts';
+
 import { type Verdict, judgeWindow, type Slice } from './sliding-window.ts';
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';

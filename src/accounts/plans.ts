@@ -1,7 +1,7 @@
 /** The plans of server.yml by their names, and what they mean for a tenant. */
 import type { ServerConfig } from '../config/schema.ts';
 import { accountOf } from '../lib/ids.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { TenantRow } from '../store/tables.ts';
 import type { Bucket, Limits } from './rate-limits.ts';
 import type { Verdict } from './sliding-window.ts';

@@ -24,9 +24,9 @@ import {
   revisionWith,
   setFileMissing,
   storedProjects,
-  OPERATOR,
   findRevision,
 } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 

@@ -55,7 +55,7 @@ import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
 import { createSmtpCounters, type SmtpCounters } from '../smtp/record.ts';
-import { saveOperator } from '../store/projects.ts';
+import { saveOperator } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';

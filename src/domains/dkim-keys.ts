@@ -9,7 +9,7 @@ import type { Domain } from '../config/snapshot.ts';
 import type { RecordsWanted } from '../dns/records.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts';
 import { dkimKeysOf, forgetKey, insertDkimKey, type DkimKeyName } from '../store/dkim-keys.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { DkimKeyRow } from '../store/tables.ts';

@@ -27,7 +27,7 @@ import {
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 import { claimOwner, publishedKeys } from './dkim-keys.ts';

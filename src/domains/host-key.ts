@@ -7,7 +7,7 @@ import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import { dkimRecord, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { UnmetError, type Store } from '../store/store.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import { hostOwner, keysOfOwner, makeKey, publishedKeys } from './dkim-keys.ts';
 import { whenPublished } from './states.ts';
 import { advanceKeys, rotateKeys, type RotationParts } from './rotation.ts';

@@ -3,9 +3,9 @@ import type { Snapshot } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import type { CheckedRecord } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Letter } from '../accounts/consent.ts';
-import { findTenant } from '../store/tenants.ts';
+
 import type { Store } from '../store/store.ts';
 
 export interface Broken {

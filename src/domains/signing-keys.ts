@@ -4,7 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import { accountOf, environmentOf } from '../lib/ids.ts';
 import type { SigningKey } from '../mail/dkim.ts';
 import { activeKeysOf, signingKeysOf } from '../store/dkim-keys.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import { Recent } from '../lib/lru.ts';
 

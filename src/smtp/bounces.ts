@@ -15,7 +15,7 @@ import { readAuthResults } from '../mail/auth-results.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { insertBounce, findInbound } from '../store/inbound.ts';
 import { findMessage } from '../store/messages.ts';
-import { OPERATOR } from '../store/projects.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { readForward, type ForwardSource } from './forward-source.ts';

@@ -169,8 +169,6 @@ function withoutPassword(url: string): string {
   return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
 }
 
-// Whether the disk under the database has room: below the low-water mark nothing is accepted, before it is really full.
-
 const EVERY_MS = 1000;
 
 export interface FreeSpace {
@@ -178,7 +176,10 @@ export interface FreeSpace {
   below(least: number): boolean;
 }
 
-/** Watches the file system of `path`; on PostgreSQL there is none of ours to watch. */
+/**
+ * Watches the file system of `path`, so that below the low-water mark nothing is accepted, before it is really full; on
+ * PostgreSQL there is none of ours to watch.
+ */
 export function watchFreeSpace(path: string | undefined, { clock, log }: { clock: Clock; log: Log }): FreeSpace {
   if (path === undefined) return { below: () => false };
   const folder = dirname(path);

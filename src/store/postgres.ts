@@ -16,10 +16,10 @@ import {
   UnmetError,
   type Results,
   type Store,
-  type Unit,
   type Listener,
   type Notices,
   type Topic,
+  type Unit,
 } from './store.ts';
 import type { Tables } from './tables.ts';
 
@@ -163,17 +163,18 @@ function asStoreError(error: unknown): StoreError {
   return new StoreError(messageOf(error), codeOf(error) ?? 'STORE_FAILED', { cause: error });
 }
 
-// * Word between the daemons that share a PostgreSQL database, by LISTEN and NOTIFY. It is quick and not certain: a connection
-// that breaks is made again, and what was said meanwhile is lost, so that whoever listens also looks from time to time.
-
 const CHANNEL = 'postern';
 /** Before a connection that broke is made again, ms. */
 const PAUSE_MS = 1000;
 /** So often the server is asked whether it is there: nobody else notices that it says nothing any more. */
 const HEARTBEAT_MS = 3000;
 
-/** What `notify` says is not heard by the one who said it. */
-export function createNotices(url: string, pool: pg.Pool): Notices {
+/**
+ * Word between the daemons that share a database, by LISTEN and NOTIFY. It is quick and not certain: a connection that
+ * breaks is made again, and what was said meanwhile is lost, so that whoever listens also looks from time to time. What
+ * `notify` says is not heard by the one who said it.
+ */
+function createNotices(url: string, pool: pg.Pool): Notices {
   const self = randomUUID();
 
   async function notify(topic: Topic): Promise<void> {

@@ -309,8 +309,6 @@ export interface SecretRow {
   created_at: number;
 }
 
-// The rows of accounts: tenants, their keys, what was counted of them, and what the API made for them. As in tables.ts.
-
 export interface TenantRow {
   id: string;
   name: string;
@@ -503,8 +501,6 @@ export interface WebhookRow {
   created_at: number;
 }
 
-// The rows of DKIM keys. As in tables.ts.
-
 /** A key pair of a domain, or of the server itself. */
 export interface DkimKeyRow {
   domain: string;
@@ -526,8 +522,6 @@ export interface DkimKeyRow {
   keep_until: number | null;
   created_at: number;
 }
-
-// The rows of mail that comes in. As in tables.ts.
 
 /** A message that was accepted by SMTP, once per transaction; what becomes of it is in `messages`. */
 export interface InboundRow {

@@ -7,7 +7,7 @@ import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { createStore } from '../../src/store/database.ts';
-import { OPERATOR } from '../../src/store/projects.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { TenantRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { createAuthFailures } from '../../src/accounts/auth-failures.ts';
 import { createAuthenticator } from '../../src/accounts/authenticate.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { OPERATOR } from '../../src/store/projects.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

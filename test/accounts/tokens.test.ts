@@ -4,8 +4,8 @@ import { isServed, makeAccount, signupConfirmation } from '../../src/accounts/te
 import { findToken, newToken, sweepTokens } from '../../src/accounts/tokens.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { OPERATOR, saveOperator } from '../../src/store/projects.ts';
-import { changeTenant, countTenants, listTenants } from '../../src/store/tenants.ts';
+import { OPERATOR, saveOperator, changeTenant, countTenants, listTenants } from '../../src/store/tenants.ts';
+
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

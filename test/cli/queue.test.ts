@@ -5,7 +5,7 @@ import { queueAct, queueList, queueShow, type Verb, type QueueSelection } from '
 import type { CommandOptions } from '../../src/cli/run.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { insertAttempt } from '../../src/store/deliveries.ts';
-import { OPERATOR } from '../../src/store/projects.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
 import { testTerminal } from '../harness/terminal.ts';

@@ -14,7 +14,7 @@ import {
 import { createDoctor } from '../../src/doctor/doctor.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { recordEvent } from '../../src/store/events.ts';
-import { OPERATOR, saveOperator } from '../../src/store/projects.ts';
+import { OPERATOR, saveOperator } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns, type ZoneRecord } from '../harness/dns.ts';
 import { openTestStore, temporaryFolder } from '../harness/store.ts';

@@ -12,9 +12,10 @@ import { systemMail } from '../../src/queue/system-mail.ts';
 import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { domainOwners, sendingDomains } from '../../src/store/domains.ts';
 import { storePrefix } from '../../src/store/messages.ts';
-import { putInForce, OPERATOR } from '../../src/store/projects.ts';
+import { putInForce } from '../../src/store/projects.ts';
+import { OPERATOR, insertTenant } from '../../src/store/tenants.ts';
 import type { Store, Unit } from '../../src/store/store.ts';
-import { insertTenant } from '../../src/store/tenants.ts';
+
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';

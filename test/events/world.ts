@@ -10,7 +10,7 @@ import { createWebhooks } from '../../src/events/webhooks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';
-import { OPERATOR, saveOperator } from '../../src/store/projects.ts';
+import { OPERATOR, saveOperator } from '../../src/store/tenants.ts';
 import type { Statement } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 import { insertSubmission } from '../../src/store/submissions.ts';

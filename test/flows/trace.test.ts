@@ -6,7 +6,7 @@ import nodemailer from 'nodemailer';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { forgetMessages } from '../../src/store/messages.ts';
-import { OPERATOR } from '../../src/store/projects.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import { startTestWorld, type WorldSettings } from '../harness/daemon.ts';

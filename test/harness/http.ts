@@ -30,7 +30,7 @@ import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { OPERATOR, saveOperator } from '../../src/store/projects.ts';
+import { OPERATOR, saveOperator } from '../../src/store/tenants.ts';
 import { openBackups } from '../../src/store/backup.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';

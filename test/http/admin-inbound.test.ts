@@ -4,7 +4,7 @@ import { inboundList } from '../../src/cli/queue.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { insertInboundLog } from '../../src/store/inbound.ts';
 import type { InboundLogRow } from '../../src/store/tables.ts';
-import { OPERATOR } from '../../src/store/projects.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
 import { testTerminal } from '../harness/terminal.ts';

@@ -15,10 +15,10 @@ import {
   type ProjectSource,
   findRevisionOf,
   revisionsOf,
-  saveOperator,
 } from '../../src/store/projects.ts';
+import { saveOperator, insertTenant } from '../../src/store/tenants.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
-import { insertTenant } from '../../src/store/tenants.ts';
+
 import { openTestStore } from '../harness/store.ts';
 
 const PUSH: ProjectSource = {

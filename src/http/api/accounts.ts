@@ -13,7 +13,7 @@ import { canonicalMailbox } from '../../lib/addresses.ts';
 import { type Clock, isoTime } from '../../lib/clock.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import { isRefused } from '../../store/consents.ts';
-import { OPERATOR } from '../../store/projects.ts';
+import { OPERATOR } from '../../store/tenants.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
 import type { TenantRow } from '../../store/tables.ts';

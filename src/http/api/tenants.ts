@@ -10,9 +10,9 @@ import { type Clock, isoTime } from '../../lib/clock.ts';
 import { resume } from '../../queue/operate.ts';
 import type { Span } from '../../store/analytics.ts';
 import { messagesOfAll, usageOfAll } from '../../store/usage.ts';
-import { OPERATOR } from '../../store/projects.ts';
+import { OPERATOR, allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import type { Store } from '../../store/store.ts';
-import { allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
+
 import { json } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';

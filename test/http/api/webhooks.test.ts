@@ -14,7 +14,7 @@ import { createWebhooks } from '../../../src/events/webhooks.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { recordEvent } from '../../../src/store/events.ts';
-import { OPERATOR } from '../../../src/store/projects.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { startHttp, type TestRequest } from '../../harness/http.ts';
 import { testKey, type TestKeySettings } from '../../harness/keys.ts';
 import { openTestStore, temporaryFolder } from '../../harness/store.ts';
