@@ -2,7 +2,6 @@
 import { sql } from 'kysely';
 import { countOf, finder, insertInto, query } from './rows.ts';
 import type { Store } from './store.ts';
-import { findTenant } from './tenants.ts';
 import type { ApiKeyRow, TenantRow } from './tables.ts';
 
 const KEYS = sql.table('api_keys');
@@ -22,16 +21,39 @@ export const noteKeyUse = query<{ id: string; at: number }>(
     where id = ${value('id')} and (last_used_at is null or last_used_at < ${value('at')})`,
 );
 
-const byHash = finder('api_keys', 'hash');
+type OfTenant = { readonly [C in Exclude<keyof TenantRow, 'id'> as `tenant_${C}`]: TenantRow[C] };
 
-/** The key whose value has this SHA-256, with whose it is. */
+const byHash = query<{ hash: string }, ApiKeyRow & OfTenant>(
+  (value) => sql`select k.*, t.name as tenant_name, t.email as tenant_email, t.plan as tenant_plan,
+      t.requests_per_hour as tenant_requests_per_hour, t.messages_per_hour as tenant_messages_per_hour,
+      t.messages_per_day as tenant_messages_per_day, t.suspended as tenant_suspended, t.trusted as tenant_trusted,
+      t.confirmed_at as tenant_confirmed_at, t.created_at as tenant_created_at
+    from api_keys as k join tenants as t on t.id = k.tenant where k.hash = ${value('hash')}`,
+);
+
+/** The key whose value has this SHA-256, with whose it is; one look-up, because every request makes it. */
 export async function findKeyByHash(
   store: Store,
   hash: string,
 ): Promise<{ readonly key: ApiKeyRow; readonly tenant: TenantRow } | undefined> {
-  const key = await byHash(store, hash);
-  const tenant = key && (await findTenant(store, key.tenant));
-  return tenant && { key, tenant };
+  const [row] = await store.select(byHash({ hash }));
+  if (row === undefined) return undefined;
+  const {
+    tenant_name: name,
+    tenant_email: email,
+    tenant_plan: plan,
+    tenant_requests_per_hour: requests_per_hour,
+    tenant_messages_per_hour: messages_per_hour,
+    tenant_messages_per_day: messages_per_day,
+    tenant_suspended: suspended,
+    tenant_trusted: trusted,
+    tenant_confirmed_at: confirmed_at,
+    tenant_created_at: created_at,
+    ...key
+  } = row;
+  const limits = { requests_per_hour, messages_per_hour, messages_per_day };
+  const tenant = { id: key.tenant, name, email, plan, ...limits, suspended, trusted, confirmed_at, created_at };
+  return { key, tenant };
 }
 
 /** The tenant's key with this id, or undefined. */

@@ -1,7 +1,7 @@
 /** The DKIM keys that sign for domains, and where each stands in its rotation. */
 import { sql } from 'kysely';
 import { unsettled } from './deliveries.ts';
-import { deleteFrom, insertInto, query, update } from './rows.ts';
+import { deleteFrom, insertInto, query, selectFrom, update } from './rows.ts';
 import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DkimKeyRow } from './tables.ts';
@@ -48,10 +48,7 @@ export const forgetKey = deleteFrom('dkim_keys', 'domain', 'selector', 'state');
 const keysOf = query<{ domain: string }, DkimKeyRow>(
   (value) => sql`select * from dkim_keys where domain = ${value('domain')} order by created_at, selector`,
 );
-const activeKeys = query<{ domain: string; tenant: string }, DkimKeyRow>(
-  (value) => sql`select * from dkim_keys
-    where domain = ${value('domain')} and tenant = ${value('tenant')} and state = 'active'`,
-);
+const activeKeys = selectFrom('dkim_keys', ['domain', 'tenant', sql`state = 'active'`]);
 const keysToSign = query<{ domain: string; tenant: string }, DkimKeyRow>(
   (value) => sql`select * from dkim_keys
     where domain = ${value('domain')} and tenant = ${value('tenant')} and state = 'active' and not exists (

@@ -1,6 +1,6 @@
 /** Domains and what DNS last said of them. */
 import { sql } from 'kysely';
-import { finder, insertInto, listed, query } from './rows.ts';
+import { finder, insertInto, listed, query, update } from './rows.ts';
 import type { Store } from './store.ts';
 import type { DomainRow, DomainStatus } from './tables.ts';
 
@@ -39,16 +39,10 @@ const released = sql`project = '', status = 'pending', broken_at = null`;
  * The statement that notes that no project claims the domain any more. Its token is kept; whoever claims it again waits for
  * DNS to say that it is still his.
  */
-export const releaseDomain = query<{ tenant: string; name: string; project: string }>(
-  (value) => sql`update domains set ${released}
-    where tenant = ${value('tenant')} and name = ${value('name')} and project = ${value('project')}`,
-);
+export const releaseDomain = update('domains', [released], ['tenant', 'name', 'project']);
 
 /** The same for all domains of a project. */
-export const releaseDomainsOf = query<{ tenant: string; project: string }>(
-  (value) => sql`update domains set ${released}
-    where tenant = ${value('tenant')} and project = ${value('project')}`,
-);
+export const releaseDomainsOf = update('domains', [released], ['tenant', 'project']);
 
 /**
  * The statement that begins a change of ownership: it locks the claims of all tenants, so that one unit at a time decides,

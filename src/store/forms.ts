@@ -132,10 +132,7 @@ export function dueOverflows(store: Store, now: number, limit: number): Promise<
 }
 
 /** The statement that begins the next hour; it touches no row where the count is another one by now. */
-export const restartOverflow = query<Pick<FormOverflowRow, 'form' | 'count' | 'mail_at'>>(
-  (value) => sql`update form_overflows set count = 0, mail_at = ${value('mail_at')}
-    where form = ${value('form')} and count = ${value('count')}`,
-);
+export const restartOverflow = update('form_overflows', ['mail_at', sql`count = 0`], ['form', 'count']);
 
 /** The statement that forgets a form that had none more. */
 export const forgetOverflow = deleteFrom('form_overflows', 'form', sql`count = 0`);

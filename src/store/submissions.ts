@@ -4,7 +4,7 @@
  * file comes with the submission. Pieces without one are orphans.
  */
 import { sql } from 'kysely';
-import { deleteFrom, finder, insertInto, listed, query, selectFrom } from './rows.ts';
+import { deleteFrom, finder, insertInto, listed, query, selectFrom, update } from './rows.ts';
 import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { DomainStatus, FileChunkRow, FileRow, SubmissionRow } from './tables.ts';
@@ -19,9 +19,10 @@ export const countSubmission = query<{ form: string; at: number }>(
 );
 
 /** The statement that counts one less: what was accepted is spam after all. */
-export const uncountSubmission = query<{ form: string }>(
-  (value) => sql`update form_counters set submissions = submissions - 1
-    where form = ${value('form')} and submissions > 0`,
+export const uncountSubmission = update(
+  'form_counters',
+  [sql`submissions = submissions - 1`],
+  ['form', sql`submissions > 0`],
 );
 
 /** The statement that calls a submission spam, or takes that back; it touches no row where it is called that already. */
@@ -31,9 +32,7 @@ export const markSubmission = query<Pick<SubmissionRow, 'id' | 'status'>>(
 );
 
 /** The statement that changes nothing: with `expect` 1 its unit fails where the submission is gone, and nobody removes it before. */
-export const keepSubmission = query<{ id: string }>(
-  (value) => sql`update submissions set status = status where id = ${value('id')}`,
-);
+export const keepSubmission = update('submissions', [sql`status = status`], ['id']);
 
 const removeChunks = query<{ id: string }>(
   (value) => sql`delete from file_chunks

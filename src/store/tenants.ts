@@ -18,9 +18,7 @@ export async function saveOperator(store: Store, email: string, now: number): Pr
   await store.write([saved({ ...row, confirmed_at: now, created_at: now })]);
 }
 
-const touch = query<{ id: string }>(
-  (value) => sql`update ${TENANTS} set created_at = created_at where id = ${value('id')}`,
-);
+const touch = update('tenants', [sql`created_at = created_at`], ['id']);
 
 /** Whether the database takes writes: writes the operator's row as it is. Rejects with StoreError where it cannot. */
 export async function probeStore(store: Store): Promise<void> {

@@ -53,9 +53,10 @@ export const noteFailure = query<{ id: string; now: number; quiet: number }>(
 );
 
 /** The statement that notes a try that succeeded; mostly there is nothing to note. */
-export const noteSuccess = query<{ id: string }>(
-  (value) => sql`update webhooks set failing_since = null, failed_at = null
-    where id = ${value('id')} and failing_since is not null`,
+export const noteSuccess = update(
+  'webhooks',
+  [sql`failing_since = null, failed_at = null`],
+  ['id', sql`failing_since is not null`],
 );
 
 /** The statement that says that all webhooks have their events up to `now`. */
