@@ -10,7 +10,7 @@ import { newId } from '../lib/ids.ts';
 import { insertKey, revokeKey } from '../store/api-keys.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import type { ApiKeyRow } from '../store/tables-accounts.ts';
+import type { ApiKeyRow } from '../store/tables.ts';
 import { PERMISSIONS, type Permission, type PermissionName, CONTAINED } from '../lib/permission-names.ts';
 import { accountIdOf, type Principal, type Restrictions, mayTouch } from './principal.ts';
 import { networkWithin } from '../dns/networks.ts';

@@ -9,14 +9,23 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
 import { recordEvent } from '../store/events.ts';
-import { OPERATOR } from '../store/revisions.ts';
+
+import { OPERATOR, findTenant } from '../store/tenants.ts';
+import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
+
 import type { Store } from '../store/store.ts';
 import { clientBucket } from './rate-limits.ts';
 import { Recent } from '../lib/lru.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import { findKey, findKeyByHash, noteKeyUse } from '../store/api-keys.ts';
-import type { ApiKeyRow, TenantRow } from '../store/tables-accounts.ts';
-import { findTenant } from '../store/tenants.ts';
+
+
+
+
+
+
+
+
 import { hashOfKey, isKeyValue, isActive, permissionsOf } from './api-keys.ts';
 import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { partitionOf, restrictionsOf, type Principal } from './principal.ts';

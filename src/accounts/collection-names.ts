@@ -5,8 +5,8 @@
  */
 import type { Snapshot } from '../config/snapshot.ts';
 import { accountOf } from '../lib/ids.ts';
-import { findCollectionRow } from '../store/collections.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { findCollectionRow } from '../store/forms.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import type { Limits, Verdict } from './rate-limits.ts';
 

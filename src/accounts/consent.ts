@@ -12,9 +12,16 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-import type { TokenRow, TenantRow } from '../store/tables-accounts.ts';
-import { forgetUnconfirmed, findTenant } from '../store/tenants.ts';
-import { findTokenByHash, forgetTokens, insertToken, forgetTokensOf } from '../store/tokens.ts';
+
+import type { TokenRow, TenantRow } from '../store/tables.ts';
+
+import { findTokenByHash, forgetTokens, insertToken, forgetTokensOf } from '../store/secrets.ts';
+
+
+
+import { OPERATOR, forgetUnconfirmed, findTenant } from '../store/tenants.ts';
+
+
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { inRounds } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -28,7 +35,7 @@ import {
   releaseParked,
   type RecipientStatuses,
 } from '../store/consents.ts';
-import { OPERATOR } from '../store/revisions.ts';
+
 import type { Limits, Limit, Verdict } from './rate-limits.ts';
 
 /** What is shown before, and after. */

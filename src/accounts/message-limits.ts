@@ -9,13 +9,21 @@ import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { markCounted, deliveriesWaitingForPlan, recountDeliveries } from '../store/deliveries.ts';
 import { repairDueAmong } from '../store/destinations.ts';
-import { messageCounts, releaseReserved, takeMessages, type Taking } from '../store/message-counts.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { messageCounts, releaseReserved, takeMessages, type Taking } from '../store/usage.ts';
+import { OPERATOR, findTenants } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import { type Store, writeIfMet } from '../store/store.ts';
-import type { TenantRow } from '../store/tables-accounts.ts';
-import { findTenants } from '../store/tenants.ts';
+import { type Store, writeIfMet, } from '../store/store.ts';
+
+import type { TenantRow } from '../store/tables.ts';
 import { type Verdict, judgeWindow, type Slice } from './rate-limits.ts';
+
+
+
+
+
+
+
+
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';
 

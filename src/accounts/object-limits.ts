@@ -13,12 +13,11 @@ import { Turns } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { accountOf } from '../lib/ids.ts';
 import { countActiveKeys } from '../store/api-keys.ts';
-import { collectionsOfTenant } from '../store/collections.ts';
-import { countFormsOfTenant } from '../store/forms.ts';
+import { collectionsOfTenant, countFormsOfTenant } from '../store/forms.ts';
 import { countProjects } from '../store/projects.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
-import { findTenant } from '../store/tenants.ts';
+
 import { countMadeWebhooks } from '../store/webhooks.ts';
 import { planOf } from './plans.ts';
 

@@ -1,7 +1,7 @@
 /** Who asks: a tenant by one of its keys, or the operator, who has none. */
 import { z } from 'zod';
 import { accountOf, testPartitionOf, type Environment } from '../lib/ids.ts';
-import type { ApiKeyRow, TenantRow } from '../store/tables-accounts.ts';
+import type { ApiKeyRow, TenantRow } from '../store/tables.ts';
 import type { Permission } from '../lib/permission-names.ts';
 import { addressInRanges } from '../dns/networks.ts';
 

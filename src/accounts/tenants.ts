@@ -3,12 +3,17 @@ import { canonicalMailbox } from '../lib/addresses.ts';
 import { accountOf, newId } from '../lib/ids.ts';
 import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { OPERATOR, changeTenant, confirmTenant, findTenant, insertTenant, type TenantChange } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import { type Store, writeIfMet } from '../store/store.ts';
-import type { TenantRow } from '../store/tables-accounts.ts';
-import { changeTenant, confirmTenant, findTenant, insertTenant, type TenantChange } from '../store/tenants.ts';
+import { type Store, writeIfMet, } from '../store/store.ts';
+
+import type { TenantRow } from '../store/tables.ts';
+
 import { refusal, type RefusalParts, type ConfirmKind } from './consent.ts';
+
+
+
+
 import { FULL, makeKey } from './api-keys.ts';
 import type { Principal } from './principal.ts';
 

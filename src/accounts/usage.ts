@@ -7,7 +7,7 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { UsageRow } from '../store/tables-accounts.ts';
+import type { UsageRow } from '../store/tables.ts';
 import { addUsage } from '../store/usage.ts';
 import { accountIdOf, type Principal } from './principal.ts';
 

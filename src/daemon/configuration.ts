@@ -1,7 +1,7 @@
 /** The configuration of the daemon: server.yml, and the projects of the store, which the layer `config` does not know. */
 
-import { loadServer } from '../config/folder.ts';
-import type { Reading } from '../config/folder.ts';
+import { loadServer, type Reading } from '../config/folder.ts';
+
 import { formatProblem } from '../config/problem.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { FolderLoad, ProjectStore } from '../config/source.ts';
@@ -17,8 +17,9 @@ import {
   revisionWith,
   setFileMissing,
   storedProjects,
+  findRevision,
 } from '../store/projects.ts';
-import { OPERATOR, findRevision } from '../store/revisions.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
 

@@ -46,7 +46,7 @@ import { createFileStore } from '../forms/files.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
-import { watchFreeSpace } from '../store/free-space.ts';
+import { watchFreeSpace, createStore, databaseFile } from '../store/database.ts';
 import { createHttpServer, type HttpAddresses } from '../http/server.ts';
 import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
@@ -54,16 +54,19 @@ import { errorFields } from '../lib/errors.ts';
 import { activatedSockets, type ListenAddress } from '../lib/sockets.ts';
 import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
-import { foldMessageCounts } from '../store/message-counts.ts';
-import { createStore, databaseFile } from '../store/database.ts';
+import { foldMessageCounts } from '../store/usage.ts';
 import { joinCluster } from './cluster.ts';
 import { createProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpCounters } from '../smtp/record.ts';
-import { OPERATOR, saveOperator } from '../store/revisions.ts';
+import { createSmtpCounters, } from '../smtp/record.ts';
+
+import { OPERATOR, saveOperator } from '../store/tenants.ts';
+
+
+
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';

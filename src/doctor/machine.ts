@@ -9,7 +9,7 @@ import { messageOf } from '../lib/errors.ts';
 import { allDomains } from '../store/domains.ts';
 import { newestEventAt } from '../store/events.ts';
 import { readFigures } from '../store/figures.ts';
-import { probeStore } from '../store/probe.ts';
+import { probeStore } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import { check, type Check } from './check.ts';
 

@@ -9,10 +9,11 @@ import { type Snapshot, claimKey, type Domain } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { OPERATOR } from '../store/revisions.ts';
+
+import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Letter } from '../accounts/consent.ts';
-import { findTenant } from '../store/tenants.ts';
-import { type Store, writeIfMet } from '../store/store.ts';
+
+import { type Store, writeIfMet, } from '../store/store.ts';
 import { takesMail } from '../config/forwarding.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
@@ -34,6 +35,8 @@ import {
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
+
+
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
 import { claimOwner, publishedKeys } from './dkim-keys.ts';
 import { createDomainRows } from './rows.ts';

@@ -20,8 +20,10 @@ import {
   type TypeCount,
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
-import type { EventRow } from '../store/tables.ts';
-import type { EventCountRow } from '../store/tables-accounts.ts';
+import type { EventRow, EventCountRow } from '../store/tables.ts';
+
+
+
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId, timeOfId } from '../lib/ids.ts';
 import { forgetEvents } from '../store/events.ts';

@@ -4,9 +4,8 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { HttpDoor } from '../dns/guarded-fetch.ts';
 import { cleanText } from '../mail/header-text.ts';
-import type { WebhookRow } from '../store/tables-accounts.ts';
+import type { WebhookRow, EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 import { isoTime } from '../lib/clock.ts';
-import type { EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 
 export interface Posted {
   /** `gone`: the target says that it wants nothing more, ever (410). */

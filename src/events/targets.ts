@@ -10,9 +10,15 @@ import { PUBLIC_EVENTS, type PublicEvent } from '../lib/event-types.ts';
 import { newId } from '../lib/ids.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
-import type { WebhookRow } from '../store/tables-accounts.ts';
-import type { Scope } from '../store/webhook-events.ts';
-import { configuredWebhooks, deleteWebhook, insertWebhook, replaceSecret, updateWebhook } from '../store/webhooks.ts';
+import type { WebhookRow } from '../store/tables.ts';
+import {
+  type Scope,
+  configuredWebhooks,
+  deleteWebhook,
+  insertWebhook,
+  replaceSecret,
+  updateWebhook,
+} from '../store/webhooks.ts';
 import { newSecret } from './post.ts';
 
 interface Wanted extends Pick<WebhookRow, 'tenant' | 'form' | 'url'> {

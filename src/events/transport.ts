@@ -9,14 +9,12 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { untouched, type Batch, type RecipientResult, type Result, type Transport } from '../queue/transport.ts';
-import { filesOf } from '../store/files.ts';
+import { filesOf, findSubmission } from '../store/submissions.ts';
 import type { Statement } from '../store/statement.ts';
+import { findEventOf } from '../store/events.ts';
 import { UnmetError, type Store } from '../store/store.ts';
-import { findSubmission } from '../store/submissions.ts';
-import type { WebhookRow } from '../store/tables-accounts.ts';
-import type { EventRow } from '../store/tables.ts';
+import type { WebhookRow, EventRow } from '../store/tables.ts';
 import { targetOfDelivery } from '../store/webhook-deliveries.ts';
-import { findEvent } from '../store/webhook-events.ts';
 import { disableWebhook, noteFailure, noteSuccess } from '../store/webhooks.ts';
 import { bodyOf, post, type Posted } from './post.ts';
 
@@ -94,7 +92,7 @@ export function createWebhookTransport(options: WebhookTransportOptions): Transp
   }
 
   async function tell(target: Target, { id, attempt }: { id: string; attempt: number }): Promise<End> {
-    const event = target.event === null ? undefined : await findEvent(store, target.tenant, target.event);
+    const event = target.event === null ? undefined : await findEventOf(store, target.tenant, target.event);
     if (event === undefined) return { outcome: 'bounced', reply: 'the event is not kept any more' };
     if (attempt > MAX_ATTEMPTS) return { outcome: 'bounced', reply: 'the daemon ended during the last attempt' };
     const body = bodyOf(event, await sentOf(event));

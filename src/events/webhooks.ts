@@ -12,11 +12,18 @@ import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import { environmentOf, newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import { actOnMany } from '../queue/operate.ts';
+import { findEventOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
-import type { WebhookRow } from '../store/tables-accounts.ts';
+import type { WebhookRow } from '../store/tables.ts';
 import { enqueueForWebhook, forgetWebhookDeliveries, keepTest, replayForWebhook } from '../store/webhook-deliveries.ts';
-import { eventsFor, findEvent, stretchOfEvents } from '../store/webhook-events.ts';
-import { activeWebhooks, enableWebhook, moveCursors, webhooksWithNews } from '../store/webhooks.ts';
+import {
+  eventsFor,
+  stretchOfEvents,
+  activeWebhooks,
+  enableWebhook,
+  moveCursors,
+  webhooksWithNews,
+} from '../store/webhooks.ts';
 import { post, testBody } from './post.ts';
 import { adoptWebhooks, scopeOf, typesFor } from './targets.ts';
 import { DISABLED } from './transport.ts';
@@ -138,7 +145,7 @@ export function createWebhooks({ store, clock, log, http, snapshot, wake }: Webh
       wake();
     },
     async replayEvent(webhook, id) {
-      const event = await findEvent(store, webhook.tenant, id);
+      const event = await findEventOf(store, webhook.tenant, id);
       if (event === undefined || !PUBLIC_EVENTS.some((type) => type === event.type)) return false;
       await tell(webhook, [id], replayForWebhook);
       return true;

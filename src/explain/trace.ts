@@ -3,21 +3,19 @@
  * way. Only what is kept is told; events and attempts are forgotten after their time.
  */
 import { z } from 'zod';
-import { attemptsOfMessage } from '../store/attempts.ts';
-import { deliveriesOfMessages, findDelivery, HELD, SUSPENDED } from '../store/deliveries.ts';
+import { attemptsOfMessage, deliveriesOfMessages, findDelivery, HELD, SUSPENDED } from '../store/deliveries.ts';
 import { findInbound } from '../store/inbound.ts';
 import { findMessage, findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import { findSubmission } from '../store/submissions.ts';
-import type { EventRow, MessageRow, SubmissionRow, AttemptRow, DeliveryRow } from '../store/tables.ts';
-import type { InboundRow } from '../store/tables-inbound.ts';
+import type { EventRow, MessageRow, SubmissionRow, AttemptRow, DeliveryRow, InboundRow } from '../store/tables.ts';
 import {
   eventsOfMessages,
   eventsOfRequest,
   eventsOfSubmission,
   findEvent,
   messagesOfSubmission,
-} from '../store/trace.ts';
+} from '../store/events.ts';
 import { postsOfEvents, type Posted } from '../store/webhook-deliveries.ts';
 import { isoTime } from '../lib/clock.ts';
 import { readAuthResults } from '../mail/auth-results.ts';

@@ -13,12 +13,12 @@ import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { cleanText } from '../mail/header-text.ts';
 import { enqueue } from '../queue/enqueue.ts';
-import { acknowledge, forgetAcknowledged } from '../store/acknowledged.ts';
+import { acknowledge, forgetAcknowledged, isRefused } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
-import { counterOf } from '../store/form-counters.ts';
+import { counterOf } from '../store/forms.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
-import { countSubmission, insertSubmission } from '../store/submissions.ts';
+import { countSubmission, insertSubmission, insertFile, insertFileChunk } from '../store/submissions.ts';
 import {
   type Control,
   type Field,
@@ -33,10 +33,8 @@ import type { Upload } from './files.ts';
 import type { SpamVerdict } from './spam/filter.ts';
 import { countOverflow, overflow } from './overflow.ts';
 import { routeOf } from '../config/forwarding.ts';
-import { isRefused } from '../store/consents.ts';
 import { isSuppressed } from '../store/suppressions.ts';
 import { senderAddress } from './form-mail.ts';
-import { insertFile, insertFileChunk } from '../store/files.ts';
 
 export interface Admitted {
   readonly form: Form;

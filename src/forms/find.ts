@@ -3,13 +3,11 @@ import { collectionOf, ownForm, type Collection, type Form } from '../config/for
 import { collectionSchema, formSchema, type ServerConfig } from '../config/schema.ts';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { parseDomain } from '../lib/addresses.ts';
-import { findCollectionRow } from '../store/collections.ts';
+import { findCollectionRow, findForm, counterOf, noteForms } from '../store/forms.ts';
 import { accountOf } from '../lib/ids.ts';
-import { findForm } from '../store/forms.ts';
 import type { Store } from '../store/store.ts';
-import type { CollectionRow, FormRow } from '../store/tables-accounts.ts';
+import type { CollectionRow, FormRow } from '../store/tables.ts';
 import type { Clock } from '../lib/clock.ts';
-import { counterOf, noteForms } from '../store/form-counters.ts';
 
 /** The domain of this name, in whatever case or script it is written. */
 export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {

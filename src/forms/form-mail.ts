@@ -21,10 +21,12 @@ import { cleanText } from '../mail/header-text.ts';
 import { replyAddress, type Conversation } from '../mail/relay.ts';
 import { signMail, type SigningContext } from '../mail/sign.ts';
 import type { Source } from '../queue/transport.ts';
-import { filesOf, readFile } from '../store/files.ts';
+
+import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
+
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
-import { submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
+
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Builtin } from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';

@@ -4,15 +4,14 @@
  */
 import { responsible, type Form } from '../config/forms.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-
 import type { Clock } from '../lib/clock.ts';
 import { systemMail } from '../queue/system-mail.ts';
-import { dueOverflows, forgetOverflow, noteOverflow, restartOverflow } from '../store/form-overflows.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { dueOverflows, forgetOverflow, noteOverflow, restartOverflow } from '../store/forms.ts';
+import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
-import type { FormOverflowRow } from '../store/tables-accounts.ts';
-import { findTenant } from '../store/tenants.ts';
+import type { FormOverflowRow } from '../store/tables.ts';
+
 import { findFormOf } from './find.ts';
 import type { SpamVerdict } from './spam/filter.ts';
 

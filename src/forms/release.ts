@@ -6,12 +6,11 @@ import type { Consent } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import { collectionOf, formsOfDomain, type Form, type Project } from '../config/forms.ts';
 import type { Snapshot } from '../config/snapshot.ts';
-
 import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
-import { counterOf } from '../store/form-counters.ts';
+import { counterOf } from '../store/forms.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
 import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';

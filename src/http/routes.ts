@@ -18,12 +18,18 @@ import type { Snapshot } from '../config/snapshot.ts';
 import { type Clock, isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { isDamaged } from '../store/database.ts';
-import { probeStore } from '../store/probe.ts';
+import { isDamaged, type FreeSpace } from '../store/database.ts';
+import { probeStore } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
-import type { FreeSpace } from '../store/free-space.ts';
+
 
 import { findToken, type Confirmable, type ConfirmKinds } from '../accounts/consent.ts';
+
+
+
+
+
+
 
 
 

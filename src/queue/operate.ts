@@ -4,8 +4,8 @@
  * then is left to its try.
  */
 import { setImmediate } from 'node:timers/promises';
-import { attemptsOfMessage } from '../store/attempts.ts';
 import {
+  attemptsOfMessage,
   cancelAmong,
   countStretch,
   deliveriesOfMessage,

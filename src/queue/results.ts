@@ -6,17 +6,9 @@ import { isoTime, type Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Fields, Log } from '../lib/log.ts';
 import { bounceMeaning, type BounceClass } from '../mail/bounce-class.ts';
-import { insertAttempt } from '../store/attempts.ts';
-import {
-  deferDelivery,
-  endWaiting,
-  giveBack,
-  parkDelivery,
-  putOff,
-  settleDelivery,
-  SUSPENDED,
-  waitForPlan,
-} from '../store/deliveries.ts';
+
+import { insertAttempt, deferDelivery, endWaiting, giveBack, parkDelivery, putOff, settleDelivery, SUSPENDED, waitForPlan } from '../store/deliveries.ts';
+
 import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { ClaimedRow } from '../store/leases.ts';

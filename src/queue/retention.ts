@@ -7,8 +7,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { inRounds, portions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { firstId } from '../lib/ids.ts';
-import { agedMessages, dropContent, forgetMessages, type AgedMessage } from '../store/message-retention.ts';
-import { findMessages } from '../store/messages.ts';
+import { agedMessages, dropContent, forgetMessages, type AgedMessage, findMessages } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 

@@ -1,7 +1,6 @@
 /** What a delivery report means for a delivery of ours: which one it is about, whether it failed, and the rows that say so. */
 import type { ReportedRecipient } from '../mail/report-shapes.ts';
-import { insertAttempt } from '../store/attempts.ts';
-import { bounceDelivery } from '../store/deliveries.ts';
+import { insertAttempt, bounceDelivery } from '../store/deliveries.ts';
 import { complaintsOf, recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';

@@ -8,7 +8,7 @@ import { deleteRaw, insertRawChunk, rawChunks, RAW_CHUNK_BYTES } from '../store/
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { Garbage } from '../lib/gc.ts';
-import type { InboundRow } from '../store/tables-inbound.ts';
+import type { InboundRow } from '../store/tables.ts';
 
 /** Most messages are smaller. */
 const FIRST_BYTES = 16 * 1024;

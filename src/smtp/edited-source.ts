@@ -13,9 +13,8 @@ import { splitHeader } from '../mail/header-block.ts';
 import { completeHeader } from '../mail/submitted.ts';
 import type { Prepared, Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
-import type { InboundRow } from '../store/tables-inbound.ts';
+import type { InboundRow, MessageRow } from '../store/tables.ts';
 import type { Store } from '../store/store.ts';
-import type { MessageRow } from '../store/tables.ts';
 import { openRaw, type ReadFrom } from './chunks.ts';
 
 const source = z.object({ raw: z.string() });

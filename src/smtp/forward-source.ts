@@ -9,7 +9,7 @@ import { forwardSender } from '../mail/srs.ts';
 import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
 import type { Prepared, Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
-import type { InboundRow } from '../store/tables-inbound.ts';
+import type { InboundRow, MessageRow } from '../store/tables.ts';
 import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
@@ -20,7 +20,6 @@ import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forwa
 import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
 import { deliveriesOfMessage } from '../store/deliveries.ts';
 import type { Store } from '../store/store.ts';
-import type { MessageRow } from '../store/tables.ts';
 
 export interface ForwardParts extends ForwardHeaderParts {
   readonly srs: SrsKeys;

@@ -9,7 +9,7 @@ import type { BounceClass } from '../mail/bounce-class.ts';
 import type { Failure } from '../queue/transport.ts';
 import { systemMail } from '../queue/system-mail.ts';
 import { slicesOf, takeSlice } from '../store/limits.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts';
 import { createGarbage } from '../lib/gc.ts';
 import type { Log } from '../lib/log.ts';
 import { isDomainServed } from '../store/domains.ts';
-import type { FreeSpace } from '../store/free-space.ts';
+import type { FreeSpace } from '../store/database.ts';
 import type { Store } from '../store/store.ts';
 import { createAccept, type AcceptParts } from './accept.ts';
 import { decideRecipient, type Decision, type Directory, type Refused } from './recipients.ts';

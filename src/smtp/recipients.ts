@@ -8,7 +8,7 @@ import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.
 import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
 import type { ReplyTicket } from '../mail/relay.ts';
-import { OPERATOR } from '../store/revisions.ts';
+import { OPERATOR } from '../store/tenants.ts';
 import type { DomainStatus } from '../store/tables.ts';
 
 /** What the decision is made from. */

@@ -4,6 +4,8 @@
  */
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { Verdict } from '../accounts/rate-limits.ts';
+
+
 import type { MessageLimits } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
 import type { Snapshot } from '../config/snapshot.ts';
@@ -16,7 +18,7 @@ import type { Log } from '../lib/log.ts';
 import { splitHeader } from '../mail/header-block.ts';
 import { readSubmitted, type Submitted } from '../mail/submitted.ts';
 import { noteDue } from '../store/destinations.ts';
-import type { FreeSpace } from '../store/free-space.ts';
+import type { FreeSpace } from '../store/database.ts';
 import { insertInbound, insertInboundLog } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';

@@ -1,57 +1,39 @@
 /** Events in numbers: hours that are over are counted once and for all, what came since is counted when it is asked for. */
 import { sql, type Expression, type SqlBool } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { define } from './statement.ts';
+import { insertInto, query } from './rows.ts';
 import type { Store } from './store.ts';
-import type { EventRow } from './tables.ts';
-import type { EventCountRow } from './tables-accounts.ts';
+import type { EventCountRow, EventRow } from './tables.ts';
 
 /** The statement that says how many events of a kind an hour had. */
-export const saveCount = define<EventCountRow>()((db, value) =>
-  db
-    .insertInto('event_counts')
-    .values({
-      tenant: value('tenant'),
-      hour: value('hour'),
-      type: value('type'),
-      domain: value('domain'),
-      form: value('form'),
-      count: value('count'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['tenant', 'hour', 'type', 'domain', 'form']).doUpdateSet({ count: value('count') }),
-    ),
-);
-
-const lastCounted = define<object>()((db) =>
-  db.selectFrom('event_counts').select((eb) => eb.fn.max<number | null>('hour').as('hour')),
-);
-const firstOf = define<{ tenant: string }>()((db, value) =>
-  db
-    .selectFrom('event_counts')
-    .select((eb) => eb.fn.min<number | null>('hour').as('hour'))
-    .where('tenant', '=', value('tenant')),
-);
-const next = define<{ first: string }>()((db, value) =>
-  db.selectFrom('events').select('created_at').where('id', '>=', value('first')).orderBy('id').limit(1),
+export const saveCount = insertInto(
+  'event_counts',
+  sql`on conflict (tenant, hour, type, domain, form) do update set count = excluded.count`,
 );
 
 /** The last hour that was counted, or undefined. */
 export async function lastCountedHour(store: Store): Promise<number | undefined> {
-  const [row] = await store.select(lastCounted({}));
+  const [row] = await store.read
+    .selectFrom('event_counts')
+    .select(sql<number | null>`max(hour)`.as('hour'))
+    .execute();
   return row?.hour ?? undefined;
 }
 
 /** The first counted hour in which the tenant has events, or undefined. */
 export async function firstCountedHour(store: Store, tenant: string): Promise<number | undefined> {
-  const [row] = await store.select(firstOf({ tenant }));
+  const hours = store.read.selectFrom('event_counts').where('tenant', '=', tenant);
+  const [row] = await hours.select(sql<number | null>`min(hour)`.as('hour')).execute();
   return row?.hour ?? undefined;
 }
 
+const next = query<{ first: string }, Pick<EventRow, 'created_at'>>(
+  (value) => sql`select created_at from events where id >= ${value('first')} order by id limit 1`,
+);
+
 /** When the first event at or after `at` was, or undefined. */
 export async function nextEventAt(store: Store, at: number): Promise<number | undefined> {
-  const [row] = await store.select(next({ first: firstId('evt', at) }));
-  return row?.created_at;
+  return (await store.select(next({ first: firstId('evt', at) })))[0]?.created_at;
 }
 
 /** From `from` (inclusive) to `until`, ms. */
@@ -60,31 +42,20 @@ export interface Span {
   readonly until: number;
 }
 
-const hours = define<Span & { tenant: string }>()((db, value) =>
-  db
-    .selectFrom('event_counts')
-    .select(['hour', 'type', 'domain', 'form', 'count'])
-    .where('tenant', '=', value('tenant'))
-    .where('hour', '>=', value('from'))
-    .where('hour', '<', value('until')),
+const hours = query<Span & { tenant: string }, Omit<EventCountRow, 'tenant'>>(
+  (value) => sql`select hour, type, domain, form, count from event_counts
+    where tenant = ${value('tenant')} and hour >= ${value('from')} and hour < ${value('until')}`,
 );
 /** What a key of the environment `test` did is no use of anything. */
-const counted = sql<SqlBool>`data not like '%"environment":"test"%'`;
+const counted = sql`data not like '%"environment":"test"%'`;
+const ofDomain = sql`coalesce(domain, '')`;
+const ofForm = sql`coalesce(form, '')`;
 
-const live = define<Span & { tenant: string }>()((db, value) =>
-  db
-    .selectFrom('events')
-    .select((eb) => [
-      'type',
-      sql<string>`coalesce(domain, '')`.as('of_domain'),
-      sql<string>`coalesce(form, '')`.as('of_form'),
-      eb.fn.countAll<number>().as('count'),
-    ])
-    .where('tenant', '=', value('tenant'))
-    .where('created_at', '>=', value('from'))
-    .where('created_at', '<', value('until'))
-    .where(counted)
-    .groupBy(['type', sql`coalesce(domain, '')`, sql`coalesce(form, '')`]),
+const live = query<Span & { tenant: string }, Omit<EventCountRow, 'tenant' | 'hour'>>(
+  (value) => sql`select type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
+    where tenant = ${value('tenant')} and created_at >= ${value('from')} and created_at < ${value('until')}
+      and ${counted}
+    group by type, ${ofDomain}, ${ofForm}`,
 );
 
 /** What was counted of a tenant in the hours of the span. */
@@ -93,13 +64,8 @@ export function hoursOf(store: Store, tenant: string, span: Span): Promise<Omit<
 }
 
 /** What is in the span by the events themselves. */
-export async function eventsOf(
-  store: Store,
-  tenant: string,
-  span: Span,
-): Promise<Omit<EventCountRow, 'tenant' | 'hour'>[]> {
-  const rows = await store.select(live({ tenant, ...span }));
-  return rows.map(({ type, of_domain: domain, of_form: form, count }) => ({ type, domain, form, count }));
+export function eventsOf(store: Store, tenant: string, span: Span): Promise<Omit<EventCountRow, 'tenant' | 'hour'>[]> {
+  return store.select(live({ tenant, ...span }));
 }
 
 export interface TypeCount {
@@ -108,28 +74,14 @@ export interface TypeCount {
   readonly count: number;
 }
 
-const hoursOfEach = define<Span>()((db, value) =>
-  db
-    .selectFrom('event_counts')
-    .select((eb) => ['tenant', 'type', eb.cast<number>(eb.fn.sum('count'), 'bigint').as('count')])
-    .where('hour', '>=', value('from'))
-    .where('hour', '<', value('until'))
-    .groupBy(['tenant', 'type']),
+const hoursOfEach = query<Span, TypeCount>(
+  (value) => sql`select tenant, type, cast(sum(count) as bigint) as count from event_counts
+    where hour >= ${value('from')} and hour < ${value('until')} group by tenant, type`,
 );
-const liveOfEach = define<{ first: string; last: string }>()((db, value) =>
-  db
-    .selectFrom('events')
-    .select((eb) => [
-      'tenant',
-      'type',
-      sql<string>`coalesce(domain, '')`.as('of_domain'),
-      sql<string>`coalesce(form, '')`.as('of_form'),
-      eb.fn.countAll<number>().as('count'),
-    ])
-    .where('id', '>=', value('first'))
-    .where('id', '<', value('last'))
-    .where(counted)
-    .groupBy(['tenant', 'type', sql`coalesce(domain, '')`, sql`coalesce(form, '')`]),
+const liveOfEach = query<{ first: string; last: string }, Omit<EventCountRow, 'hour'>>(
+  (value) => sql`select tenant, type, ${ofDomain} as domain, ${ofForm} as form, count(*) as count from events
+    where id >= ${value('first')} and id < ${value('last')} and ${counted}
+    group by tenant, type, ${ofDomain}, ${ofForm}`,
 );
 
 /** The same of each tenant, by type alone. */
@@ -138,9 +90,8 @@ export function hoursOfAll(store: Store, span: Span): Promise<TypeCount[]> {
 }
 
 /** The same by the events themselves. */
-export async function eventsOfAll(store: Store, { from, until }: Span): Promise<Omit<EventCountRow, 'hour'>[]> {
-  const rows = await store.select(liveOfEach({ first: firstId('evt', from), last: firstId('evt', until) }));
-  return rows.map(({ of_domain: domain, of_form: form, ...row }) => ({ ...row, domain, form }));
+export function eventsOfAll(store: Store, { from, until }: Span): Promise<Omit<EventCountRow, 'hour'>[]> {
+  return store.select(liveOfEach({ first: firstId('evt', from), last: firstId('evt', until) }));
 }
 
 /** Which of a tenant's events are meant. */

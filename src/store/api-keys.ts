@@ -1,69 +1,34 @@
 /** API keys: of their values only a SHA-256 and the last four characters. */
-import { define } from './statement.ts';
+import { sql } from 'kysely';
+import { countOf, finder, insertInto, query } from './rows.ts';
 import type { Store } from './store.ts';
-import type { ApiKeyRow, TenantRow } from './tables-accounts.ts';
+import type { ApiKeyRow, TenantRow } from './tables.ts';
+
+const KEYS = sql.table('api_keys');
 
 /** The statement that keeps a new key. */
-export const insertKey = define<ApiKeyRow>()((db, value) =>
-  db.insertInto('api_keys').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    name: value('name'),
-    environment: value('environment'),
-    prefix: value('prefix'),
-    hash: value('hash'),
-    last4: value('last4'),
-    permissions: value('permissions'),
-    restrictions: value('restrictions'),
-    created_by: value('created_by'),
-    created_at: value('created_at'),
-    expires_at: value('expires_at'),
-    revoked_at: value('revoked_at'),
-    last_used_at: value('last_used_at'),
-  }),
-);
+export const insertKey = insertInto('api_keys');
 
 /** The statement that revokes a key; touches one row, or none where it was revoked before. */
-export const revokeKey = define<{ id: string; tenant: string; at: number }>()((db, value) =>
-  db
-    .updateTable('api_keys')
-    .set({ revoked_at: value('at') })
-    .where('id', '=', value('id'))
-    .where('tenant', '=', value('tenant'))
-    .where('revoked_at', 'is', null),
+export const revokeKey = query<{ id: string; tenant: string; at: number }>(
+  (value) => sql`update ${KEYS} set revoked_at = ${value('at')}
+    where id = ${value('id')} and tenant = ${value('tenant')} and revoked_at is null`,
 );
 
 /** The statement that notes when a key was used last; it never goes back. */
-export const noteKeyUse = define<{ id: string; at: number }>()((db, value) =>
-  db
-    .updateTable('api_keys')
-    .set({ last_used_at: value('at') })
-    .where('id', '=', value('id'))
-    .where((where) => where.or([where('last_used_at', 'is', null), where('last_used_at', '<', value('at'))])),
+export const noteKeyUse = query<{ id: string; at: number }>(
+  (value) => sql`update ${KEYS} set last_used_at = ${value('at')}
+    where id = ${value('id')} and (last_used_at is null or last_used_at < ${value('at')})`,
 );
 
-const byHash = define<{ hash: string }>()((db, value) =>
-  db
-    .selectFrom('api_keys')
-    .innerJoin('tenants', 'tenants.id', 'api_keys.tenant')
-    .selectAll('api_keys')
-    .select([
-      'tenants.name as tenant_name',
-      'tenants.email as tenant_email',
-      'tenants.plan as tenant_plan',
-      'tenants.requests_per_hour as tenant_requests_per_hour',
-      'tenants.messages_per_hour as tenant_messages_per_hour',
-      'tenants.messages_per_day as tenant_messages_per_day',
-      'tenants.suspended as tenant_suspended',
-      'tenants.trusted as tenant_trusted',
-      'tenants.confirmed_at as tenant_confirmed_at',
-      'tenants.created_at as tenant_created_at',
-    ])
-    .where('api_keys.hash', '=', value('hash')),
-);
+type OfTenant = { readonly [C in Exclude<keyof TenantRow, 'id'> as `tenant_${C}`]: TenantRow[C] };
 
-const byId = define<{ id: string; tenant: string }>()((db, value) =>
-  db.selectFrom('api_keys').selectAll().where('id', '=', value('id')).where('tenant', '=', value('tenant')),
+const byHash = query<{ hash: string }, ApiKeyRow & OfTenant>(
+  (value) => sql`select k.*, t.name as tenant_name, t.email as tenant_email, t.plan as tenant_plan,
+      t.requests_per_hour as tenant_requests_per_hour, t.messages_per_hour as tenant_messages_per_hour,
+      t.messages_per_day as tenant_messages_per_day, t.suspended as tenant_suspended, t.trusted as tenant_trusted,
+      t.confirmed_at as tenant_confirmed_at, t.created_at as tenant_created_at
+    from api_keys as k join tenants as t on t.id = k.tenant where k.hash = ${value('hash')}`,
 );
 
 /** The key whose value has this SHA-256, with whose it is; one look-up, because every request makes it. */
@@ -92,21 +57,12 @@ export async function findKeyByHash(
 }
 
 /** The tenant's key with this id, or undefined. */
-export async function findKey(store: Store, tenant: string, id: string): Promise<ApiKeyRow | undefined> {
-  const [row] = await store.select(byId({ id, tenant }));
-  return row;
-}
+export const findKey = finder('api_keys', 'tenant', 'id');
 
 /** How many keys of the tenant can be used. */
-export async function countActiveKeys(store: Store, tenant: string, now: number): Promise<number> {
-  const { count } = await store.read
-    .selectFrom('api_keys')
-    .select((eb) => eb.fn.countAll().as('count'))
-    .where('tenant', '=', tenant)
-    .where('revoked_at', 'is', null)
-    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', now)]))
-    .executeTakeFirstOrThrow();
-  return Number(count);
+export function countActiveKeys(store: Store, tenant: string, now: number): Promise<number> {
+  const usable = sql<boolean>`revoked_at is null and (expires_at is null or expires_at > ${now})`;
+  return countOf(store.read.selectFrom('api_keys').where('tenant', '=', tenant).where(usable));
 }
 
 /** The tenant's keys, newest first, revoked ones among them. */

@@ -2,13 +2,13 @@
  * What a wall clock that was set back leaves in the database: times that lie further ahead than any schedule puts them.
  * The one place that pulls them back, so that nothing waits for the clock to come to where it was.
  */
-import { sql, type Kysely, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import { firstId } from '../lib/ids.ts';
 import { HELD, waiting } from './deliveries.ts';
 import { recomputeAllDue } from './destinations.ts';
-import { define, type Dialect, type Placeholders, type Statement } from './statement.ts';
+import { query } from './rows.ts';
+import type { Dialect, Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
-import type { Tables } from './tables.ts';
 
 /** So far apart the clocks of two daemons on one database may be, ms. */
 const SKEW_MS = 60_000;
@@ -33,112 +33,72 @@ interface Table {
   last: number;
 }
 
-/** The longest wait after so many tries, from 1. */
-function waitAfter(tries: RawBuilder<number>, { waits, last }: Pick<Table, 'waits' | 'last'>, dialect: Dialect) {
-  return dialect === 'sqlite'
-    ? sql<number>`cast(json_extract(${waits}, '$[' || min(${tries} - 1, cast(${last} as integer)) || ']') as integer)`
-    : sql<number>`(${waits}::json ->> least(${tries} - 1, ${last})::int)::bigint`;
+/** The latest that something is due which was tried so often, from 1. */
+function latest(tries: RawBuilder<unknown>, value: Placeholders<Table>, dialect: Dialect) {
+  const [waits, last] = [value('waits'), value('last')];
+  const wait =
+    dialect === 'sqlite'
+      ? sql`cast(json_extract(${waits}, '$[' || min(${tries} - 1, cast(${last} as integer)) || ']') as integer)`
+      : sql`(${waits}::json ->> least(${tries} - 1, ${last})::int)::bigint`;
+  return sql`cast(${value('now')} as bigint) + ${wait}`;
 }
 
-function bigint(value: number): RawBuilder<number> {
-  return sql<number>`cast(${value} as bigint)`;
-}
+const triedMail = query<Table>((value, dialect) => sql`${tried(value, dialect)} and webhook is null`);
+const triedWebhooks = query<Table>((value, dialect) => sql`${tried(value, dialect)} and webhook is not null`);
 
-const triedMail = define<Table>()((db, value, dialect) => tried(db, value, dialect).where('webhook', 'is', null));
-const triedWebhooks = define<Table>()((db, value, dialect) =>
-  tried(db, value, dialect).where('webhook', 'is not', null),
-);
-
-function tried(db: Kysely<Tables>, value: Placeholders<Table>, dialect: Dialect) {
-  const table = { waits: value('waits'), last: value('last') };
-  const latest = sql<number>`${bigint(value('now'))} + ${waitAfter(sql`attempts`, table, dialect)}`;
-  return db
-    .updateTable('deliveries')
-    .set({ next_attempt_at: latest })
-    .where('state', 'in', ['queued', 'deferred', 'sending'])
-    .where('attempts', '>', 0)
-    .where('next_attempt_at', '<', sql.lit(HELD))
-    .where(sql<boolean>`next_attempt_at > ${latest}`);
+function tried(value: Placeholders<Table>, dialect: Dialect) {
+  const until = latest(sql`attempts`, value, dialect);
+  return sql`update deliveries set next_attempt_at = ${until}
+    where state in ('queued', 'deferred', 'sending') and attempts > 0
+      and next_attempt_at < ${sql.lit(HELD)} and next_attempt_at > ${until}`;
 }
 
 /** What was never tried is due, unless its sender named a time. */
-const freshDeliveries = define<{ now: number }>()((db, value, dialect) => {
+const freshDeliveries = query<{ now: number }>((value, dialect) => {
   const sendAt =
     dialect === 'sqlite' ? sql`json_extract(messages.source, '$.send_at')` : sql`(messages.source::json ->> 'send_at')`;
-  return db
-    .updateTable('deliveries')
-    .set({ next_attempt_at: value('now') })
-    .where(waiting)
-    .where('attempts', '=', sql.lit(0))
-    .where('next_attempt_at', '>', value('now'))
-    .where('next_attempt_at', '<', sql.lit(HELD))
-    .where((eb) =>
-      eb.exists(
-        eb
-          .selectFrom('messages')
-          .select('messages.id')
-          .whereRef('messages.id', '=', 'deliveries.message')
-          .where(sql<boolean>`${sendAt} is null`),
-      ),
-    );
+  return sql`update deliveries set next_attempt_at = ${value('now')}
+    where ${waiting} and attempts = 0 and next_attempt_at > ${value('now')} and next_attempt_at < ${sql.lit(HELD)}
+      and exists (select 1 from messages where messages.id = deliveries.message and ${sendAt} is null)`;
 });
 
-const leases = define<{ until: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ lease_until: value('until') })
-    .where('state', '=', 'sending')
-    .where('lease_until', '>', value('until')),
+const leases = query<{ until: number }>(
+  (value) => sql`update deliveries set lease_until = ${value('until')}
+    where state = 'sending' and lease_until > ${value('until')}`,
 );
 
-const pauses = define<Table>()((db, value, dialect) => {
-  const table = { waits: value('waits'), last: value('last') };
-  const latest = sql<number>`${bigint(value('now'))} + ${waitAfter(sql`pauses`, table, dialect)}`;
-  return db
-    .updateTable('destinations')
-    .set({ paused_until: latest })
-    .where('pauses', '>', 0)
-    .where(sql<boolean>`paused_until > ${latest}`);
+const pauses = query<Table>((value, dialect) => {
+  const until = latest(sql`pauses`, value, dialect);
+  return sql`update destinations set paused_until = ${until} where pauses > 0 and paused_until > ${until}`;
 });
 
-const webhookBeginnings = define<{ now: number }>()((db, value) =>
-  db
-    .updateTable('webhooks')
-    .set({ starts_at: value('now') })
-    .where('starts_at', '>', value('now')),
+const webhookBeginnings = query<{ now: number }>(
+  (value) => sql`update webhooks set starts_at = ${value('now')} where starts_at > ${value('now')}`,
 );
 
-const webhookCursors = define<{ now: number }>()((db, value) =>
-  db
-    .updateTable('webhooks')
-    .set({ cursor: value('now') })
-    .where('cursor', '>', value('now')),
+const webhookCursors = query<{ now: number }>(
+  (value) => sql`update webhooks set cursor = ${value('now')} where cursor > ${value('now')}`,
 );
 
 /** A bounce is looked at again after as long as it has waited, or when its reading must be over. */
-const bounces = define<{ now: number; bounce: number }>()((db, value) => {
-  const now = bigint(value('now'));
-  return db
-    .updateTable('bounces')
-    .set({ due: value('now') })
-    .where(sql<boolean>`due > ${now} + ${bigint(value('bounce'))}`)
-    .where(sql<boolean>`due > ${now} + (${now} - created_at)`);
+const bounces = query<{ now: number; bounce: number }>((value) => {
+  const now = sql`cast(${value('now')} as bigint)`;
+  return sql`update bounces set due = ${value('now')}
+    where due > ${now} + cast(${value('bounce')} as bigint) and due > ${now} + (${now} - created_at)`;
 });
 
-const limits = define<{ after: number }>()((db, value) =>
-  db.deleteFrom('limits').where('starts_at', '>', value('after')),
-);
+const limits = query<{ after: number }>((value) => sql`delete from limits where starts_at > ${value('after')}`);
 
 /** A request that is in progress since the future has died: its key may be used again. */
-const idempotencyKeys = define<{ after: number }>()((db, value) =>
-  db.deleteFrom('idempotency_keys').where('status', '=', sql.lit(0)).where('created_at', '>', value('after')),
+const idempotencyKeys = query<{ after: number }>(
+  (value) => sql`delete from idempotency_keys where status = 0 and created_at > ${value('after')}`,
 );
 
 /** Pulls back what lies further ahead than its schedule could have put it. Rejects where the store cannot. */
 export async function pullBackDueTimes(store: Store, schedules: Schedules): Promise<void> {
   const { now, lease, bounce } = schedules;
   const table = tableOf(schedules.deliveries, now);
-  const unit: Statement[] = [
+  await store.write([
     triedMail(table),
     triedWebhooks(tableOf(schedules.webhooks, now)),
     freshDeliveries({ now }),
@@ -150,18 +110,15 @@ export async function pullBackDueTimes(store: Store, schedules: Schedules): Prom
     bounces({ now, bounce }),
     limits({ after: now + SKEW_MS }),
     idempotencyKeys({ after: now + SKEW_MS }),
-  ];
-  await store.write(unit);
+  ]);
 }
 
 function tableOf(waits: readonly number[], now: number): Table {
   return { now, waits: JSON.stringify(waits), last: waits.length - 1 };
 }
 
-const newestEvent = define<object>()((db) => db.selectFrom('events').select('id').orderBy('id', 'desc').limit(1));
-
 /** Whether the newest event is from the future: the clock was set back since it happened. */
 export async function isClockBehind(store: Store, now: number): Promise<boolean> {
-  const [newest] = await store.select(newestEvent({}));
+  const [newest] = await store.read.selectFrom('events').select('id').orderBy('id', 'desc').limit(1).execute();
   return newest !== undefined && newest.id > firstId('evt', now + SKEW_MS);
 }

@@ -7,11 +7,12 @@ import { sql } from 'kysely';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import { waiting } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
-import { listed } from './listed.ts';
-import { OPERATOR } from './revisions.ts';
-import { define, type Statement } from './statement.ts';
+import { isServed } from './domains.ts';
+import { countOf, finder, listed, query } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { ConsentRow, MailboxRow } from './tables-accounts.ts';
+import { OPERATOR } from './tenants.ts';
+import type { ConsentRow, DeliveryRow, DomainRow, MailboxRow, TenantRow } from './tables.ts';
 
 /** `pending`: it has not answered yet. `refused`: it wants no mail of this server. */
 export type RecipientStatus = 'confirmed' | 'pending' | 'refused';
@@ -19,32 +20,21 @@ export type RecipientStatus = 'confirmed' | 'pending' | 'refused';
 /** By the address as it was asked for. */
 export type RecipientStatuses = ReadonlyMap<string, RecipientStatus>;
 
-const untrusted = define<{ tenant: string }>()((db, value) =>
-  db.selectFrom('tenants').select('id').where('id', '=', value('tenant')).where('trusted', '=', sql.lit(0)),
+const untrusted = query<{ tenant: string }, Pick<TenantRow, 'id'>>(
+  (value) => sql`select id from tenants where id = ${value('tenant')} and trusted = 0`,
 );
-const servedDomains = define<{ tenant: string; names: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('domains')
-    .select('name')
-    .where('tenant', '=', value('tenant'))
-    .where('name', 'in', listed(value('names'), dialect))
-    .where('status', 'in', ['verified', 'degraded'])
-    // Rows of domains that were taken out keep their keys, and no project.
-    .where('project', '<>', ''),
+// Rows of domains that were taken out keep their keys, and no project.
+const servedDomains = query<{ tenant: string; names: string }, Pick<DomainRow, 'name'>>(
+  (value, dialect) => sql`select name from domains
+    where tenant = ${value('tenant')} and name in ${listed(value('names'), dialect)} and ${isServed}`,
 );
-const consentsOf = define<{ tenant: string; addresses: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('consents')
-    .selectAll()
-    .where('tenant', '=', value('tenant'))
-    .where('address', 'in', listed(value('addresses'), dialect)),
+const consentsOf = query<{ tenant: string; addresses: string }, ConsentRow>(
+  (value, dialect) => sql`select * from consents
+    where tenant = ${value('tenant')} and address in ${listed(value('addresses'), dialect)}`,
 );
-const refusedAmong = define<{ mailboxes: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('mailboxes')
-    .select('mailbox')
-    .where('mailbox', 'in', listed(value('mailboxes'), dialect))
-    .where('refused_at', 'is not', null),
+const refusedAmong = query<{ mailboxes: string }, Pick<MailboxRow, 'mailbox'>>(
+  (value, dialect) => sql`select mailbox from mailboxes
+    where mailbox in ${listed(value('mailboxes'), dialect)} and refused_at is not null`,
 );
 
 /** Whether each of these addresses gets mail of the tenant. */
@@ -92,10 +82,11 @@ export async function lastAsked(
   return new Map(rows.flatMap(({ address, asked_at }) => (asked_at === null ? [] : [[address, asked_at] as const])));
 }
 
+const oneConsent = finder('consents', 'tenant', 'address');
+
 /** What is known of this address; undefined where it was never asked. */
-export async function consentOf(store: Store, tenant: string, address: string): Promise<ConsentRow | undefined> {
-  const [row] = await store.select(consentsOf({ tenant, addresses: JSON.stringify([address.toLowerCase()]) }));
-  return row;
+export function consentOf(store: Store, tenant: string, address: string): Promise<ConsentRow | undefined> {
+  return oneConsent(store, tenant, address.toLowerCase());
 }
 
 /** The addresses that the tenant asked, in their order; those after `after` where it is given. */
@@ -103,39 +94,27 @@ export function selectConsents(
   store: Store,
   { tenant, after, limit }: { readonly tenant: string; readonly after: string | undefined; readonly limit: number },
 ): Promise<ConsentRow[]> {
-  const query = store.read.selectFrom('consents').selectAll().where('tenant', '=', tenant);
-  const page = after === undefined ? query : query.where('address', '>', after);
+  const all = store.read.selectFrom('consents').selectAll().where('tenant', '=', tenant);
+  const page = after === undefined ? all : all.where('address', '>', after);
   return page.orderBy('address').limit(limit).execute();
 }
 
 /** How many there are. */
-export async function countConsents(store: Store, tenant: string): Promise<number> {
-  const query = store.read.selectFrom('consents').where('tenant', '=', tenant);
-  const { count } = await query.select((eb) => eb.fn.countAll().as('count')).executeTakeFirstOrThrow();
-  return Number(count);
+export function countConsents(store: Store, tenant: string): Promise<number> {
+  return countOf(store.read.selectFrom('consents').where('tenant', '=', tenant));
 }
 
-const ask = define<{ tenant: string; address: string; at: number; since: number }>()((db, value) =>
-  db
-    .insertInto('consents')
-    .values({ tenant: value('tenant'), address: value('address'), asked_at: value('at'), confirmed_at: null })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'address'])
-        .doUpdateSet({ asked_at: value('at') })
-        .where((eb) => eb.or([eb('consents.asked_at', 'is', null), eb('consents.asked_at', '<=', value('since'))])),
-    ),
+const ask = query<{ tenant: string; address: string; at: number; since: number }>(
+  (value) => sql`insert into consents (tenant, address, asked_at)
+    values (${value('tenant')}, ${value('address')}, ${value('at')})
+    on conflict (tenant, address) do update set asked_at = excluded.asked_at
+      where consents.asked_at is null or consents.asked_at <= ${value('since')}`,
 );
-const confirm = define<{ tenant: string; address: string; at: number }>()((db, value) =>
-  db
-    .insertInto('consents')
-    .values({ tenant: value('tenant'), address: value('address'), asked_at: null, confirmed_at: value('at') })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'address'])
-        .doUpdateSet({ confirmed_at: value('at') })
-        .where('consents.confirmed_at', 'is', null),
-    ),
+const confirm = query<{ tenant: string; address: string; at: number }>(
+  (value) => sql`insert into consents (tenant, address, confirmed_at)
+    values (${value('tenant')}, ${value('address')}, ${value('at')})
+    on conflict (tenant, address) do update set confirmed_at = excluded.confirmed_at
+      where consents.confirmed_at is null`,
 );
 
 /** The unit's first statement where an address is mailed a link: unmet where it was mailed one after `since`. */
@@ -157,39 +136,22 @@ export function confirmRecipient({ address, ...row }: { tenant: string; address:
 }
 
 /** The statement that notes that the mailbox wants no mail of this server, for good. */
-export const refuseMailbox = define<{ mailbox: string; at: number }>()((db, value) =>
-  db
-    .insertInto('mailboxes')
-    .values({ mailbox: value('mailbox'), account: null, refused_at: value('at') })
-    .onConflict((conflict) =>
-      conflict
-        .column('mailbox')
-        .doUpdateSet({ refused_at: value('at') })
-        .where('mailboxes.refused_at', 'is', null),
-    ),
+export const refuseMailbox = query<{ mailbox: string; at: number }>(
+  (value) => sql`insert into mailboxes (mailbox, refused_at) values (${value('mailbox')}, ${value('at')})
+    on conflict (mailbox) do update set refused_at = excluded.refused_at where mailboxes.refused_at is null`,
 );
 
 /** The statement that makes the mailbox that of the tenant's account; it touches no row where it has another. */
-export const takeMailbox = define<{ mailbox: string; account: string }>()((db, value) =>
-  db
-    .insertInto('mailboxes')
-    .values({ mailbox: value('mailbox'), account: value('account'), refused_at: null })
-    .onConflict((conflict) =>
-      conflict
-        .column('mailbox')
-        .doUpdateSet({ account: value('account') })
-        .where('mailboxes.account', 'is', null),
-    ),
+export const takeMailbox = query<{ mailbox: string; account: string }>(
+  (value) => sql`insert into mailboxes (mailbox, account) values (${value('mailbox')}, ${value('account')})
+    on conflict (mailbox) do update set account = excluded.account where mailboxes.account is null`,
 );
 
-const mailboxRow = define<{ mailbox: string }>()((db, value) =>
-  db.selectFrom('mailboxes').selectAll().where('mailbox', '=', value('mailbox')),
-);
+const oneMailbox = finder('mailboxes', 'mailbox');
 
 /** What is known of the mailbox that the address leads to; undefined where nothing is. */
-export async function findMailbox(store: Store, address: string): Promise<MailboxRow | undefined> {
-  const [row] = await store.select(mailboxRow({ mailbox: canonicalMailbox(address) }));
-  return row;
+export function findMailbox(store: Store, address: string): Promise<MailboxRow | undefined> {
+  return oneMailbox(store, canonicalMailbox(address));
 }
 
 /** Whether the mailbox that the address leads to wants no mail of this server. */
@@ -199,28 +161,20 @@ export async function isRefused(store: Store, address: string): Promise<boolean>
 }
 
 /** As the partial index has it. */
-const parked = sql<boolean>`next_attempt_at is null`;
+const parked = sql`${waiting} and next_attempt_at is null`;
 
-const parkedRecipients = define<{ tenant: string }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .select(['tenant', 'recipient', 'destination'])
-    .distinct()
-    .where(waiting)
-    .where(parked)
-    .where('tenant', '=', value('tenant')),
+type Parked = Pick<DeliveryRow, 'tenant' | 'recipient' | 'destination'>;
+
+const parkedRecipients = query<{ tenant: string }, Parked>(
+  (value) => sql`select distinct tenant, recipient, destination from deliveries
+    where ${parked} and tenant = ${value('tenant')}`,
 );
-const allParked = define<object>()((db) =>
-  db.selectFrom('deliveries').select(['tenant', 'recipient', 'destination']).distinct().where(waiting).where(parked),
+const allParked = query<object, Parked>(
+  () => sql`select distinct tenant, recipient, destination from deliveries where ${parked}`,
 );
-const unpark = define<{ tenant: string; recipient: string; due: number; expires_at: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ next_attempt_at: value('due'), expires_at: value('expires_at') })
-    .where(waiting)
-    .where(parked)
-    .where('tenant', '=', value('tenant'))
-    .where('recipient', '=', value('recipient')),
+const unpark = query<{ tenant: string; recipient: string; due: number; expires_at: number }>(
+  (value) => sql`update deliveries set next_attempt_at = ${value('due')}, expires_at = ${value('expires_at')}
+    where ${parked} and tenant = ${value('tenant')} and recipient = ${value('recipient')}`,
 );
 
 export interface Release {
@@ -251,3 +205,19 @@ export async function releaseParked(store: Store, { tenant, now, ttl }: Release)
   await store.write([...unit, ...[...due].sort().map((name) => noteDue({ name, due: now }))]);
   return true;
 }
+
+/**
+ * The statement that notes an acknowledgment at `at`; it touches no row where the address had one after `since` from any
+ * form of the tenant, so that with `expect` 1 its whole unit fails. The cap that makes acknowledgments useless to a spammer
+ * lives in the database.
+ */
+export const acknowledge = query<{ tenant: string; address: string; at: number; since: number }>(
+  (value) => sql`insert into acknowledged (tenant, address, at)
+    values (${value('tenant')}, ${value('address')}, ${value('at')})
+    on conflict (tenant, address) do update set at = excluded.at where acknowledged.at <= ${value('since')}`,
+);
+
+/** The statement that forgets acknowledgments before `before`. */
+export const forgetAcknowledged = query<{ before: number }>(
+  (value) => sql`delete from acknowledged where at < ${value('before')}`,
+);

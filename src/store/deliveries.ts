@@ -1,13 +1,14 @@
 /**
  * Deliveries: one row per recipient, `queued → sending → delivered | deferred → … | bounced | expired | cancelled |
- * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost meanwhile
- * changes nothing. Claims are in claims.ts.
+ * suppressed | captured`. What ends a try names the try that it ends (owner and number), so that a lease which was lost
+ * meanwhile changes nothing. Claims are in leases.ts. Every try is an attempt: when, where, over which TLS, and what the
+ * other side said.
  */
-import { sql, type Expression, type ExpressionBuilder, type Kysely, type SqlBool, type UpdateObject } from 'kysely';
-import { listed } from './listed.ts';
-import { define, type Dialect, type Placeholders } from './statement.ts';
+import { sql, type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool } from 'kysely';
+import { countOf, finder, insertInto, listed, newestFirst, query, selectAmong } from './rows.ts';
+import type { Placeholders, Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DeliveryRow, DeliveryState, Tables } from './tables.ts';
+import type { AttemptRow, DeliveryRow, DeliveryState, Tables } from './tables.ts';
 
 /**
  * The condition of the partial indexes, written as they have it: SQLite uses them only for the same words.
@@ -20,37 +21,24 @@ export const unsettled = sql<boolean>`deliveries.state <> 'delivered'`;
 
 /** The time of the next attempt of a delivery that the operator holds: never. Nothing of that kind is due, or expires. */
 export const HELD = Date.UTC(9999, 0);
+const held = sql.lit(HELD);
 
 /** The reply of a delivery that waits because its tenant is suspended. */
 export const SUSPENDED = '451 4.7.1 the account is suspended: its mail waits';
 
 export type SettledState = Extract<DeliveryState, 'delivered' | 'bounced' | 'expired' | 'suppressed' | 'captured'>;
 
+const insert = insertInto('deliveries');
+
 /** The statement that enqueues a delivery, due at once. */
-export const insertDelivery = define<
-  Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'created_at' | 'expires_at'> & {
-    due: number;
-  }
->()((db, value) =>
-  db.insertInto('deliveries').values({
-    id: value('id'),
-    message: value('message'),
-    tenant: value('tenant'),
-    recipient: value('recipient'),
-    destination: value('destination'),
-    state: 'queued',
-    attempts: 0,
-    next_attempt_at: value('due'),
-    lease_owner: null,
-    lease_until: null,
-    begun: 0,
-    last_reply: null,
-    created_at: value('created_at'),
-    expires_at: value('expires_at'),
-    settled_at: null,
-    counted_at: null,
-  }),
-);
+export function insertDelivery({
+  due,
+  ...row
+}: Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'destination' | 'created_at' | 'expires_at'> & {
+  readonly due: number;
+}): Statement {
+  return insert({ ...row, state: 'queued', attempts: 0, next_attempt_at: due, begun: 0 });
+}
 
 /** Which try a statement ends. */
 interface Try {
@@ -59,102 +47,63 @@ interface Try {
   attempts: number;
 }
 
-/** The update that ends this try of this owner; it touches one row, or none where the lease is gone. */
-function endTry(db: Kysely<Tables>, value: Placeholders<Try>) {
-  return db
-    .updateTable('deliveries')
-    .set({ lease_owner: null, lease_until: null })
-    .where('id', '=', value('id'))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where('attempts', '=', value('attempts'));
+/** A statement that ends this try of this owner; it touches one row, or none where the lease is gone. */
+function endTry<More extends object>(set: (value: Placeholders<Try & More>) => RawBuilder<unknown>) {
+  return query<Try & More>(
+    (value) => sql`update deliveries set lease_owner = null, lease_until = null, ${set(value)}
+      where id = ${value('id')} and state = 'sending'
+        and lease_owner = ${value('owner')} and attempts = ${value('attempts')}`,
+  );
 }
 
-/** What makes a claim as if it had never been: the try does not count. */
-export function unclaimed(
-  eb: ExpressionBuilder<Tables, 'deliveries'>,
-): Pick<UpdateObject<Tables, 'deliveries'>, 'state' | 'attempts'> {
-  return {
-    state: eb
-      .case()
-      .when('attempts', '=', 1)
-      .then('queued' as const)
-      .else('deferred' as const)
-      .end(),
-    attempts: eb('attempts', '-', 1),
-  };
-}
+/** The try does not count. */
+const uncounted = sql`attempts = attempts - 1`;
+/** What makes a claim as if it had never been. */
+export const unclaimed = sql`state = case when attempts = 1 then 'queued' else 'deferred' end, ${uncounted}`;
 
 /** The statement that ends a try and the delivery with it. */
-export const settleDelivery = define<Try & { state: SettledState; reply: string; at: number }>()((db, value) =>
-  endTry(db, value).set({
-    state: value('state'),
-    next_attempt_at: null,
-    last_reply: value('reply'),
-    settled_at: value('at'),
-  }),
+export const settleDelivery = endTry<{ state: SettledState; reply: string; at: number }>(
+  (value) => sql`state = ${value('state')}, next_attempt_at = null,
+    last_reply = ${value('reply')}, settled_at = ${value('at')}`,
 );
 
 /** The statement that ends a try with another one to come. */
-export const deferDelivery = define<Try & { reply: string; due: number }>()((db, value) =>
-  endTry(db, value).set({ state: 'deferred', next_attempt_at: value('due'), last_reply: value('reply') }),
+export const deferDelivery = endTry<{ reply: string; due: number }>(
+  (value) => sql`state = 'deferred', next_attempt_at = ${value('due')}, last_reply = ${value('reply')}`,
 );
 
 /** The statement that gives a claim back. */
-export const giveBack = define<Try & { due: number }>()((db, value) =>
-  endTry(db, value).set((eb) => ({ ...unclaimed(eb), next_attempt_at: value('due') })),
-);
+export const giveBack = endTry<{ due: number }>((value) => sql`${unclaimed}, next_attempt_at = ${value('due')}`);
 
 /** The statement that gives a claim back for a reason that the delivery then shows. */
-export const putOff = define<Try & { due: number; reply: string }>()((db, value) =>
-  endTry(db, value).set((eb) => ({
-    ...unclaimed(eb),
-    state: 'deferred',
-    next_attempt_at: value('due'),
-    last_reply: value('reply'),
-  })),
+export const putOff = endTry<{ due: number; reply: string }>(
+  (value) => sql`state = 'deferred', ${uncounted}, next_attempt_at = ${value('due')}, last_reply = ${value('reply')}`,
 );
 
 /** The statement that gives a claim back until the recipient agrees: there is no next try before `releaseParked` (store/consents). */
-export const parkDelivery = define<Try & { reply: string; expires_at: number }>()((db, value) =>
-  endTry(db, value).set((eb) => ({
-    ...unclaimed(eb),
-    next_attempt_at: null,
-    last_reply: value('reply'),
-    expires_at: value('expires_at'),
-  })),
+export const parkDelivery = endTry<{ reply: string; expires_at: number }>(
+  (value) =>
+    sql`${unclaimed}, next_attempt_at = null, last_reply = ${value('reply')}, expires_at = ${value('expires_at')}`,
 );
 
 /**
  * The statement that gives a claim back until `due`, when it counts against its tenant's plan. The wait takes nothing from
  * the time that it is tried for.
  */
-export const waitForPlan = define<Try & { due: number; reply: string; wait: number }>()((db, value) =>
-  endTry(db, value).set((eb) => ({
-    ...unclaimed(eb),
-    state: 'deferred',
-    next_attempt_at: value('due'),
-    counted_at: value('due'),
-    expires_at: eb('expires_at', '+', value('wait')),
-    last_reply: value('reply'),
-  })),
+export const waitForPlan = endTry<{ due: number; reply: string; wait: number }>(
+  (value) => sql`state = 'deferred', ${uncounted}, next_attempt_at = ${value('due')}, counted_at = ${value('due')},
+    expires_at = expires_at + ${value('wait')}, last_reply = ${value('reply')}`,
 );
 
 /** The statement that notes that these deliveries (a JSON array of ids) count against their tenants' plans from now on. */
-export const markCounted = define<{ ids: string; at: number }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
-    .set({ counted_at: value('at') })
-    .where('id', 'in', listed(value('ids'), dialect)),
+export const markCounted = query<{ ids: string; at: number }>(
+  (value, dialect) => sql`update deliveries set counted_at = ${value('at')}
+    where id in ${listed(value('ids'), dialect)}`,
 );
 
-const waitingFor = define<{ tenant: string; now: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .select(['id', 'destination'])
-    .where(waiting)
-    .where('counted_at', '>', value('now'))
-    .where((eb) => eb.or([eb('tenant', '=', value('tenant')), eb(eb.val(value('tenant')), '=', sql.lit(''))])),
+const waitingFor = query<{ tenant: string; now: number }, Pick<DeliveryRow, 'id' | 'destination'>>(
+  (value) => sql`select id, destination from deliveries
+    where ${waiting} and counted_at > ${value('now')} and (tenant = ${value('tenant')} or ${value('tenant')} = '')`,
 );
 
 /** What waits for room in the plan of the tenant, or (empty) of any. */
@@ -166,40 +115,55 @@ export function deliveriesWaitingForPlan(
   return store.select(waitingFor({ tenant, now }));
 }
 
-/** The update of those of these deliveries (a JSON array of ids) that wait. */
-function waitingAmong(db: Kysely<Tables>, ids: string, dialect: Dialect) {
-  return db.updateTable('deliveries').where('id', 'in', listed(ids, dialect)).where(waiting);
+/** A statement that changes those of these deliveries (a JSON array of ids) that wait. */
+function updateWaiting<More extends object>(
+  set: (value: Placeholders<{ ids: string } & More>) => RawBuilder<unknown>,
+  condition = sql`1 = 1`,
+) {
+  return query<{ ids: string } & More>(
+    (value, dialect) => sql`update deliveries set ${set(value)}
+      where id in ${listed(value('ids'), dialect)} and ${waiting} and ${condition}`,
+  );
 }
 
 /** The statement that lets those that wait ask for room in the plan now. */
-export const recountDeliveries = define<{ ids: string; now: number }>()((db, value, dialect) =>
-  waitingAmong(db, value('ids'), dialect).set({ next_attempt_at: value('now'), counted_at: null }),
+export const recountDeliveries = updateWaiting<{ now: number }>(
+  (value) => sql`next_attempt_at = ${value('now')}, counted_at = null`,
 );
 
-const overdueBetween = define<{ state: DeliveryState; after: string; until: string; now: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .innerJoin('destinations', 'destinations.name', 'deliveries.destination')
-    .selectAll('deliveries')
-    .where('deliveries.state', '=', value('state'))
-    .where(unsettled)
-    .where('deliveries.id', '>', value('after'))
-    .where('deliveries.id', '<=', value('until'))
-    .where('deliveries.expires_at', '<=', value('now'))
-    // What the operator holds waits for the operator.
-    .where('destinations.held', '=', 0)
-    .where((eb) =>
-      eb.or([eb('deliveries.next_attempt_at', 'is', null), eb('deliveries.next_attempt_at', '<', sql.lit(HELD))]),
-    )
-    // A try that is due is made, also after a long sleep of the machine.
-    .where((eb) =>
-      eb.or([
-        eb('deliveries.next_attempt_at', '>', value('now')),
-        eb('deliveries.next_attempt_at', 'is', null),
-        eb('destinations.next_due_at', '>', value('now')),
-        eb('destinations.next_due_at', 'is', null),
-      ]),
-    ),
+/** The statement that makes those due that wait, but for those that are held or parked. */
+export const makeDueAmong = updateWaiting<{ due: number }>(
+  (value) => sql`next_attempt_at = ${value('due')}`,
+  sql`next_attempt_at < ${held}`,
+);
+
+/** The statement that holds waiting deliveries, also those that are parked: an answer of their recipient sends nothing then. */
+export const holdAmong = updateWaiting(
+  () => sql`next_attempt_at = ${held}`,
+  sql`(next_attempt_at is null or next_attempt_at < ${held})`,
+);
+
+/** The statement that makes those due that are held. */
+export const releaseAmong = updateWaiting<{ due: number }>(
+  (value) => sql`next_attempt_at = ${value('due')}`,
+  sql`next_attempt_at = ${held}`,
+);
+
+/** The statement that cancels waiting deliveries. */
+export const cancelAmong = updateWaiting<{ reply: string; at: number }>(
+  (value) => sql`state = 'cancelled', next_attempt_at = null,
+    last_reply = ${value('reply')}, settled_at = ${value('at')}`,
+);
+
+// What the operator holds waits for the operator. A try that is due is made, also after a long sleep of the machine.
+const overdueBetween = query<{ state: DeliveryState; after: string; until: string; now: number }, DeliveryRow>(
+  (value) => sql`select deliveries.* from deliveries join destinations on destinations.name = deliveries.destination
+    where deliveries.state = ${value('state')} and ${unsettled}
+      and deliveries.id > ${value('after')} and deliveries.id <= ${value('until')}
+      and deliveries.expires_at <= ${value('now')} and destinations.held = 0
+      and (deliveries.next_attempt_at is null or deliveries.next_attempt_at < ${held})
+      and (deliveries.next_attempt_at is null or deliveries.next_attempt_at > ${value('now')}
+        or destinations.next_due_at is null or destinations.next_due_at > ${value('now')})`,
 );
 
 /** After every id. */
@@ -227,86 +191,34 @@ export async function walkWaiting(
 }
 
 /** The statement that ends a waiting delivery; touches no row where it is no longer waiting. */
-export const endWaiting = define<{ id: string; state: 'expired' | 'cancelled'; reply: string; at: number }>()(
-  (db, value) =>
-    db
-      .updateTable('deliveries')
-      .set({ state: value('state'), next_attempt_at: null, last_reply: value('reply'), settled_at: value('at') })
-      .where('id', '=', value('id'))
-      .where(waiting),
+export const endWaiting = query<{ id: string; state: 'expired' | 'cancelled'; reply: string; at: number }>(
+  (value) => sql`update deliveries set state = ${value('state')}, next_attempt_at = null,
+      last_reply = ${value('reply')}, settled_at = ${value('at')}
+    where id = ${value('id')} and ${waiting}`,
 );
 
 /** The statement that makes a delivery bounced which had arrived, as it seemed; touches no row where it had not. */
-export const bounceDelivery = define<{ id: string; reply: string; at: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ state: 'bounced', last_reply: value('reply'), settled_at: value('at') })
-    .where('id', '=', value('id'))
-    .where('state', '=', 'delivered'),
+export const bounceDelivery = query<{ id: string; reply: string; at: number }>(
+  (value) => sql`update deliveries set state = 'bounced', last_reply = ${value('reply')}, settled_at = ${value('at')}
+    where id = ${value('id')} and state = 'delivered'`,
 );
 
 /** The statement that makes a waiting delivery due; touches no row where it is no longer waiting. */
-export const makeDue = define<{ id: string; due: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ next_attempt_at: value('due') })
-    .where('id', '=', value('id'))
-    .where(waiting),
-);
-
-/** The same of many (a JSON array of ids), but for those that are held or parked. */
-export const makeDueAmong = define<{ ids: string; due: number }>()((db, value, dialect) =>
-  waitingAmong(db, value('ids'), dialect)
-    .set({ next_attempt_at: value('due') })
-    .where('next_attempt_at', '<', sql.lit(HELD)),
-);
-
-/** The statement that holds waiting deliveries, also those that are parked: an answer of their recipient sends nothing then. */
-export const holdAmong = define<{ ids: string }>()((db, value, dialect) =>
-  waitingAmong(db, value('ids'), dialect)
-    .set({ next_attempt_at: sql.lit(HELD) })
-    .where((eb) => eb.or([eb('next_attempt_at', 'is', null), eb('next_attempt_at', '<', sql.lit(HELD))])),
-);
-
-/** The statement that makes those due that are held. */
-export const releaseAmong = define<{ ids: string; due: number }>()((db, value, dialect) =>
-  waitingAmong(db, value('ids'), dialect)
-    .set({ next_attempt_at: value('due') })
-    .where('next_attempt_at', '=', sql.lit(HELD)),
-);
-
-/** The statement that cancels waiting deliveries. */
-export const cancelAmong = define<{ ids: string; reply: string; at: number }>()((db, value, dialect) =>
-  waitingAmong(db, value('ids'), dialect).set({
-    state: 'cancelled',
-    next_attempt_at: null,
-    last_reply: value('reply'),
-    settled_at: value('at'),
-  }),
+export const makeDue = query<{ id: string; due: number }>(
+  (value) => sql`update deliveries set next_attempt_at = ${value('due')} where id = ${value('id')} and ${waiting}`,
 );
 
 /** The statement that changes when a message that was not tried yet is sent first; touches no delivery that was. */
-export const reschedule = define<{ message: string; due: number; expires_at: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ next_attempt_at: value('due'), expires_at: value('expires_at') })
-    .where('message', '=', value('message'))
-    .where('attempts', '=', 0)
-    .where('next_attempt_at', '<', sql.lit(HELD))
-    .where(waiting),
+export const reschedule = query<{ message: string; due: number; expires_at: number }>(
+  (value) => sql`update deliveries set next_attempt_at = ${value('due')}, expires_at = ${value('expires_at')}
+    where message = ${value('message')} and attempts = 0 and next_attempt_at < ${held} and ${waiting}`,
 );
 
-const byMessages = define<{ messages: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('deliveries')
-    .selectAll()
-    .where('message', 'in', listed(value('messages'), dialect))
-    .orderBy('id'),
-);
+const byMessages = selectAmong('deliveries', 'message', 'id');
 
 /** The deliveries of these messages, in the order of their recipients. */
 export function deliveriesOfMessages(store: Store, messages: readonly string[]): Promise<DeliveryRow[]> {
-  return store.select(byMessages({ messages: JSON.stringify(messages) }));
+  return store.select(byMessages(messages));
 }
 
 /** A message's deliveries, in the order of its recipients. */
@@ -314,15 +226,8 @@ export function deliveriesOfMessage(store: Store, message: string): Promise<Deli
   return deliveriesOfMessages(store, [message]);
 }
 
-const byId = define<{ id: string }>()((db, value) =>
-  db.selectFrom('deliveries').selectAll().where('id', '=', value('id')),
-);
-
 /** The delivery with this id, or undefined. */
-export async function findDelivery(store: Store, id: string): Promise<DeliveryRow | undefined> {
-  const [row] = await store.select(byId({ id }));
-  return row;
-}
+export const findDelivery = finder('deliveries', 'id');
 
 /** Which deliveries; all where nothing is named. */
 export interface DeliveryFilter {
@@ -350,8 +255,9 @@ function matches(eb: ExpressionBuilder<Tables, 'deliveries'>, filter: DeliveryFi
   if (createdBefore !== undefined) all.push(eb('deliveries.created_at', '<', createdBefore));
   if (reply !== undefined) all.push(eb('deliveries.last_reply', '=', reply));
   if (sender !== undefined) {
-    const message = eb.selectFrom('messages').select('messages.id').where('messages.domain', '=', sender);
-    all.push(eb.exists(message.whereRef('messages.id', '=', 'deliveries.message')));
+    all.push(
+      sql<boolean>`exists (select 1 from messages where messages.domain = ${sender} and messages.id = deliveries.message)`,
+    );
   }
   return eb.and(all);
 }
@@ -363,14 +269,12 @@ export interface DeliveryPageFilter extends DeliveryFilter {
 }
 
 /** Deliveries, newest first. */
-export function selectDeliveries(
-  store: Store,
-  { before, limit, ...filter }: DeliveryPageFilter,
-): Promise<DeliveryRow[]> {
-  let query = store.read.selectFrom('deliveries').selectAll();
-  query = query.where((eb) => matches(eb, filter));
-  if (before !== undefined) query = query.where('id', '<', before);
-  return query.orderBy('id', 'desc').limit(limit).execute();
+export function selectDeliveries(store: Store, filter: DeliveryPageFilter): Promise<DeliveryRow[]> {
+  const rows = store.read.selectFrom('deliveries').selectAll();
+  return newestFirst(
+    rows.where((eb) => matches(eb, filter)),
+    filter,
+  );
 }
 
 export interface Stretch {
@@ -385,34 +289,30 @@ interface Bounds {
 }
 
 /** Those of the next `limit` deliveries in the filter's state that it lets through, oldest first: however many there are, one call is short. */
-export async function stretchOf(store: Store, filter: DeliveryFilter, { after, limit }: Bounds): Promise<Stretch> {
-  const next = await endOfStretch(store, filter, { after, limit });
-  const rows = await store.read
-    .selectFrom('deliveries')
-    .select(['id', 'destination', 'next_attempt_at'])
-    .where((eb) => matches(eb, filter))
-    .where('id', '>', after)
-    .where('id', '<=', next === '' ? LAST : next)
-    .orderBy('id')
-    .execute();
-  return { rows, next };
+export async function stretchOf(store: Store, filter: DeliveryFilter, bounds: Bounds): Promise<Stretch> {
+  const { rows, next } = await stretch(store, filter, bounds);
+  const columns = ['id', 'destination', 'next_attempt_at'] as const;
+  return { rows: await rows.select(columns).orderBy('id').execute(), next };
 }
 
 /** The same where only their number matters. */
 export async function countStretch(
   store: Store,
   filter: DeliveryFilter,
-  { after, limit }: Bounds,
+  bounds: Bounds,
 ): Promise<{ readonly count: number; readonly next: string }> {
+  const { rows, next } = await stretch(store, filter, bounds);
+  return { count: await countOf(rows), next };
+}
+
+async function stretch(store: Store, filter: DeliveryFilter, { after, limit }: Bounds) {
   const next = await endOfStretch(store, filter, { after, limit });
-  const { count } = await store.read
+  const rows = store.read
     .selectFrom('deliveries')
-    .select((eb) => eb.fn.countAll().as('count'))
     .where((eb) => matches(eb, filter))
     .where('id', '>', after)
-    .where('id', '<=', next === '' ? LAST : next)
-    .executeTakeFirstOrThrow();
-  return { count: Number(count), next };
+    .where('id', '<=', next === '' ? LAST : next);
+  return { rows, next };
 }
 
 /** The last of the next `limit` deliveries in this state, or in any; empty where there are fewer. */
@@ -431,4 +331,39 @@ async function endOfStretch(
     .offset(limit - 1)
     .execute();
   return end?.id ?? '';
+}
+
+/** The statement that records an attempt. One that was taken back as interrupted after all ended: the first word stands. */
+export const insertAttempt = insertInto('attempts', sql`on conflict do nothing`);
+
+const attemptsOf = query<{ message: string }, AttemptRow>(
+  (value) => sql`select attempts.* from attempts join deliveries on deliveries.id = attempts.delivery
+    where deliveries.message = ${value('message')} order by attempts.delivery, attempts.number`,
+);
+
+/** All attempts of a message, by delivery and number. */
+export function attemptsOfMessage(store: Store, message: string): Promise<AttemptRow[]> {
+  return store.select(attemptsOf({ message }));
+}
+
+/** Of a recipient, or of all of a destination. */
+export type RecentAttempt = AttemptRow & { readonly recipient: string; readonly message: string };
+
+// Among the newest deliveries alone: a table of millions is not looked through.
+const recent = query<{ recipient: string; destination: string; limit: number }, RecentAttempt>(
+  (value) => sql`select attempts.*, newest.recipient, newest.message
+    from (select id, message, recipient, destination from deliveries order by id desc limit 20000) as newest
+      join attempts on attempts.delivery = newest.id
+    where lower(newest.recipient) = ${value('recipient')} or newest.destination = ${value('destination')}
+    order by attempts.at desc, attempts.number desc limit ${value('limit')}`,
+);
+
+/** The last attempts to deliver to this address, among the newest 20,000 deliveries; newest first. */
+export function recentAttemptsTo(store: Store, recipient: string, limit: number): Promise<RecentAttempt[]> {
+  return store.select(recent({ recipient: recipient.toLowerCase(), destination: '', limit }));
+}
+
+/** The same to whatever address of the destination. */
+export function recentAttemptsAt(store: Store, destination: string, limit: number): Promise<RecentAttempt[]> {
+  return store.select(recent({ recipient: '', destination, limit }));
 }

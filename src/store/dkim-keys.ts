@@ -1,125 +1,59 @@
 /** The DKIM keys that sign for domains, and where each stands in its rotation. */
+import { sql } from 'kysely';
 import { unsettled } from './deliveries.ts';
-import { define } from './statement.ts';
+import { deleteFrom, insertInto, query, selectFrom, update } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DkimKeyRow } from './tables-keys.ts';
+import type { DkimKeyRow } from './tables.ts';
 
 /** What tells keys apart without the keys themselves. */
 export type DkimKeyName = Pick<DkimKeyRow, 'domain' | 'selector' | 'tenant' | 'algorithm' | 'base' | 'state'>;
 export type NewDkimKey = Omit<DkimKeyRow, 'since' | 'keep_until'>;
 type One = Pick<DkimKeyRow, 'domain' | 'selector'>;
 
-const NAME = ['domain', 'selector', 'tenant', 'algorithm', 'base', 'state'] as const;
+const insert = insertInto('dkim_keys', sql`on conflict do nothing`);
 
 /**
  * The statement that keeps a new key. It touches no row where the selector is taken, or where the tenant has another key
  * of this algorithm in the same state.
  */
-export const insertDkimKey = define<NewDkimKey>()((db, value) =>
-  db
-    .insertInto('dkim_keys')
-    .values({
-      domain: value('domain'),
-      selector: value('selector'),
-      tenant: value('tenant'),
-      algorithm: value('algorithm'),
-      base: value('base'),
-      state: value('state'),
-      private_key: value('private_key'),
-      public_key: value('public_key'),
-      since: value('created_at'),
-      keep_until: null,
-      created_at: value('created_at'),
-    })
-    .onConflict((conflict) => conflict.doNothing()),
-);
+export function insertDkimKey(key: NewDkimKey, expect?: number): Statement {
+  return insert({ ...key, since: key.created_at }, expect);
+}
 
 /** The statement that lets a next key sign; touches no row where it is that no more. Retire the one before it first. */
-export const activateKey = define<One & { now: number }>()((db, value) =>
-  db
-    .updateTable('dkim_keys')
-    .set({ state: 'active', since: value('now') })
-    .where('domain', '=', value('domain'))
-    .where('selector', '=', value('selector'))
-    .where('state', '=', 'next'),
+export const activateKey = query<One & { now: number }>(
+  (value) => sql`update dkim_keys set state = 'active', since = ${value('now')}
+    where domain = ${value('domain')} and selector = ${value('selector')} and state = 'next'`,
 );
 
 /** The statement that lets an active key sign no more; its record is needed until `keep_until` at least. */
-export const relieveKey = define<One & { now: number; keep_until: number }>()((db, value) =>
-  db
-    .updateTable('dkim_keys')
-    .set({ state: 'retiring', since: value('now'), keep_until: value('keep_until') })
-    .where('domain', '=', value('domain'))
-    .where('selector', '=', value('selector'))
-    .where('state', '=', 'active'),
+export const relieveKey = query<One & { now: number; keep_until: number }>(
+  (value) => sql`update dkim_keys set state = 'retiring', since = ${value('now')}, keep_until = ${value('keep_until')}
+    where domain = ${value('domain')} and selector = ${value('selector')} and state = 'active'`,
 );
 
 /** The statement that says until when the record of a retiring key is needed now. */
-export const keepKey = define<One & { keep_until: number }>()((db, value) =>
-  db
-    .updateTable('dkim_keys')
-    .set({ keep_until: value('keep_until') })
-    .where('domain', '=', value('domain'))
-    .where('selector', '=', value('selector'))
-    .where('state', '=', 'retiring'),
-);
+export const keepKey = update('dkim_keys', ['keep_until'], ['domain', 'selector', sql`state = 'retiring'`]);
 
 /** The statement that forgets the private half of a retiring key; its row says that its record may go. */
-export const retireKey = define<One & { now: number }>()((db, value) =>
-  db
-    .updateTable('dkim_keys')
-    .set({ state: 'retired', private_key: '', since: value('now'), keep_until: null })
-    .where('domain', '=', value('domain'))
-    .where('selector', '=', value('selector'))
-    .where('state', '=', 'retiring'),
+export const retireKey = query<One & { now: number }>(
+  (value) => sql`update dkim_keys set state = 'retired', private_key = '', since = ${value('now')}, keep_until = null
+    where domain = ${value('domain')} and selector = ${value('selector')} and state = 'retiring'`,
 );
 
 /** The statement that forgets a retired key, or a next one that nobody wants any more. */
-export const forgetKey = define<One & { state: 'next' | 'retired' }>()((db, value) =>
-  db
-    .deleteFrom('dkim_keys')
-    .where('domain', '=', value('domain'))
-    .where('selector', '=', value('selector'))
-    .where('state', '=', value('state')),
-);
+export const forgetKey = deleteFrom('dkim_keys', 'domain', 'selector', 'state');
 
-const keysOf = define<{ domain: string }>()((db, value) =>
-  db
-    .selectFrom('dkim_keys')
-    .selectAll()
-    .where('domain', '=', value('domain'))
-    .orderBy('created_at')
-    .orderBy('selector'),
+const keysOf = query<{ domain: string }, DkimKeyRow>(
+  (value) => sql`select * from dkim_keys where domain = ${value('domain')} order by created_at, selector`,
 );
-const keyNames = define<object>()((db) => db.selectFrom('dkim_keys').select(NAME));
-const activeKeys = define<{ domain: string; tenant: string }>()((db, value) =>
-  db
-    .selectFrom('dkim_keys')
-    .selectAll()
-    .where('domain', '=', value('domain'))
-    .where('tenant', '=', value('tenant'))
-    .where('state', '=', 'active'),
-);
-const keysToSign = define<{ domain: string; tenant: string }>()((db, value) =>
-  db
-    .selectFrom('dkim_keys')
-    .selectAll()
-    .where('domain', '=', value('domain'))
-    .where('tenant', '=', value('tenant'))
-    .where('state', '=', 'active')
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('domains')
-            .select('domains.name')
-            .whereRef('domains.name', '=', 'dkim_keys.domain')
-            .whereRef('domains.tenant', '=', 'dkim_keys.tenant')
-            .where('domains.status', '=', 'pending')
-            .where((claim) => claim.or([claim('domains.project', '<>', ''), claim('domains.verified_at', 'is', null)])),
-        ),
-      ),
-    ),
+const activeKeys = selectFrom('dkim_keys', ['domain', 'tenant', sql`state = 'active'`]);
+const keysToSign = query<{ domain: string; tenant: string }, DkimKeyRow>(
+  (value) => sql`select * from dkim_keys
+    where domain = ${value('domain')} and tenant = ${value('tenant')} and state = 'active' and not exists (
+      select 1 from domains where domains.name = dkim_keys.domain and domains.tenant = dkim_keys.tenant
+        and domains.status = 'pending' and (domains.project <> '' or domains.verified_at is null))`,
 );
 
 /**
@@ -137,7 +71,8 @@ export function activeKeysOf(store: Store, domain: string, tenant: string): Prom
 
 /** Which keys there are. */
 export function dkimKeyNames(store: Store): Promise<DkimKeyName[]> {
-  return store.select(keyNames({}));
+  const columns = ['domain', 'selector', 'tenant', 'algorithm', 'base', 'state'] as const;
+  return store.read.selectFrom('dkim_keys').select(columns).execute();
 }
 
 /** The keys of every tenant for the domain, in every state, oldest first. */
@@ -145,29 +80,12 @@ export function dkimKeysOf(store: Store, domain: string): Promise<DkimKeyRow[]> 
   return store.select(keysOf({ domain }));
 }
 
-const signedOfDomain = define<{ domain: string; tenant: string; before: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .innerJoin('messages', 'messages.id', 'deliveries.message')
-    .select('deliveries.id')
-    .where(unsettled)
-    .where('deliveries.state', 'in', ['queued', 'sending', 'deferred'])
-    .where('deliveries.created_at', '<', value('before'))
-    .where('messages.body', 'in', ['stored', 'prefixed'])
-    .where('messages.domain', '=', value('domain'))
-    .where('messages.tenant', '=', value('tenant'))
-    .limit(1),
-);
-const signedAtAll = define<{ before: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .innerJoin('messages', 'messages.id', 'deliveries.message')
-    .select('deliveries.id')
-    .where(unsettled)
-    .where('deliveries.state', 'in', ['queued', 'sending', 'deferred'])
-    .where('deliveries.created_at', '<', value('before'))
-    .where('messages.body', 'in', ['stored', 'prefixed'])
-    .limit(1),
+const signed = query<{ domain: string; tenant: string; before: number }>(
+  (value) => sql`select deliveries.id from deliveries join messages on messages.id = deliveries.message
+    where ${unsettled} and deliveries.state in ('queued', 'sending', 'deferred')
+      and deliveries.created_at < ${value('before')} and messages.body in ('stored', 'prefixed')
+      and (${value('domain')} = '' or messages.domain = ${value('domain')} and messages.tenant = ${value('tenant')})
+    limit 1`,
 );
 
 /** Whether finished mail of the tenant's domain that was queued before this time (ms) is still to be delivered. */
@@ -176,10 +94,10 @@ export async function signedMailWaits(
   { domain, tenant }: { readonly domain: string; readonly tenant: string },
   before: number,
 ): Promise<boolean> {
-  return (await store.select(signedOfDomain({ domain, tenant, before }))).length > 0;
+  return (await store.select(signed({ domain, tenant, before }))).length > 0;
 }
 
 /** The same for mail of whatever domain: the server's own key seals all that is forwarded. */
-export async function anySignedMailWaits(store: Store, before: number): Promise<boolean> {
-  return (await store.select(signedAtAll({ before }))).length > 0;
+export function anySignedMailWaits(store: Store, before: number): Promise<boolean> {
+  return signedMailWaits(store, { domain: '', tenant: '' }, before);
 }

@@ -1,51 +1,20 @@
 /** Domains and what DNS last said of them. */
 import { sql } from 'kysely';
-import { listed } from './listed.ts';
-import { define } from './statement.ts';
+import { finder, insertInto, listed, query, update } from './rows.ts';
 import type { Store } from './store.ts';
 import type { DomainRow, DomainStatus } from './tables.ts';
+
+/** The statement that makes the domain, pending; one that exists keeps its state, and its age unless it was released. */
+export const insertDomain = insertInto(
+  'domains',
+  sql`on conflict (name, tenant) do update set project = excluded.project, next_check_at = excluded.next_check_at,
+    created_at = case when domains.project = '' then excluded.created_at else domains.created_at end`,
+);
 
 type Checked = Pick<
   DomainRow,
   'tenant' | 'name' | 'status' | 'records' | 'checked_at' | 'verified_at' | 'broken_at' | 'next_check_at'
 >;
-
-const insert = define<Omit<DomainRow, 'records' | 'checked_at' | 'verified_at' | 'broken_at'>>()((db, value) =>
-  db
-    .insertInto('domains')
-    .values({
-      name: value('name'),
-      tenant: value('tenant'),
-      project: value('project'),
-      token: value('token'),
-      status: value('status'),
-      next_check_at: value('next_check_at'),
-      created_at: value('created_at'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['name', 'tenant']).doUpdateSet((eb) => ({
-        project: value('project'),
-        next_check_at: value('next_check_at'),
-        created_at: eb
-          .case()
-          .when('domains.project', '=', '')
-          .then(value('created_at'))
-          .else(eb.ref('domains.created_at'))
-          .end(),
-      })),
-    ),
-);
-const all = define<object>()((db) => db.selectFrom('domains').selectAll());
-const ownersOf = define<{ names: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('domains')
-    .select(['name', 'tenant', 'status', 'broken_at'])
-    .where('name', 'in', listed(value('names'), dialect))
-    .where('project', '<>', '')
-    .where('status', '<>', 'pending'),
-);
-/** The statement that makes the domain, pending; one that exists keeps its state, and its age unless it was released. */
-export const insertDomain = insert;
 
 export interface Was {
   readonly was: DomainStatus;
@@ -54,130 +23,76 @@ export interface Was {
 }
 
 /** The statement that writes what a check found; touches no row where the state is no longer `was`, or the claim is gone. */
-export const updateDomain = define<Checked & Was>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set((eb) => ({
-      status: value('status'),
-      records: value('records'),
-      checked_at: value('checked_at'),
-      verified_at: value('verified_at'),
-      broken_at: value('broken_at'),
-      next_check_at: eb
-        .case()
-        .when(eb.and([eb('next_check_at', '<>', value('due')), eb('next_check_at', '<', value('next_check_at'))]))
-        .then(eb.ref('next_check_at'))
-        .else(value('next_check_at'))
-        .end(),
-    }))
-    .where('tenant', '=', value('tenant'))
-    .where('name', '=', value('name'))
-    .where('project', '<>', '')
-    .where('status', '=', value('was')),
-);
-
-const byName = define<{ tenant: string; name: string }>()((db, value) =>
-  db.selectFrom('domains').selectAll().where('name', '=', value('name')).where('tenant', '=', value('tenant')),
+export const updateDomain = query<Checked & Was>(
+  (value) => sql`update domains set status = ${value('status')}, records = ${value('records')},
+      checked_at = ${value('checked_at')}, verified_at = ${value('verified_at')}, broken_at = ${value('broken_at')},
+      next_check_at = case
+        when next_check_at <> ${value('due')} and next_check_at < ${value('next_check_at')} then next_check_at
+        else ${value('next_check_at')} end
+    where tenant = ${value('tenant')} and name = ${value('name')} and project <> '' and status = ${value('was')}`,
 );
 
 /** What a claim has when no project makes it any more; when it was verified is kept: mail from before is still signed. */
-const RELEASED = { project: '', status: 'pending', broken_at: null } as const;
+const released = sql`project = '', status = 'pending', broken_at = null`;
 
 /**
  * The statement that notes that no project claims the domain any more. Its token is kept; whoever claims it again waits for
  * DNS to say that it is still his.
  */
-export const releaseDomain = define<{ tenant: string; name: string; project: string }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set(RELEASED)
-    .where('tenant', '=', value('tenant'))
-    .where('name', '=', value('name'))
-    .where('project', '=', value('project')),
-);
+export const releaseDomain = update('domains', [released], ['tenant', 'name', 'project']);
 
 /** The same for all domains of a project. */
-export const releaseDomainsOf = define<{ tenant: string; project: string }>()((db, value) =>
-  db.updateTable('domains').set(RELEASED).where('tenant', '=', value('tenant')).where('project', '=', value('project')),
-);
+export const releaseDomainsOf = update('domains', [released], ['tenant', 'project']);
 
 /**
  * The statement that begins a change of ownership: it locks the claims of all tenants, so that one unit at a time decides,
  * and ends what others had, released claims included: nothing is signed for them any more.
  */
-export const lockDomain = define<{ tenant: string; name: string }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set((eb) => ({
-      verified_at: eb.case().when('tenant', '=', value('tenant')).then(eb.ref('verified_at')).else(null).end(),
-    }))
-    .where('name', '=', value('name')),
+export const lockDomain = query<{ tenant: string; name: string }>(
+  (value) => sql`update domains set verified_at = case when tenant = ${value('tenant')} then verified_at end
+    where name = ${value('name')}`,
 );
 
 /** The statement that ends the ownership of other tenants whose records have been broken since `before` (ms) or longer. */
-export const endLapsedOwnership = define<{ tenant: string; name: string; before: number }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set({ status: 'pending', verified_at: null, broken_at: null })
-    .where('name', '=', value('name'))
-    .where('tenant', '<>', value('tenant'))
-    .where('status', '=', 'failed')
-    .where('broken_at', '<=', value('before'))
-    .returning('tenant'),
+export const endLapsedOwnership = query<{ tenant: string; name: string; before: number }, Pick<DomainRow, 'tenant'>>(
+  (value) => sql`update domains set status = 'pending', verified_at = null, broken_at = null
+    where name = ${value('name')} and tenant <> ${value('tenant')}
+      and status = 'failed' and broken_at <= ${value('before')}
+    returning tenant`,
 );
 
 /** The statement that changes nothing and, with `expect` 0, fails its unit where another tenant owns the domain. */
-export const touchOtherOwners = define<{ tenant: string; name: string }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set((eb) => ({ status: eb.ref('status') }))
-    .where('name', '=', value('name'))
-    .where('tenant', '<>', value('tenant'))
-    .where('status', '<>', 'pending'),
+export const touchOtherOwners = query<{ tenant: string; name: string }>(
+  (value) => sql`update domains set status = status
+    where name = ${value('name')} and tenant <> ${value('tenant')} and status <> 'pending'`,
 );
 
 /** The statement that ends the ownership of all other tenants. */
-export const endOtherOwnership = define<{ tenant: string; name: string }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set({ status: 'pending', broken_at: null })
-    .where('name', '=', value('name'))
-    .where('tenant', '<>', value('tenant'))
-    .where('status', '<>', 'pending'),
+export const endOtherOwnership = query<{ tenant: string; name: string }>(
+  (value) => sql`update domains set status = 'pending', broken_at = null
+    where name = ${value('name')} and tenant <> ${value('tenant')} and status <> 'pending'`,
 );
 
 /** The statement that makes a pending claim the owner before its records are checked: its mail is held until they are found. */
-export const ownDomain = define<{ tenant: string; name: string; at: number }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set({ status: 'failed', broken_at: value('at'), next_check_at: value('at') })
-    .where('name', '=', value('name'))
-    .where('tenant', '=', value('tenant'))
-    .where('project', '<>', '')
-    .where('status', '=', 'pending'),
+export const ownDomain = query<{ tenant: string; name: string; at: number }>(
+  (value) => sql`update domains set status = 'failed', broken_at = ${value('at')}, next_check_at = ${value('at')}
+    where name = ${value('name')} and tenant = ${value('tenant')} and project <> '' and status = 'pending'`,
 );
 
 /** The statement that has the domain checked at this time (ms) at the latest, whatever a check that runs says of the next one. */
-export const hastenCheck = define<{ tenant: string; name: string; at: number }>()((db, value) =>
-  db
-    .updateTable('domains')
-    .set((eb) => ({
-      next_check_at: eb
-        .case()
-        .when('next_check_at', '>', value('at'))
-        .then(value('at'))
-        .else(eb('next_check_at', '-', 1))
-        .end(),
-    }))
-    .where('tenant', '=', value('tenant'))
-    .where('name', '=', value('name')),
+export const hastenCheck = query<{ tenant: string; name: string; at: number }>(
+  (value) => sql`update domains set next_check_at =
+      case when next_check_at > ${value('at')} then ${value('at')} else next_check_at - 1 end
+    where tenant = ${value('tenant')} and name = ${value('name')}`,
 );
 
 /** The tenant's row of this domain, or undefined. */
-export async function findDomain(store: Store, tenant: string, name: string): Promise<DomainRow | undefined> {
-  const [row] = await store.select(byName({ tenant, name }));
-  return row;
-}
+export const findDomain = finder('domains', 'tenant', 'name');
+
+const ownersOf = query<{ names: string }, Pick<DomainRow, 'name' | 'tenant' | 'status' | 'broken_at'>>(
+  (value, dialect) => sql`select name, tenant, status, broken_at from domains
+    where name in ${listed(value('names'), dialect)} and project <> '' and status <> 'pending'`,
+);
 
 /** By domain, the tenant that owns it; without those whose records have been broken since `before` (ms) or longer. */
 export async function domainOwners(
@@ -193,62 +108,37 @@ export async function domainOwners(
 
 /** Every domain of every tenant. */
 export function allDomains(store: Store): Promise<DomainRow[]> {
-  return store.select(all({}));
+  return store.read.selectFrom('domains').selectAll().execute();
 }
 
-const statusOf = define<{ tenant: string; name: string }>()((db, value) =>
-  db
-    .selectFrom('domains')
-    .select('status')
-    .where('name', '=', value('name'))
-    .where('tenant', '=', value('tenant'))
-    .where('project', '<>', ''),
-);
-const sendable = define<{ tenant: string }>()((db, value) =>
-  db
-    .selectFrom('domains')
-    .select('name')
-    .where('tenant', '=', value('tenant'))
-    .where('project', '<>', '')
-    .where('status', 'in', ['verified', 'degraded'])
-    .orderBy('verified_at')
-    .orderBy('name'),
-);
+/** As a condition: the domain is served. */
+export const isServed = sql<boolean>`project <> '' and status in ('verified', 'degraded')`;
 
-const claimOn = define<{ name: string }>()((db, value) =>
-  db
-    .selectFrom('domains')
-    .select('tenant')
-    .where('name', '=', value('name'))
-    .where('project', '<>', '')
-    .limit(sql.lit(1)),
+const claimsOn = query<{ name: string }, Pick<DomainRow, 'tenant'> & { is_served: 0 | 1 }>(
+  (value) => sql`select tenant, case when ${isServed} then 1 else 0 end as is_served from domains
+    where name = ${value('name')} and project <> ''`,
 );
 
 /** Whether any tenant has a domain of this name. */
 export async function isDomainKnown(store: Store, name: string): Promise<boolean> {
-  return (await store.select(claimOn({ name }))).length > 0;
+  return (await store.select(claimsOn({ name }))).length > 0;
 }
-
-const ownedOf = define<{ name: string }>()((db, value) =>
-  db
-    .selectFrom('domains')
-    .select('tenant')
-    .where('name', '=', value('name'))
-    .where('project', '<>', '')
-    .where('status', 'in', ['verified', 'degraded'])
-    .limit(sql.lit(1)),
-);
 
 /** Whether the domain is served, as far as the database knows: a verified one of some project. */
 export async function isDomainServed(store: Store, name: string): Promise<boolean> {
-  return (await store.select(ownedOf({ name }))).length > 0;
+  return (await store.select(claimsOn({ name }))).some((claim) => claim.is_served === 1);
 }
 
 /** The state of the tenant's domain of this name; undefined where it has none. */
 export async function domainStatus(store: Store, tenant: string, name: string): Promise<DomainStatus | undefined> {
-  const [row] = await store.select(statusOf({ tenant, name }));
-  return row?.status;
+  const row = await findDomain(store, tenant, name);
+  return row === undefined || row.project === '' ? undefined : row.status;
 }
+
+const sendable = query<{ tenant: string }, Pick<DomainRow, 'name'>>(
+  (value) => sql`select name from domains where tenant = ${value('tenant')} and ${isServed}
+    order by verified_at, name`,
+);
 
 /** The tenant's domains that mail may be sent from, the longest verified first. */
 export async function sendingDomains(store: Store, tenant: string): Promise<string[]> {

@@ -1,10 +1,11 @@
 /** What happened, for the operator, webhooks and analytics: one row per event, written in the unit that makes it true. */
+import { sql } from 'kysely';
 import type { PublicEvent } from '../lib/event-types.ts';
-import { newId } from '../lib/ids.ts';
-import { listed } from './listed.ts';
-import { define, type Statement } from './statement.ts';
+import { firstId, newId, timeOfId } from '../lib/ids.ts';
+import { finder, insertInto, listed, query, selectFrom } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { EventRow } from './tables.ts';
+import type { EventRow, MessageRow } from './tables.ts';
 
 /** The public ones, which webhooks know, and those of keys and accounts, which only GET /events shows. */
 export type EventType =
@@ -33,69 +34,32 @@ export interface NewEvent {
   readonly request?: string | undefined;
 }
 
-const insert = define<EventRow>()((db, value) =>
-  db.insertInto('events').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    type: value('type'),
-    data: value('data'),
-    submission: value('submission'),
-    message: value('message'),
-    domain: value('domain'),
-    form: value('form'),
-    request: value('request'),
-    created_at: value('created_at'),
-  }),
-);
-const insertWithForm = define<Omit<EventRow, 'form' | 'submission'> & { submission: string }>()((db, value) =>
-  db.insertInto('events').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    type: value('type'),
-    data: value('data'),
-    submission: value('submission'),
-    message: value('message'),
-    domain: value('domain'),
-    form: db.selectFrom('submissions').select('form').where('id', '=', value('submission')),
-    request: value('request'),
-    created_at: value('created_at'),
-  }),
+const insert = insertInto('events');
+const insertWithForm = query<Omit<EventRow, 'form'>>(
+  (value) => sql`insert into events (id, tenant, type, data, submission, message, domain, form, request, created_at)
+    values (${value('id')}, ${value('tenant')}, ${value('type')}, ${value('data')}, ${value('submission')},
+      ${value('message')}, ${value('domain')}, (select form from submissions where id = ${value('submission')}),
+      ${value('request')}, ${value('created_at')})`,
 );
 
 /** The statement that forgets the oldest events before this id, `most` at a time. */
-export const forgetEvents = define<{ before: string; most: number }>()((db, value) =>
-  db
-    .deleteFrom('events')
-    .where('id', 'in', (eb) =>
-      eb.selectFrom('events').select('id').where('id', '<', value('before')).orderBy('id').limit(value('most')),
-    ),
+export const forgetEvents = query<{ before: string; most: number }>(
+  (value) => sql`delete from events where id in (
+    select id from events where id < ${value('before')} order by id limit ${value('most')})`,
 );
 
 /** The statement that records the event. */
 export function recordEvent(event: NewEvent): Statement {
-  const { type, tenant, at, data, submission, form, message, domain, request } = event;
-  const row = {
-    id: newId('evt', at),
-    tenant,
-    type,
-    data: JSON.stringify(data),
-    message: message ?? null,
-    domain: domain ?? null,
-    request: request ?? null,
-    created_at: at,
-  };
-  return submission === undefined || form !== undefined
-    ? insert({ ...row, submission: submission ?? null, form: form ?? null })
-    : insertWithForm({ ...row, submission });
+  const { type, tenant, at, data, submission = null, form, message = null, domain = null, request = null } = event;
+  const row = { id: newId('evt', at), tenant, type, data: JSON.stringify(data), submission, message, domain, request };
+  return submission === null || form !== undefined
+    ? insert({ ...row, form: form ?? null, created_at: at })
+    : insertWithForm({ ...row, created_at: at });
 }
 
-const complaints = define<{ messages: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('events')
-    .select('message')
-    .where('message', 'in', listed(value('messages'), dialect))
-    .where('message', 'is not', null)
-    .where('type', '=', 'email.complained'),
+const complaints = query<{ messages: string }, Pick<EventRow, 'message'>>(
+  (value, dialect) => sql`select message from events
+    where message in ${listed(value('messages'), dialect)} and message is not null and type = 'email.complained'`,
 );
 
 /** Those of these messages that a recipient called spam. */
@@ -106,11 +70,61 @@ export async function complaintsOf(store: Store, messages: readonly string[]): P
 
 /** When the newest event happened, ms. */
 export async function newestEventAt(store: Store): Promise<number | undefined> {
-  const newest = await store.read
-    .selectFrom('events')
-    .select('created_at')
-    .orderBy('id', 'desc')
-    .limit(1)
-    .executeTakeFirst();
-  return newest?.created_at;
+  const newest = store.read.selectFrom('events').select('created_at').orderBy('id', 'desc').limit(1);
+  return (await newest.executeTakeFirst())?.created_at;
+}
+
+/** The event with this id, or undefined. */
+export const findEvent = finder('events', 'id');
+
+/** The tenant's event with this id, or undefined. */
+export const findEventOf = finder('events', 'tenant', 'id');
+
+/** A request is over after this long at most, and what it caused is told, ms. */
+const REQUEST_MS = 600_000;
+/** So much of that is looked through at once: a busy server has thousands of events in a second. */
+const SPAN_MS = 10_000;
+
+const eventsIn = query<{ request: string; first: string; last: string }, EventRow>(
+  (value) => sql`select * from events
+    where id >= ${value('first')} and id < ${value('last')} and request = ${value('request')} order by id`,
+);
+
+/** The events of what a request (`req_…`) caused while it ran, oldest first. */
+export async function eventsOfRequest(store: Store, request: string): Promise<EventRow[]> {
+  const begin = timeOfId(request);
+  for (let at = begin; at < begin + REQUEST_MS; at += SPAN_MS) {
+    const span = { first: firstId('evt', at), last: firstId('evt', at + SPAN_MS) };
+    const events = await store.select(eventsIn({ request, ...span }));
+    // All that it caused was committed together.
+    if (events.length > 0) return events;
+  }
+  return [];
+}
+
+const eventsAt = selectFrom('events', ['tenant', 'created_at', 'submission']);
+
+/** The events that a submission was accepted with. */
+export function eventsOfSubmission(
+  store: Store,
+  { id, tenant, created_at }: { readonly id: string; readonly tenant: string; readonly created_at: number },
+): Promise<EventRow[]> {
+  return store.select(eventsAt({ tenant, created_at, submission: id }));
+}
+
+const eventsOf = query<{ messages: string }, EventRow>(
+  (value, dialect) => sql`select * from events
+    where message in ${listed(value('messages'), dialect)} and message is not null order by id`,
+);
+
+/** All events of these messages, oldest first. */
+export function eventsOfMessages(store: Store, messages: readonly string[]): Promise<EventRow[]> {
+  return store.select(eventsOf({ messages: JSON.stringify(messages) }));
+}
+
+const messagesOf = selectFrom('messages', ['submission'], 'id');
+
+/** The messages that a submission caused. */
+export function messagesOfSubmission(store: Store, submission: string): Promise<MessageRow[]> {
+  return store.select(messagesOf({ submission }));
 }

@@ -1,8 +1,9 @@
 /** What the operator watches: how much waits, and for how long. Cheap enough to be asked every few seconds. */
+import { sql } from 'kysely';
+import { unsettled } from './deliveries.ts';
+import { countOf } from './rows.ts';
 import type { Store } from './store.ts';
 import type { DeliveryState, DomainStatus } from './tables.ts';
-import { unsettled } from './deliveries.ts';
-import { sql } from 'kysely';
 
 export interface Figures {
   /** Deliveries by state, but for those that are delivered: nobody wants to count millions. */
@@ -24,54 +25,41 @@ export interface Figures {
   readonly submissions: number;
 }
 
-const TRANSPORT = sql<'smtp' | 'http'>`case when webhook is null then 'smtp' else 'http' end`;
-
-export async function readFigures(store: Store, now: number): Promise<Figures> {
-  const { read } = store;
-  const [deliveries, due, paused, held, domains, submissions] = await Promise.all([
+/** Reads them all. */
+export async function readFigures({ read }: Store, now: number): Promise<Figures> {
+  const count = sql<number>`count(*)`.as('count');
+  const transport = sql<'smtp' | 'http'>`case when webhook is null then 'smtp' else 'http' end`.as('transport');
+  const destinations = read.selectFrom('destinations');
+  const submissions = sql<number>`cast(coalesce(sum(submissions), 0) as bigint)`.as('sum');
+  const [due, total] = await Promise.all([
+    // A webhook gets few posts at a time: what waits for a slow one is no fault of the queue.
+    destinations
+      .select((eb) => eb.fn.min('next_due_at').as('at'))
+      .where(
+        sql<boolean>`next_due_at is not null and held = 0 and substr(name, 1, 4) <> 'whk_'
+        and (paused_until is null or paused_until <= ${now})`,
+      )
+      .executeTakeFirstOrThrow(),
+    read.selectFrom('form_counters').select(submissions).executeTakeFirstOrThrow(),
+  ]);
+  const [deliveries, domains, paused, held] = await Promise.all([
     read
       .selectFrom('deliveries')
-      .select((eb) => ['state', TRANSPORT.as('transport'), eb.fn.countAll().as('count')])
+      .select(['state', transport, count])
       .where(unsettled)
       .groupBy(['state', 'transport'])
       .execute(),
-    read
-      .selectFrom('destinations')
-      .select((eb) => eb.fn.min('next_due_at').as('at'))
-      .where('next_due_at', 'is not', null)
-      .where('held', '=', 0)
-      // A webhook gets few posts at a time: what waits for a slow one is no fault of the queue.
-      .where(sql<boolean>`substr(name, 1, 4) <> 'whk_'`)
-      .where((eb) => eb.or([eb('paused_until', 'is', null), eb('paused_until', '<=', now)]))
-      .executeTakeFirst(),
-    read
-      .selectFrom('destinations')
-      .select((eb) => eb.fn.countAll().as('count'))
-      .where('paused_until', '>', now)
-      .executeTakeFirstOrThrow(),
-    read
-      .selectFrom('destinations')
-      .select((eb) => eb.fn.countAll().as('count'))
-      .where('held', '=', 1)
-      .executeTakeFirstOrThrow(),
-    read
-      .selectFrom('domains')
-      .select((eb) => ['status', eb.fn.countAll().as('count')])
-      .where('project', '<>', '')
-      .groupBy('status')
-      .execute(),
-    read
-      .selectFrom('form_counters')
-      .select((eb) => eb.fn.sum('submissions').as('sum'))
-      .executeTakeFirst(),
+    read.selectFrom('domains').select(['status', count]).where('project', '<>', '').groupBy('status').execute(),
+    countOf(destinations.where('paused_until', '>', now)),
+    countOf(destinations.where('held', '=', 1)),
   ]);
-  const at = due?.at ?? null;
+  const { at } = due;
   return {
-    deliveries: deliveries.map(({ state, transport, count }) => ({ state, transport, count: Number(count) })),
+    deliveries,
     dueSince: at !== null && at <= now ? at : null,
-    paused: Number(paused.count),
-    held: Number(held.count),
-    domains: domains.map(({ status, count }) => ({ status, count: Number(count) })),
-    submissions: Number(submissions?.sum ?? 0),
+    paused,
+    held,
+    domains,
+    submissions: total.sum,
   };
 }

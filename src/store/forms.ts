@@ -1,40 +1,36 @@
-/** Forms that the API made: those by themselves, and instant forms. */
-import { define } from './statement.ts';
+/** Forms and collections that the API made, and what is counted of every form, whatever is kept of its submissions. */
+import { sql } from 'kysely';
+import { environmentOf, testPartitionOf } from '../lib/ids.ts';
+import {
+  countOf,
+  deleteAmong,
+  deleteFrom,
+  finder,
+  insertInto,
+  newestFirst,
+  query,
+  selectAmong,
+  selectFrom,
+  update,
+} from './rows.ts';
 import type { Store } from './store.ts';
-import type { FormRow } from './tables-accounts.ts';
+import type { CollectionRow, FormCounterRow, FormOverflowRow, FormRow } from './tables.ts';
 
 /** The statement that makes the form. */
-export const insertForm = define<FormRow>()((db, value) =>
-  db.insertInto('forms').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    kind: value('kind'),
-    name: value('name'),
-    domain: value('domain'),
-    config: value('config'),
-    created_at: value('created_at'),
-  }),
-);
+export const insertForm = insertInto('forms');
 
 /** The statement that changes what the form says. */
-export const updateForm = define<Pick<FormRow, 'id' | 'name' | 'config'>>()((db, value) =>
-  db
-    .updateTable('forms')
-    .set({ name: value('name'), config: value('config') })
-    .where('id', '=', value('id')),
-);
+export const updateForm = update('forms', ['name', 'config'], ['id']);
 
 /** The statement that takes the form out of service for good. */
-export const deleteForm = define<{ id: string }>()((db, value) => db.deleteFrom('forms').where('id', '=', value('id')));
+export const deleteForm = deleteFrom('forms', 'id');
 
-const byId = define<{ id: string }>()((db, value) => db.selectFrom('forms').selectAll().where('id', '=', value('id')));
+const formById = finder('forms', 'id');
 
 /** The form with this id, or undefined. */
 export async function findForm(store: Store, id: string): Promise<FormRow | undefined> {
   // Whatever stands in an address comes here; PostgreSQL takes no NUL.
-  if (!/^frm_[0-9a-z]{1,26}$/.test(id)) return undefined;
-  const [row] = await store.select(byId({ id }));
-  return row;
+  return /^frm_[0-9a-z]{1,26}$/.test(id) ? formById(store, id) : undefined;
 }
 
 export interface FormFilter {
@@ -47,11 +43,9 @@ export interface FormFilter {
 /** The tenants' forms of this kind, newest first; only those before an id where one is given. */
 export function listForms(
   store: Store,
-  { before, limit, ...filter }: FormFilter & { readonly before?: string | undefined; readonly limit: number },
+  filter: FormFilter & { readonly before?: string | undefined; readonly limit: number },
 ): Promise<FormRow[]> {
-  let query = filtered(store, filter).selectAll();
-  if (before !== undefined) query = query.where('id', '<', before);
-  return query.orderBy('id', 'desc').limit(limit).execute();
+  return newestFirst(filtered(store, filter).selectAll(), filter);
 }
 
 function filtered(store: Store, { tenants, kind, domains }: FormFilter) {
@@ -62,19 +56,83 @@ function filtered(store: Store, { tenants, kind, domains }: FormFilter) {
   return domains === undefined ? all : all.where('domain', 'in', ['', ...domains]);
 }
 
-export async function countForms(store: Store, filter: FormFilter): Promise<number> {
-  const { count } = await filtered(store, filter)
-    .select((eb) => eb.fn.countAll().as('count'))
-    .executeTakeFirstOrThrow();
-  return Number(count);
+export function countForms(store: Store, filter: FormFilter): Promise<number> {
+  return countOf(filtered(store, filter));
 }
 
 /** How many of any kind. */
-export async function countFormsOfTenant(store: Store, tenant: string): Promise<number> {
-  const { count } = await store.read
-    .selectFrom('forms')
-    .select((eb) => eb.fn.countAll().as('count'))
-    .where('tenant', '=', tenant)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+export function countFormsOfTenant(store: Store, tenant: string): Promise<number> {
+  return countOf(store.read.selectFrom('forms').where('tenant', '=', tenant));
 }
+
+/** The statement that makes the collection; it touches no row where the name is taken. */
+export const insertCollection = insertInto('collections', sql`on conflict do nothing`);
+
+/** The statement that takes the collection out of service for good. */
+export const deleteCollection = deleteFrom('collections', 'name');
+
+const collectionByName = finder('collections', 'name');
+const collectionsOf = selectFrom('collections', ['tenant'], 'name');
+
+/** The collection of this name, or undefined. */
+export async function findCollectionRow(store: Store, name: string): Promise<CollectionRow | undefined> {
+  // As above.
+  return /^[A-Za-z0-9_-]{1,64}$/.test(name) ? collectionByName(store, name) : undefined;
+}
+
+/** All that the tenant made, by name. */
+export function collectionsOfTenant(store: Store, tenant: string): Promise<CollectionRow[]> {
+  return store.select(collectionsOf({ tenant }));
+}
+
+/** What a form is counted under: submissions of test keys, to whatever form, are counted apart. */
+export function counterOf({ tenant, id }: { readonly tenant: string; readonly id: string }): string {
+  return environmentOf(tenant) === 'test' ? testPartitionOf(id) : id;
+}
+
+/** The statement that begins to count for a form; one that is known stays as it is. */
+export const noteForm = query<{ form: string; at: number }>(
+  (value) => sql`insert into form_counters (form, submissions, created_at) values (${value('form')}, 0, ${value('at')})
+    on conflict do nothing`,
+);
+
+const countersOf = selectAmong('form_counters', 'form');
+
+/** The statement that forgets these forms. */
+export const forgetForms = deleteAmong('form_counters', 'form');
+
+/** What is known of each of these forms, by `counterOf`. */
+export async function formCounters(store: Store, forms: readonly string[]): Promise<Map<string, FormCounterRow>> {
+  if (forms.length === 0) return new Map();
+  return new Map((await store.select(countersOf(forms))).map((row) => [row.form, row]));
+}
+
+/** Begins to count for those of these forms that are new. */
+export async function noteForms(store: Store, forms: readonly string[], at: number): Promise<void> {
+  const known = await formCounters(store, forms);
+  const unit = forms.filter((form) => !known.has(form)).map((form) => noteForm({ form, at }));
+  if (unit.length > 0) await store.write(unit);
+}
+
+/** The statement that counts one more post that the form kept back; of the first one the owner hears at `mail_at`. */
+export const noteOverflow = query<Omit<FormOverflowRow, 'count'>>(
+  (value) => sql`insert into form_overflows (form, tenant, name, count, mail_at)
+    values (${value('form')}, ${value('tenant')}, ${value('name')}, 1, ${value('mail_at')})
+    on conflict (form) do update set count = form_overflows.count + 1, name = excluded.name`,
+);
+
+const due = query<{ now: number; limit: number }, FormOverflowRow>(
+  (value) =>
+    sql`select * from form_overflows where mail_at <= ${value('now')} order by mail_at limit ${value('limit')}`,
+);
+
+/** Those whose owners are to hear of it now, or that had none more for an hour. */
+export function dueOverflows(store: Store, now: number, limit: number): Promise<FormOverflowRow[]> {
+  return store.select(due({ now, limit }));
+}
+
+/** The statement that begins the next hour; it touches no row where the count is another one by now. */
+export const restartOverflow = update('form_overflows', ['mail_at', sql`count = 0`], ['form', 'count']);
+
+/** The statement that forgets a form that had none more. */
+export const forgetOverflow = deleteFrom('form_overflows', 'form', sql`count = 0`);

@@ -1,78 +1,34 @@
 /** Idempotency keys: who began a request, and what it was answered. `status` 0 means that it is still in progress. */
-import { define } from './statement.ts';
-import type { Store } from './store.ts';
-import type { IdempotencyRow } from './tables-accounts.ts';
+import { sql } from 'kysely';
+import { deleteFrom, finder, query, update } from './rows.ts';
+import type { IdempotencyRow } from './tables.ts';
 
 /**
  * The statement that begins a request; it touches no row while the key is taken: answered after `expired`, or begun after
  * `abandoned` and not yet answered (times in ms).
  */
-export const claimKey = define<{
-  scope: string;
-  key: string;
-  hash: string;
-  now: number;
-  expired: number;
-  abandoned: number;
-}>()((db, value) =>
-  db
-    .insertInto('idempotency_keys')
-    .values({
-      scope: value('scope'),
-      key: value('key'),
-      hash: value('hash'),
-      status: 0,
-      response: '',
-      created_at: value('now'),
-    })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['scope', 'key'])
-        .doUpdateSet({ hash: value('hash'), status: 0, response: '', created_at: value('now') })
-        .where((eb) =>
-          eb.or([
-            eb('idempotency_keys.created_at', '<=', value('expired')),
-            eb.and([
-              eb('idempotency_keys.status', '=', 0),
-              eb('idempotency_keys.created_at', '<=', value('abandoned')),
-            ]),
-          ]),
-        ),
-    ),
+export const claimKey = query<
+  Pick<IdempotencyRow, 'scope' | 'key' | 'hash'> & { now: number; expired: number; abandoned: number }
+>(
+  (value) => sql`insert into idempotency_keys as known (scope, key, hash, status, response, created_at)
+    values (${value('scope')}, ${value('key')}, ${value('hash')}, 0, '', ${value('now')})
+    on conflict (scope, key) do update
+      set hash = excluded.hash, status = 0, response = '', created_at = excluded.created_at
+      where known.created_at <= ${value('expired')} or (known.status = 0 and known.created_at <= ${value('abandoned')})`,
 );
+
+const inProgress = ['scope', 'key', 'created_at', sql`status = 0`] as const;
 
 /** The statement that stores the answer; it touches no row where the claim was taken over meanwhile. */
-export const answerKey = define<Omit<IdempotencyRow, 'hash'>>()((db, value) =>
-  db
-    .updateTable('idempotency_keys')
-    .set({ status: value('status'), response: value('response') })
-    .where('scope', '=', value('scope'))
-    .where('key', '=', value('key'))
-    .where('created_at', '=', value('created_at'))
-    .where('status', '=', 0),
-);
+export const answerKey = update('idempotency_keys', ['status', 'response'], inProgress);
 
 /** The statement that gives a claim back, so that the key may be used again. */
-export const releaseKey = define<Pick<IdempotencyRow, 'scope' | 'key' | 'created_at'>>()((db, value) =>
-  db
-    .deleteFrom('idempotency_keys')
-    .where('scope', '=', value('scope'))
-    .where('key', '=', value('key'))
-    .where('created_at', '=', value('created_at'))
-    .where('status', '=', 0),
-);
+export const releaseKey = deleteFrom('idempotency_keys', ...inProgress);
 
 /** The statement that forgets keys begun before `before`. */
-export const forgetKeys = define<{ before: number }>()((db, value) =>
-  db.deleteFrom('idempotency_keys').where('created_at', '<', value('before')),
-);
-
-const byKey = define<{ scope: string; key: string }>()((db, value) =>
-  db.selectFrom('idempotency_keys').selectAll().where('scope', '=', value('scope')).where('key', '=', value('key')),
+export const forgetKeys = query<{ before: number }>(
+  (value) => sql`delete from idempotency_keys where created_at < ${value('before')}`,
 );
 
 /** What is known of the key, or undefined. */
-export async function findKey(store: Store, scope: string, key: string): Promise<IdempotencyRow | undefined> {
-  const [row] = await store.select(byKey({ scope, key }));
-  return row;
-}
+export const findKey = finder('idempotency_keys', 'scope', 'key');

@@ -2,87 +2,37 @@
  * Mail that comes in. Its bytes are written in pieces while they come; the row that makes them a message comes in the unit
  * that is committed before 250. Pieces without that row belong to nothing that was accepted.
  */
+import { sql } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { listed } from './listed.ts';
-import { define, type Statement } from './statement.ts';
+import { countOf, deleteAmong, deleteFrom, finder, insertInto, listed, newestFirst, query, update } from './rows.ts';
 import type { Store } from './store.ts';
-import type { InboundLogRow, InboundRow, RawChunkRow } from './tables-inbound.ts';
+import type { BounceRow, InboundLogRow, InboundRow, MessageRow, RawChunkRow } from './tables.ts';
 
 /** The largest piece: what is held in memory of a large message. The first one holds the longest header that is taken. */
 export const RAW_CHUNK_BYTES = 104 * 1024;
 
 /** The statement that makes a message of the pieces written before. */
-export const insertInbound = define<InboundRow>()((db, value) =>
-  db.insertInto('inbound').values({
-    id: value('id'),
-    sender: value('sender'),
-    recipients: value('recipients'),
-    ip: value('ip'),
-    helo: value('helo'),
-    tls: value('tls'),
-    size: value('size'),
-    encoding: value('encoding'),
-    trace: value('trace'),
-    verdicts: value('verdicts'),
-    messages: value('messages'),
-    created_at: value('created_at'),
-  }),
-);
+export const insertInbound = insertInto('inbound');
 
 /** The statement that keeps one piece of a message. */
-export const insertRawChunk = define<RawChunkRow>()((db, value) =>
-  db.insertInto('raw_chunks').values({
-    inbound: value('inbound'),
-    seq: value('seq'),
-    bytes: value('bytes'),
-    created_at: value('created_at'),
-  }),
-);
+export const insertRawChunk = insertInto('raw_chunks');
 
 /** The statement that drops the pieces of one message. */
-export const deleteRaw = define<{ inbound: string }>()((db, value) =>
-  db.deleteFrom('raw_chunks').where('inbound', '=', value('inbound')),
-);
-
-const byId = define<{ id: string }>()((db, value) =>
-  db.selectFrom('inbound').selectAll().where('id', '=', value('id')),
-);
-const piece = define<{ inbound: string; seq: number }>()((db, value) =>
-  db.selectFrom('raw_chunks').select('bytes').where('inbound', '=', value('inbound')).where('seq', '=', value('seq')),
-);
+export const deleteRaw = deleteFrom('raw_chunks', 'inbound');
 
 /** The message with this id (`inb_…`), or undefined. */
-export async function findInbound(store: Store, id: string): Promise<InboundRow | undefined> {
-  const [row] = await store.select(byId({ id }));
-  return row;
-}
+export const findInbound = finder('inbound', 'id');
+
+const piece = finder('raw_chunks', 'inbound', 'seq');
 
 /** The bytes of a message as they came, piece by piece, one of them in memory at a time. */
 export async function* rawChunks(store: Store, inbound: string): AsyncGenerator<Uint8Array> {
-  for (let seq = 0; ; seq++) {
-    const [row] = await store.select(piece({ inbound, seq }));
-    if (row === undefined) return;
-    yield row.bytes;
-  }
+  let found: RawChunkRow | undefined;
+  for (let seq = 0; (found = await piece(store, inbound, seq)) !== undefined; seq++) yield found.bytes;
 }
 
 /** The statement that writes down what was said of a recipient. */
-export const insertInboundLog = define<InboundLogRow>()((db, value) =>
-  db.insertInto('inbound_log').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    domain: value('domain'),
-    ip: value('ip'),
-    helo: value('helo'),
-    sender: value('sender'),
-    recipient: value('recipient'),
-    outcome: value('outcome'),
-    reply: value('reply'),
-    reason: value('reason'),
-    inbound: value('inbound'),
-    created_at: value('created_at'),
-  }),
-);
+export const insertInboundLog = insertInto('inbound_log');
 
 export interface InboundFilter {
   readonly tenant?: string | undefined;
@@ -102,82 +52,51 @@ export interface InboundFilter {
 export function listInboundLog(
   store: Store,
   filter: InboundFilter,
-  { limit, before }: { readonly limit: number; readonly before?: string | undefined },
+  page: { readonly limit: number; readonly before?: string | undefined },
 ): Promise<InboundLogRow[]> {
-  let query = logged(store, filter).selectAll();
-  if (before !== undefined) query = query.where('id', '<', before);
-  return query.orderBy('id', 'desc').limit(limit).execute();
+  return newestFirst(logged(store, filter).selectAll(), page);
 }
 
 /** How many there are. */
-export async function countInboundLog(store: Store, filter: InboundFilter): Promise<number> {
-  const query = logged(store, filter).select((eb) => eb.fn.countAll().as('count'));
-  return Number((await query.executeTakeFirstOrThrow()).count);
+export function countInboundLog(store: Store, filter: InboundFilter): Promise<number> {
+  return countOf(logged(store, filter));
 }
 
 function logged(store: Store, filter: InboundFilter) {
-  let query = store.read.selectFrom('inbound_log');
+  let rows = store.read.selectFrom('inbound_log');
   for (const column of ['tenant', 'domain', 'outcome', 'reason', 'ip', 'sender', 'recipient'] as const) {
     const wanted = filter[column];
-    if (wanted !== undefined) query = query.where(column, '=', wanted);
+    if (wanted !== undefined) rows = rows.where(column, '=', wanted);
   }
   const { from, until } = filter;
-  if (from !== undefined) query = query.where('id', '>=', firstId('inl', from));
-  if (until !== undefined) query = query.where('id', '<', firstId('inl', until));
-  return query;
+  if (from !== undefined) rows = rows.where('id', '>=', firstId('inl', from));
+  if (until !== undefined) rows = rows.where('id', '<', firstId('inl', until));
+  return rows;
 }
 
 /** The statement that forgets the oldest entries before this id, `most` at a time. */
-export const forgetInboundLog = define<{ before: string; most: number }>()((db, value) =>
-  db
-    .deleteFrom('inbound_log')
-    .where('id', 'in', (eb) =>
-      eb.selectFrom('inbound_log').select('id').where('id', '<', value('before')).orderBy('id').limit(value('most')),
-    ),
+export const forgetInboundLog = query<{ before: string; most: number }>(
+  (value) => sql`delete from inbound_log where id in (
+    select id from inbound_log where id < ${value('before')} order by id limit ${value('most')})`,
 );
 
 /** The statement that drops pieces written from `since` until before `before` whose message was never accepted. */
-export const deleteRawOrphans = define<{ since: number; before: number }>()((db, value) =>
-  db
-    .deleteFrom('raw_chunks')
-    .where('created_at', '>=', value('since'))
-    .where('created_at', '<', value('before'))
-    .where((eb) =>
-      eb.not(
-        eb.exists(eb.selectFrom('inbound').select('inbound.id').whereRef('inbound.id', '=', 'raw_chunks.inbound')),
-      ),
-    ),
+export const deleteRawOrphans = query<{ since: number; before: number }>(
+  (value) => sql`delete from raw_chunks
+    where created_at >= ${value('since')} and created_at < ${value('before')}
+      and not exists (select 1 from inbound where inbound.id = raw_chunks.inbound)`,
 );
 
-const stretch = define<{ after: string; before: string; limit: number }>()((db, value) =>
-  db
-    .selectFrom('inbound')
-    .select((eb) => [
-      'inbound.id',
-      'inbound.size',
-      'inbound.messages',
-      eb
-        .case()
-        .when(
-          eb.exists(
-            eb.selectFrom('raw_chunks').select('raw_chunks.seq').whereRef('raw_chunks.inbound', '=', 'inbound.id'),
-          ),
-        )
-        .then(1)
-        .else(0)
-        .end()
-        .as('has_raw'),
-    ])
-    .where('inbound.id', '>', value('after'))
-    .where('inbound.id', '<', value('before'))
-    .orderBy('inbound.id')
-    .limit(value('limit')),
+const stretch = query<
+  { after: string; before: string; limit: number },
+  Pick<InboundRow, 'id' | 'size' | 'messages'> & { has_raw: number }
+>(
+  (value) => sql`select id, size, messages,
+      case when exists (select 1 from raw_chunks where raw_chunks.inbound = inbound.id) then 1 else 0 end as has_raw
+    from inbound where id > ${value('after')} and id < ${value('before')} order by id limit ${value('limit')}`,
 );
-const bodiesOf = define<{ messages: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('messages')
-    .select(['id', 'body'])
-    .where('id', 'in', listed(value('messages'), dialect)),
+const bodiesOf = query<{ messages: string }, Pick<MessageRow, 'id' | 'body'>>(
+  (value, dialect) => sql`select id, body from messages where id in ${listed(value('messages'), dialect)}`,
 );
 
 export interface AgedInbound extends Pick<InboundRow, 'id' | 'size'> {
@@ -203,19 +122,40 @@ export async function agedInbound(
   });
 }
 
-const dropRaw = define<{ ids: string }>()((db, value, dialect) =>
-  db.deleteFrom('raw_chunks').where('inbound', 'in', listed(value('ids'), dialect)),
-);
-const forget = define<{ ids: string }>()((db, value, dialect) =>
-  db.deleteFrom('inbound').where('id', 'in', listed(value('ids'), dialect)),
-);
-
 /** The statement that drops the bytes of these messages as they came. */
-export function dropRaws(ids: readonly string[]): Statement {
-  return dropRaw({ ids: JSON.stringify(ids) });
-}
+export const dropRaws = deleteAmong('raw_chunks', 'inbound');
 
 /** The statement that forgets that these messages, whose bytes are gone, were taken. */
-export function forgetInbound(ids: readonly string[]): Statement {
-  return forget({ ids: JSON.stringify(ids) });
+export const forgetInbound = deleteAmong('inbound', 'id');
+
+/** The statement that keeps a message that came back to one of our return paths to be read, for the unit that takes it. */
+export const insertBounce = insertInto('bounces');
+
+const due = query<{ now: number }, Pick<BounceRow, 'inbound' | 'message' | 'tries'>>(
+  (value) => sql`select inbound, message, tries from bounces where due <= ${value('now')} order by due limit 10`,
+);
+const claim = query<Pick<BounceRow, 'inbound' | 'message' | 'tries'> & { until: number }, BounceRow>(
+  (value) => sql`update bounces set tries = tries + 1, due = ${value('until')}
+    where inbound = ${value('inbound')} and message = ${value('message')} and tries = ${value('tries')} returning *`,
+);
+
+/**
+ * Claims the one that waits longest; undefined where none is due. The claim says when its reading is begun again, `until`
+ * (ms): a crash in the middle repeats it, and what crashes whoever reads it is soon left alone.
+ */
+export async function claimBounce(
+  store: Store,
+  { now, until }: { readonly now: number; readonly until: number },
+): Promise<BounceRow | undefined> {
+  for (const next of await store.select(due({ now }))) {
+    const [{ rows }] = await store.write([claim({ ...next, until })]);
+    if (rows[0] !== undefined) return rows[0];
+  }
+  return undefined;
 }
+
+/** The statement that forgets one; `expect` says whether it was still there. */
+export const deleteBounce = deleteFrom('bounces', 'inbound', 'message');
+
+/** The statement that leaves one for later, as if it had not been read. */
+export const postponeBounce = update('bounces', ['due', sql`tries = 0`], ['inbound', 'message']);

@@ -2,13 +2,13 @@
  * Claims: a delivery that is being tried is leased to one daemon. The try and the time of the next one are written with
  * the claim, before anybody dials, so that a crash in the middle never becomes a storm of retries.
  */
-import { sql, type ExpressionBuilder, type Kysely, type RawBuilder, type SelectQueryBuilder } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import { unclaimed, unsettled, waiting } from './deliveries.ts';
 import { recomputeDueAmong } from './destinations.ts';
-import { listed } from './listed.ts';
-import { define, type Dialect, type Placeholders } from './statement.ts';
+import { listed, query } from './rows.ts';
+import type { Dialect, Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
-import type { DeliveryRow, Tables } from './tables.ts';
+import type { DeliveryRow } from './tables.ts';
 
 export type ClaimedRow = Pick<
   DeliveryRow,
@@ -34,123 +34,33 @@ interface Claim {
 }
 
 /** The statement that claims up to `limit` due deliveries of a destination, longest due first. */
-export const claimDeliveries = define<Claim>()((db, value, dialect) =>
-  claim({
-    db,
-    value,
-    dialect,
-    due: dueDeliveries(db, value).orderBy('next_attempt_at').limit(value('limit')),
-  }),
-);
+export const claimDeliveries = query<Claim, ClaimedRow>((value, dialect) => claim(value, dialect));
 
 /** The same for one tenant. */
-export const claimDeliveriesOfTenant = define<Claim & { tenant: string }>()((db, value, dialect) =>
-  claim({
-    db,
-    value,
-    dialect,
-    due: dueDeliveries(db, value)
-      .where('tenant', '=', value('tenant'))
-      .orderBy('next_attempt_at')
-      .limit(value('limit')),
-  }),
+export const claimDeliveriesOfTenant = query<Claim & { tenant: string }, ClaimedRow>((value, dialect) =>
+  claim(value, dialect, sql`and tenant = ${value('tenant')}`),
 );
 
-function dueDeliveries(db: Kysely<Tables>, value: Placeholders<Claim>) {
-  return db
-    .selectFrom('deliveries')
-    .select('id')
-    .where('destination', '=', value('destination'))
-    .where(waiting)
-    .where('next_attempt_at', '<=', value('now'));
+function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
+  // Only PostgreSQL has other daemons whose claims run at the same time.
+  const lock = dialect === 'sqlite' ? sql`` : sql`for update skip locked`;
+  return sql<ClaimedRow>`update deliveries set state = 'sending', attempts = attempts + 1,
+      next_attempt_at = ${nextAttempt(value, dialect)},
+      lease_owner = ${value('owner')}, lease_until = ${value('until')}, begun = 0
+    where id in (
+      select id from deliveries where destination = ${value('destination')} and ${waiting}
+        and next_attempt_at <= ${value('now')} ${ofTenant}
+      order by next_attempt_at limit ${value('limit')} ${lock})
+    returning id, message, tenant, recipient, destination, attempts, created_at, expires_at, counted_at,
+      case when exists (select 1 from suppressions where suppressions.tenant = deliveries.tenant
+        and suppressions.address = lower(deliveries.recipient)) then 1 else 0 end as suppressed,
+      case when ${tenantIs(sql`suspended = 1`)} then 1 else 0 end as suspended,
+      case when ${tenantIs(sql`trusted = 0`)} then 1 else 0 end as untrusted`;
 }
 
-interface ClaimParts {
-  readonly db: Kysely<Tables>;
-  readonly value: Placeholders<Claim>;
-  readonly dialect: Dialect;
-  readonly due: SelectQueryBuilder<Tables, 'deliveries', { id: string }>;
-}
-
-function claim({ db, value, dialect, due }: ClaimParts) {
-  return (
-    db
-      .updateTable('deliveries')
-      .set((eb) => ({
-        state: 'sending',
-        attempts: eb('attempts', '+', 1),
-        next_attempt_at: nextAttempt(value, dialect),
-        lease_owner: value('owner'),
-        lease_until: value('until'),
-        begun: sql.lit(0),
-      }))
-      // Only PostgreSQL has other daemons whose claims run at the same time.
-      .where('id', 'in', dialect === 'sqlite' ? due : due.forUpdate().skipLocked())
-      .returning([
-        'id',
-        'message',
-        'tenant',
-        'recipient',
-        'destination',
-        'attempts',
-        'created_at',
-        'expires_at',
-        'counted_at',
-      ])
-      .returning((eb) =>
-        eb
-          .case()
-          .when(
-            eb.exists(
-              eb
-                .selectFrom('suppressions')
-                .select('suppressions.address')
-                .whereRef('suppressions.tenant', '=', 'deliveries.tenant')
-                .where((on) => on('suppressions.address', '=', on.fn<string>('lower', ['deliveries.recipient']))),
-            ),
-          )
-          .then(1)
-          .else(0)
-          .end()
-          .as('suppressed'),
-      )
-      .returning((eb) => ofTenant(eb, 'suspended', 1).as('suspended'))
-      .returning((eb) => ofTenant(eb, 'trusted', 0).as('untrusted'))
-  );
-}
-
-/**
- * The statement that says, before anybody is dialled, that the tries of these deliveries (a JSON array of ids) have begun.
- * Returns those of which that is true: the owner still has them, and their tenant is not suspended.
- */
-export const beginDeliveries = define<{ ids: string; owner: string }>()((db, value, dialect) =>
-  db
-    .updateTable('deliveries')
-    .set({ begun: sql.lit(1) })
-    .where('id', 'in', listed(value('ids'), dialect))
-    .where('state', '=', 'sending')
-    .where('lease_owner', '=', value('owner'))
-    .where((eb) => eb.not(eb.exists(tenantWith(eb, 'suspended', 1))))
-    .returning(['id', 'attempts']),
-);
-
-/** The tenant of the delivery, where it has this flag. */
-function tenantWith(eb: ExpressionBuilder<Tables, 'deliveries'>, flag: 'suspended' | 'trusted', is: 0 | 1) {
-  return eb
-    .selectFrom('tenants')
-    .select('tenants.id')
-    .whereRef('tenants.id', '=', 'deliveries.tenant')
-    .where(`tenants.${flag}`, '=', sql.lit(is));
-}
-
-/** 1 where the tenant of the delivery has this flag, else 0. */
-function ofTenant(eb: ExpressionBuilder<Tables, 'deliveries'>, flag: 'suspended' | 'trusted', is: 0 | 1) {
-  return eb
-    .case()
-    .when(eb.exists(tenantWith(eb, flag, is)))
-    .then(1)
-    .else(0)
-    .end();
+/** Whether the tenant of the delivery of the surrounding statement is so. */
+function tenantIs(flag: RawBuilder<unknown>) {
+  return sql`exists (select 1 from tenants where tenants.id = deliveries.tenant and tenants.${flag})`;
 }
 
 /** Reading an element of a JSON array is the one thing here that the dialects spell differently. */
@@ -162,20 +72,27 @@ function nextAttempt(value: Placeholders<Claim>, dialect: Dialect): RawBuilder<n
     : sql`${now} + (${value('delays')}::json ->> least(attempts, ${value('last_delay')})::int)::bigint`;
 }
 
-const tenants = define<{ destination: string; after: string; limit: number }>()((db, value) => {
-  const first = db
-    .selectFrom('deliveries')
-    .select((eb) => eb.fn.min('deliveries.tenant').as('tenant'))
-    .where('destination', '=', value('destination'))
-    .where(waiting);
-  // From one tenant straight to the next in the index, however much each has waiting.
-  const query = sql<{ tenant: string }>`with recursive turn (tenant) as (
-      select (${first.where(sql<boolean>`deliveries.tenant > cast(${value('after')} as text)`)})
+/**
+ * The statement that says, before anybody is dialled, that the tries of these deliveries (a JSON array of ids) have begun.
+ * Returns those of which that is true: the owner still has them, and their tenant is not suspended.
+ */
+export const beginDeliveries = query<{ ids: string; owner: string }, Pick<DeliveryRow, 'id' | 'attempts'>>(
+  (value, dialect) => sql`update deliveries set begun = 1
+    where id in ${listed(value('ids'), dialect)} and state = 'sending' and lease_owner = ${value('owner')}
+      and not ${tenantIs(sql`suspended = 1`)}
+    returning id, attempts`,
+);
+
+// From one tenant straight to the next in the index, however much each has waiting.
+const tenants = query<{ destination: string; after: string; limit: number }, { tenant: string }>((value) => {
+  const first = sql`select min(deliveries.tenant) from deliveries
+    where destination = ${value('destination')} and ${waiting} and deliveries.tenant >`;
+  return sql`with recursive turn (tenant) as (
+      select (${first} cast(${value('after')} as text))
       union all
-      select (${first.where(sql<boolean>`deliveries.tenant > turn.tenant`)}) from turn where turn.tenant is not null
+      select (${first} turn.tenant) from turn where turn.tenant is not null
     )
     select tenant from turn where tenant is not null limit ${value('limit')}`;
-  return { compile: () => query.compile(db) };
 });
 
 /** Up to `limit` tenants, in order after the one named, that have something waiting for the destination. */
@@ -184,86 +101,39 @@ export async function tenantsWaiting(
   destination: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<string[]> {
-  const rows = await store.select(tenants({ destination, after, limit }));
-  return rows.map(({ tenant }) => tenant);
+  return (await store.select(tenants({ destination, after, limit }))).map(({ tenant }) => tenant);
 }
 
-const lapsed = define<{ before: number }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .select('destination')
-    .distinct()
-    .where('state', '=', 'sending')
-    .where(unsettled)
-    .where('lease_until', '<', value('before')),
+/** What is leased until before `before`. */
+function lapsed(value: Placeholders<{ before: number }>) {
+  return sql`state = 'sending' and ${unsettled} and lease_until < ${value('before')}`;
+}
+
+const lapsedDestinations = query<{ before: number }, { destination: string }>(
+  (value) => sql`select distinct destination from deliveries where ${lapsed(value)}`,
 );
-const recordInterrupted = define<{ before: number; at: number; reply: string }>()((db, value, dialect) => {
-  const rows = db
-    .selectFrom('deliveries')
-    .select((eb) => [
-      'id as delivery',
-      'attempts as number',
-      eb.cast<number>(eb.val(value('at')), 'bigint').as('at'),
-      sql<null>`cast(null as text)`.as('host'),
-      sql<null>`cast(null as text)`.as('address'),
-      sql<null>`cast(null as text)`.as('tls'),
-      sql<'interrupted'>`cast('interrupted' as text)`.as('outcome'),
-      eb.cast<string>(eb.val(value('reply')), 'text').as('reply'),
-    ])
-    .where('state', '=', 'sending')
-    .where(unsettled)
-    .where('lease_until', '<', value('before'))
-    .where('begun', '=', sql.lit(1));
-  return (
-    db
-      .insertInto('attempts')
-      .columns(['delivery', 'number', 'at', 'host', 'address', 'tls', 'outcome', 'reply'])
-      // On PostgreSQL the rows' owner may be about to renew: it waits, and then finds them taken.
-      .expression(dialect === 'sqlite' ? rows : rows.forUpdate())
-      .onConflict((conflict) => conflict.columns(['delivery', 'number']).doNothing())
-  );
-});
+// On PostgreSQL the rows' owner may be about to renew: it waits, and then finds them taken.
+const recordInterrupted = query<{ before: number; at: number; reply: string }>(
+  (value, dialect) => sql`insert into attempts (delivery, number, at, outcome, reply)
+    select id, attempts, cast(${value('at')} as bigint), 'interrupted', cast(${value('reply')} as text)
+    from deliveries where ${lapsed(value)} and begun = 1 ${dialect === 'sqlite' ? sql`` : sql`for update`}
+    on conflict (delivery, number) do nothing`,
+);
 /** A try that began: the next is due `soon`, or when the claim said where the try before ended in the same way. */
-const takeBackBegun = define<{ before: number; soon: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set((eb) => ({
-      state: 'deferred',
-      lease_owner: null,
-      lease_until: null,
-      next_attempt_at: eb
-        .case()
-        .when(
-          eb.or([
-            eb('next_attempt_at', '<', value('soon')),
-            eb.exists(
-              eb
-                .selectFrom('attempts')
-                .select('attempts.delivery')
-                .whereRef('attempts.delivery', '=', 'deliveries.id')
-                .where(sql<boolean>`attempts.number = deliveries.attempts - 1`)
-                .where('attempts.outcome', '=', sql.lit('interrupted')),
-            ),
-          ]),
-        )
-        .then(eb.ref('next_attempt_at'))
-        .else(sql<number>`cast(${value('soon')} as bigint)`)
-        .end(),
-    }))
-    .where('state', '=', 'sending')
-    .where(unsettled)
-    .where('lease_until', '<', value('before'))
-    .where('begun', '=', sql.lit(1)),
+const takeBackBegun = query<{ before: number; soon: number }>(
+  (value) => sql`update deliveries set state = 'deferred', lease_owner = null, lease_until = null,
+      next_attempt_at = case
+        when next_attempt_at < ${value('soon')} or exists (
+          select 1 from attempts where attempts.delivery = deliveries.id
+            and attempts.number = deliveries.attempts - 1 and attempts.outcome = 'interrupted')
+        then next_attempt_at else cast(${value('soon')} as bigint) end
+    where ${lapsed(value)} and begun = 1`,
 );
 /** A try that never began does not count, and is made at once. */
-const takeBackUnbegun = define<{ before: number; at: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set((eb) => ({ ...unclaimed(eb), lease_owner: null, lease_until: null, next_attempt_at: value('at') }))
-    .where('state', '=', 'sending')
-    .where(unsettled)
-    .where('lease_until', '<', value('before'))
-    .where('begun', '=', sql.lit(0)),
+const takeBackUnbegun = query<{ before: number; at: number }>(
+  (value) => sql`update deliveries
+    set ${unclaimed}, lease_owner = null, lease_until = null, next_attempt_at = ${value('at')}
+    where ${lapsed(value)} and begun = 0`,
 );
 
 /** How long what was being sent when its daemon died waits the first time, ms. */
@@ -274,7 +144,7 @@ const SOON = 5000;
  * ends in a crash as well, when the claim said. Answers how many destinations that concerned.
  */
 export async function takeBackLeases(store: Store, before: number, at: number): Promise<number> {
-  const destinations = await store.select(lapsed({ before }));
+  const destinations = await store.select(lapsedDestinations({ before }));
   if (destinations.length === 0) return 0;
   await store.write([
     recordInterrupted({ before, at, reply: 'the daemon ended during the try' }),
@@ -286,22 +156,14 @@ export async function takeBackLeases(store: Store, before: number, at: number): 
 }
 
 /** The statement that renews all leases of this owner. */
-export const renewLeases = define<{ owner: string; until: number }>()((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ lease_until: value('until') })
-    .where('state', '=', 'sending')
-    .where(unsettled)
-    .where('lease_owner', '=', value('owner')),
+export const renewLeases = query<{ owner: string; until: number }>(
+  (value) => sql`update deliveries set lease_until = ${value('until')}
+    where state = 'sending' and ${unsettled} and lease_owner = ${value('owner')}`,
 );
 
-const leased = define<{ owner: string }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .select(['id', 'attempts', 'destination'])
-    .where('state', '=', 'sending')
-    .where(unsettled)
-    .where('lease_owner', '=', value('owner')),
+const leased = query<{ owner: string }, Pick<DeliveryRow, 'id' | 'attempts' | 'destination'>>(
+  (value) => sql`select id, attempts, destination from deliveries
+    where state = 'sending' and ${unsettled} and lease_owner = ${value('owner')}`,
 );
 
 /** What this owner has leased. */

@@ -1,85 +1,45 @@
 /**
  * Messages and their finished bytes. A message is enqueued as data for its renderer; what was rendered is kept in chunks
- * once it must be sent again, so that every retry sends the same bytes.
+ * once it must be sent again, so that every retry sends the same bytes. Of messages that are settled for long, first what
+ * they say goes, then the record of who got them: what is not settled is not touched.
  */
 import { sql } from 'kysely';
-import { dropAttachments } from './attachments.ts';
-import { listed } from './listed.ts';
-import { define, type Statement } from './statement.ts';
+import {
+  countOf,
+  deleteAmong,
+  deleteFrom,
+  finder,
+  insertInto,
+  query,
+  selectAmong,
+  selectFrom,
+  update,
+} from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { MessageRow } from './tables.ts';
 
-/** The largest piece of a stored body: what one delivery holds in memory of a large message. */
+/** The largest piece of a stored body or attachment: what one delivery holds in memory of a large message. */
 export const CHUNK_BYTES = 256 * 1024;
 
-const insert = define<Omit<MessageRow, 'body' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
-  db.insertInto('messages').values({
-    id: value('id'),
-    tenant: value('tenant'),
-    kind: value('kind'),
-    submission: value('submission'),
-    domain: value('domain'),
-    source: value('source'),
-    body: 'none',
-    size: 0,
-    sender: null,
-    encoding: '7bit',
-    destinations: value('destinations'),
-    environment: value('environment'),
-    created_at: value('created_at'),
-    expires_at: value('expires_at'),
-  }),
-);
-const byId = define<{ id: string }>()((db, value) =>
-  db.selectFrom('messages').selectAll().where('id', '=', value('id')),
-);
-const byIds = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('messages')
-    .selectAll()
-    .where('id', 'in', listed(value('ids'), dialect)),
-);
-const markStored = define<Pick<MessageRow, 'id' | 'body' | 'size' | 'sender' | 'encoding'>>()((db, value) =>
-  db
-    .updateTable('messages')
-    .set({ body: value('body'), size: value('size'), sender: value('sender'), encoding: value('encoding') })
-    .where('id', '=', value('id'))
-    .where('body', '=', 'none'),
-);
-const insertChunk = define<{ message: string; seq: number; bytes: Uint8Array }>()((db, value) =>
-  db.insertInto('message_chunks').values({ message: value('message'), seq: value('seq'), bytes: value('bytes') }),
-);
-const chunk = define<{ message: string; seq: number }>()((db, value) =>
-  db
-    .selectFrom('message_chunks')
-    .select('bytes')
-    .where('message', '=', value('message'))
-    .where('seq', '=', value('seq')),
-);
-
-const setSource = define<Pick<MessageRow, 'id' | 'source' | 'expires_at'>>()((db, value) =>
-  db
-    .updateTable('messages')
-    .set({ source: value('source'), expires_at: value('expires_at') })
-    .where('id', '=', value('id')),
-);
-
-/** The statement that changes what a message is made from, and how long it is tried. */
-export const updateSource = setSource;
+const insert = insertInto('messages');
 
 /** The statement that makes a message whose bytes are yet to be rendered. */
-export const insertMessage = insert;
+export function insertMessage(message: Omit<MessageRow, 'body' | 'size' | 'sender' | 'encoding'>): Statement {
+  return insert({ ...message, body: 'none', size: 0, sender: null, encoding: '7bit' });
+}
+
+/** The statement that changes what a message is made from, and how long it is tried. */
+export const updateSource = update('messages', ['source', 'expires_at'], ['id']);
 
 /** The message with this id, or undefined. */
-export async function findMessage(store: Store, id: string): Promise<MessageRow | undefined> {
-  const [row] = await store.select(byId({ id }));
-  return row;
-}
+export const findMessage = finder('messages', 'id');
+
+const byIds = selectAmong('messages', 'id');
 
 /** Those of these messages that there are, by id. */
 export async function findMessages(store: Store, ids: readonly string[]): Promise<Map<string, MessageRow>> {
-  const rows = await store.select(byIds({ ids: JSON.stringify(ids) }));
-  return new Map(rows.map((row) => [row.id, row]));
+  return new Map((await store.select(byIds(ids))).map((row) => [row.id, row]));
 }
 
 export interface FinishedMessage {
@@ -88,6 +48,10 @@ export interface FinishedMessage {
   readonly size: number;
   readonly content: readonly Uint8Array[];
 }
+
+const markStored = update('messages', ['body', 'size', 'sender', 'encoding'], ['id', sql`body = 'none'`]);
+const insertChunk = insertInto('message_chunks');
+const chunk = finder('message_chunks', 'message', 'seq');
 
 /** The unit that keeps a message's finished bytes; it is unmet where somebody kept them before: theirs are the ones to send. */
 export function storeBody(id: string, { sender, encoding, size, content }: FinishedMessage): Statement[] {
@@ -109,8 +73,7 @@ export function storePrefix(id: string, { sender, encoding, size, prefix }: Begu
 
 /** A piece of what is kept of a message, at most CHUNK_BYTES; undefined after the last. */
 export async function bodyChunk(store: Store, message: string, seq: number): Promise<Uint8Array | undefined> {
-  const [row] = await store.select(chunk({ message, seq }));
-  return row?.bytes;
+  return (await chunk(store, message, seq))?.bytes;
 }
 
 function pieces(content: readonly Uint8Array[]): Uint8Array[] {
@@ -118,6 +81,24 @@ function pieces(content: readonly Uint8Array[]): Uint8Array[] {
   const result: Uint8Array[] = [];
   for (let at = 0; at < whole.length; at += CHUNK_BYTES) result.push(whole.subarray(at, at + CHUNK_BYTES));
   return result;
+}
+
+const insertAttachmentChunk = insertInto('attachment_chunks');
+const attachment = selectFrom('attachment_chunks', ['message', 'position'], 'seq');
+
+/** The statements that keep what is attached to a message that is yet to be rendered, after the one that makes it. */
+export function keepAttachments(message: string, contents: readonly Uint8Array[]): Statement[] {
+  return contents.flatMap((content, position) =>
+    pieces([content]).map((bytes, seq) => insertAttachmentChunk({ message, position, seq, bytes })),
+  );
+}
+
+/** The statement that drops them: the finished message holds them. */
+export const dropAttachments = deleteFrom('attachment_chunks', 'message');
+
+/** The whole content of one attachment. */
+export async function readAttachment(store: Store, message: string, position: number): Promise<Buffer> {
+  return Buffer.concat((await store.select(attachment({ message, position }))).map(({ bytes }) => bytes));
 }
 
 export interface MessageFilter {
@@ -136,27 +117,64 @@ export async function selectTransactional(
   { limit, ...filter }: MessageFilter & { readonly limit: number },
 ): Promise<MessageRow[]> {
   const { before, after } = filter;
-  let query = transactional(store, filter).selectAll().limit(limit);
-  if (before !== undefined) query = query.where('id', '<', before);
-  if (after === undefined) return query.orderBy('id', 'desc').execute();
-  return (await query.where('id', '>', after).orderBy('id').execute()).reverse();
+  let rows = transactional(store, filter).selectAll().limit(limit);
+  if (before !== undefined) rows = rows.where('id', '<', before);
+  if (after === undefined) return rows.orderBy('id', 'desc').execute();
+  return (await rows.where('id', '>', after).orderBy('id').execute()).reverse();
 }
 
 /** How many there are. */
-export async function countTransactional(
-  store: Store,
-  filter: Pick<MessageFilter, 'tenant' | 'domains'>,
-): Promise<number> {
-  const query = transactional(store, filter).select((eb) => eb.fn.countAll().as('count'));
-  const { count } = await query.executeTakeFirstOrThrow();
-  return Number(count);
+export function countTransactional(store: Store, filter: Pick<MessageFilter, 'tenant' | 'domains'>): Promise<number> {
+  return countOf(transactional(store, filter));
 }
 
 function transactional(store: Store, { tenant, domains }: Pick<MessageFilter, 'tenant' | 'domains'>) {
-  const query = store.read
+  const rows = store.read
     .selectFrom('messages')
     .where('tenant', '=', tenant)
     // As the partial index has it.
     .where(sql<boolean>`kind = 'transactional'`);
-  return domains === undefined ? query : query.where('domain', 'in', [...domains, '']);
+  return domains === undefined ? rows : rows.where('domain', 'in', [...domains, '']);
 }
+
+export interface AgedMessage extends Pick<MessageRow, 'id' | 'kind' | 'body'> {
+  /** When its last recipient was; null while one is not. */
+  readonly settled_at: number | null;
+  /** Whether the submission that it tells of is there: 0 or 1. */
+  readonly has_submission: number;
+  /** What is kept of it. */
+  readonly bytes: number;
+}
+
+// One delivery that is not settled makes it null. Webhook deliveries have a time of their own (store/webhook-deliveries).
+const stretch = query<{ after: string; before: string; limit: number }, AgedMessage>(
+  (value) => sql`select id, kind, body,
+      (select case when count(*) = count(settled_at) then max(settled_at) end
+        from deliveries where deliveries.message = messages.id) as settled_at,
+      case when exists (select 1 from submissions where submissions.id = messages.submission) then 1 else 0 end
+        as has_submission,
+      length(source) + size + coalesce(
+        (select cast(sum(length(bytes)) as bigint) from attachment_chunks where message = messages.id), 0) as bytes
+    from messages
+    where kind <> 'webhook' and id > ${value('after')} and id < ${value('before')}
+    order by id limit ${value('limit')}`,
+);
+
+/** The next messages behind `after` and before `before`, oldest first. */
+export function agedMessages(
+  store: Store,
+  where: { readonly after: string; readonly before: string; readonly limit: number },
+): Promise<AgedMessage[]> {
+  return store.select(stretch(where));
+}
+
+const drop = update('messages', ['source', sql`body = 'dropped'`], ['id']);
+const dropChunks = deleteFrom('message_chunks', 'message');
+
+/** The statements that drop what a settled message says; `source` is what stays of how it was asked for. */
+export function dropContent({ id, source }: Pick<MessageRow, 'id' | 'source'>): Statement[] {
+  return [drop({ id, source }), dropChunks({ message: id }), dropAttachments({ message: id })];
+}
+
+/** The statement that forgets settled messages with their deliveries and attempts. */
+export const forgetMessages = deleteAmong('messages', 'id');

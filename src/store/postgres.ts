@@ -2,15 +2,25 @@
  * The same store on PostgreSQL: a unit is a transaction on a pooled connection, hot statements are named and kept. Where
  * the reply to a COMMIT is lost, the transaction's own number tells on another connection what became of it.
  */
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import { systemClock } from '../lib/clock.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { connectClient, createPool } from './postgres-connection.ts';
-import { createNotices } from './postgres-notices.ts';
 import { Compiler, type Result, type Statement } from './statement.ts';
-import { StoreError, UnknownOutcomeError, UnmetError, type Results, type Store, type Unit } from './store.ts';
+import {
+  StoreError,
+  UnknownOutcomeError,
+  UnmetError,
+  type Results,
+  type Store,
+  type Listener,
+  type Notices,
+  type Topic,
+  type Unit,
+} from './store.ts';
 import type { Tables } from './tables.ts';
 
 /** Two units that lock the same rows in opposite order: PostgreSQL undoes one of them, which then simply goes again. */
@@ -151,4 +161,71 @@ async function statusOf(url: string, transaction: string): Promise<string | null
 function asStoreError(error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   return new StoreError(messageOf(error), codeOf(error) ?? 'STORE_FAILED', { cause: error });
+}
+
+const CHANNEL = 'postern';
+/** Before a connection that broke is made again, ms. */
+const PAUSE_MS = 1000;
+/** So often the server is asked whether it is there: nobody else notices that it says nothing any more. */
+const HEARTBEAT_MS = 3000;
+
+/**
+ * Word between the daemons that share a database, by LISTEN and NOTIFY. It is quick and not certain: a connection that
+ * breaks is made again, and what was said meanwhile is lost, so that whoever listens also looks from time to time. What
+ * `notify` says is not heard by the one who said it.
+ */
+function createNotices(url: string, pool: pg.Pool): Notices {
+  const self = randomUUID();
+
+  async function notify(topic: Topic): Promise<void> {
+    await pool.query('SELECT pg_notify($1, $2)', [CHANNEL, `${self} ${topic}`]);
+  }
+
+  function listen(listener: Listener): () => Promise<void> {
+    const stop = new AbortController();
+    const listening = keepListening(listener, stop.signal);
+    return async () => {
+      stop.abort();
+      await listening;
+    };
+  }
+
+  async function keepListening(listener: Listener, signal: AbortSignal): Promise<void> {
+    let isLost = false;
+    while (!signal.aborted) {
+      try {
+        await listenOnce(listener, signal);
+      } catch (error) {
+        if (!isLost && !signal.aborted) listener.onLost(error);
+        isLost = true;
+      }
+      if (!signal.aborted) await systemClock.sleep(PAUSE_MS, signal);
+    }
+
+    /** Rejects when the connection breaks; resolves when nobody listens any more. */
+    async function listenOnce({ hear, onConnected }: Listener, ending: AbortSignal): Promise<void> {
+      const client = await connectClient(url);
+      const broken = once(client, 'end').then(() => {
+        throw new Error('the connection was cut');
+      });
+      client.on('notification', ({ payload = '' }) => {
+        const [from, topic] = payload.split(' ');
+        if (from !== self && (topic === 'config' || topic === 'queue')) hear(topic);
+      });
+      try {
+        await Promise.race([client.query(`LISTEN ${CHANNEL}`), broken]);
+        isLost = false;
+        onConnected();
+        while (!ending.aborted) {
+          await Promise.race([systemClock.sleep(HEARTBEAT_MS, ending), broken]);
+          if (!ending.aborted) await Promise.race([client.query('SELECT 1'), broken]);
+        }
+      } finally {
+        broken.catch(() => undefined);
+        await client.end().catch(() => undefined);
+      }
+    }
+  }
+
+  return { notify, listen };
 }

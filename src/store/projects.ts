@@ -2,25 +2,19 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { newId } from '../lib/ids.ts';
-import { define, type Statement } from './statement.ts';
+import { countOf, deleteFrom, finder, insertInto, newestFirst, query, selectFrom, update } from './rows.ts';
+import type { Placeholders, Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { ProjectFileRow, ProjectRow, RevisionRow } from './tables.ts';
 
 /** A project with the address of its tenant. */
 export type StoredProjectRow = ProjectRow & { readonly email: string };
 
-const stored = define<object>()((db) =>
-  db
-    .selectFrom('projects')
-    // The account of a test partition, too.
-    .innerJoin('tenants', (join) => join.on('tenants.id', '=', sql<string>`replace(projects.tenant, ':test', '')`))
-    .selectAll('projects')
-    .select('tenants.email')
-    .orderBy('projects.created_at')
-    .orderBy('projects.id'),
-);
-const bySlug = define<{ tenant: string; slug: string }>()((db, value) =>
-  db.selectFrom('projects').selectAll().where('tenant', '=', value('tenant')).where('slug', '=', value('slug')),
+// The account of a test partition, too.
+const stored = query<object, StoredProjectRow>(
+  () => sql`select projects.*, tenants.email
+    from projects join tenants on tenants.id = replace(projects.tenant, ':test', '')
+    order by projects.created_at, projects.id`,
 );
 
 /** All projects, the oldest first. */
@@ -29,10 +23,7 @@ export function storedProjects(store: Store): Promise<StoredProjectRow[]> {
 }
 
 /** The project's row, or undefined. */
-export async function findProject(store: Store, tenant: string, slug: string): Promise<ProjectRow | undefined> {
-  const [row] = await store.select(bySlug({ tenant, slug }));
-  return row;
-}
+export const findProject = finder('projects', 'tenant', 'slug');
 
 export interface ProjectFilter {
   readonly tenants: readonly string[];
@@ -44,18 +35,14 @@ export interface ProjectFilter {
 export function listProjects(
   store: Store,
   filter: ProjectFilter,
-  { before, limit }: { readonly before: string | undefined; readonly limit: number },
+  page: { readonly before: string | undefined; readonly limit: number },
 ): Promise<ProjectRow[]> {
-  const page = filtered(store, filter).selectAll().orderBy('id', 'desc').limit(limit);
-  return (before === undefined ? page : page.where('id', '<', before)).execute();
+  return newestFirst(filtered(store, filter).selectAll(), page);
 }
 
 /** How many there are. */
-export async function countProjects(store: Store, filter: ProjectFilter): Promise<number> {
-  const { count } = await filtered(store, filter)
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  return count;
+export function countProjects(store: Store, filter: ProjectFilter): Promise<number> {
+  return countOf(filtered(store, filter));
 }
 
 function filtered(store: Store, { tenants, slugs }: ProjectFilter) {
@@ -64,135 +51,62 @@ function filtered(store: Store, { tenants, slugs }: ProjectFilter) {
 }
 
 /** The statement that deletes a project: one row, or none where it is no longer as it was read. */
-export const deleteProject = define<Pick<ProjectRow, 'id' | 'revision' | 'file_missing'>>()((db, value) =>
-  db
-    .deleteFrom('projects')
-    .where('id', '=', value('id'))
-    .where('revision', '=', value('revision'))
-    .where('file_missing', '=', value('file_missing')),
-);
+export const deleteProject = deleteFrom('projects', 'id', 'revision', 'file_missing');
 
 /** The statement that forgets what machines loaded for a project: a file that is still there, or comes back, deploys it again. */
-export const forgetProjectFiles = define<{ slug: string }>()((db, value) =>
-  db.deleteFrom('project_files').where('slug', '=', value('slug')),
-);
+export const forgetProjectFiles = deleteFrom('project_files', 'slug');
 
 /** The statement that notes what a machine loaded from a file. */
-export const insertProjectFile = define<ProjectFileRow>()((db, value) =>
-  db
-    .insertInto('project_files')
-    .values({
-      machine: value('machine'),
-      file: value('file'),
-      slug: value('slug'),
-      hash: value('hash'),
-      loaded_at: value('loaded_at'),
-    })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['machine', 'file'])
-        .doUpdateSet({ slug: value('slug'), hash: value('hash'), loaded_at: value('loaded_at') }),
-    ),
+export const insertProjectFile = insertInto(
+  'project_files',
+  sql`on conflict (machine, file) do update
+    set slug = excluded.slug, hash = excluded.hash, loaded_at = excluded.loaded_at`,
 );
 
 /** The statement that notes whether the file of a project is there. */
-export const setFileMissing = define<Pick<ProjectRow, 'tenant' | 'slug' | 'file_missing'>>()((db, value) =>
-  db
-    .updateTable('projects')
-    .set({ file_missing: value('file_missing') })
-    .where('tenant', '=', value('tenant'))
-    .where('slug', '=', value('slug'))
-    .where('source', '=', 'file'),
-);
+export const setFileMissing = update('projects', ['file_missing'], ['tenant', 'slug', sql`source = 'file'`]);
 
-const loaded = define<{ machine: string }>()((db, value) =>
-  db.selectFrom('project_files').selectAll().where('machine', '=', value('machine')),
-);
+const loaded = selectFrom('project_files', ['machine']);
 
 /** What this machine loaded last from each of its files. */
 export function loadedFiles(store: Store, machine: string): Promise<ProjectFileRow[]> {
   return store.select(loaded({ machine }));
 }
 
-const insertRevision = define<RevisionRow>()((db, value) =>
-  db
-    .insertInto('config_revisions')
-    .values({
-      id: value('id'),
-      tenant: value('tenant'),
-      slug: value('slug'),
-      file: value('file'),
-      yaml: value('yaml'),
-      files: value('files'),
-      hash: value('hash'),
-      created_at: value('created_at'),
-    })
-    // The same content again is the same revision again.
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant', 'slug', 'hash'])
-        .doUpdateSet({ created_at: value('created_at'), file: value('file') }),
-    )
-    .returning('id'),
+const revision = ['id', 'tenant', 'slug', 'file', 'yaml', 'files', 'hash', 'created_at'] as const;
+
+// The same content again is the same revision again.
+const insertRevision = query<RevisionRow, { id: string }>(
+  (value) => sql`insert into config_revisions (${sql.join(revision.map((column) => sql.ref(column)))})
+    values (${sql.join(revision.map((column) => value(column)))})
+    on conflict (tenant, slug, hash) do update set created_at = excluded.created_at, file = excluded.file
+    returning id`,
 );
 
-interface InForce extends Omit<ProjectRow, 'revision' | 'file_missing'> {
-  /** Of the revision that is to be in force. */
-  readonly hash: string;
+type Content = Pick<RevisionRow, 'tenant' | 'slug' | 'hash'>;
+
+interface InForce extends Omit<ProjectRow, 'revision' | 'file_missing'>, Content {}
+
+function withContent(value: Placeholders<Content>) {
+  return sql<{ id: string }>`select id from config_revisions
+    where tenant = ${value('tenant')} and slug = ${value('slug')} and hash = ${value('hash')}`;
 }
 
-const byHash = define<{ tenant: string; slug: string; hash: string }>()((db, value) =>
-  db
-    .selectFrom('config_revisions')
-    .select('id')
-    .where('tenant', '=', value('tenant'))
-    .where('slug', '=', value('slug'))
-    .where('hash', '=', value('hash')),
-);
-const insertProject = define<InForce>()((db, value) =>
-  db
-    .insertInto('projects')
-    .values({
-      id: value('id'),
-      tenant: value('tenant'),
-      slug: value('slug'),
-      name: value('name'),
-      source: value('source'),
-      machine: value('machine'),
-      file: value('file'),
-      file_missing: 0,
-      revision: db
-        .selectFrom('config_revisions')
-        .select('config_revisions.id')
-        .where('tenant', '=', value('tenant'))
-        .where('slug', '=', value('slug'))
-        .where('hash', '=', value('hash')),
-      created_at: value('created_at'),
-    })
-    .onConflict((conflict) => conflict.columns(['tenant', 'slug']).doNothing()),
+const byContent = query<Content, { id: string }>(withContent);
+const insertProject = query<InForce>(
+  (
+    value,
+  ) => sql`insert into projects (id, tenant, slug, name, source, machine, file, file_missing, revision, created_at)
+    values (${value('id')}, ${value('tenant')}, ${value('slug')}, ${value('name')}, ${value('source')},
+      ${value('machine')}, ${value('file')}, 0, (${withContent(value)}), ${value('created_at')})
+    on conflict (tenant, slug) do nothing`,
 );
 /** A push does not replace what a file manages: `unless` is `file` then. */
-const updateProject = define<Omit<InForce, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }>()(
-  (db, value) =>
-    db
-      .updateTable('projects')
-      .set({
-        name: value('name'),
-        source: value('source'),
-        machine: value('machine'),
-        file: value('file'),
-        file_missing: 0,
-        revision: db
-          .selectFrom('config_revisions')
-          .select('config_revisions.id')
-          .where('tenant', '=', value('tenant'))
-          .where('slug', '=', value('slug'))
-          .where('hash', '=', value('hash')),
-      })
-      .where('tenant', '=', value('tenant'))
-      .where('slug', '=', value('slug'))
-      .where('revision', '=', value('was'))
-      .where('source', '<>', sql<ProjectRow['source']>`${value('unless')}`),
+const updateProject = query<Omit<InForce, 'id' | 'created_at'> & { was: string; unless: ProjectRow['source'] | '' }>(
+  (value) => sql`update projects set name = ${value('name')}, source = ${value('source')},
+      machine = ${value('machine')}, file = ${value('file')}, file_missing = 0, revision = (${withContent(value)})
+    where tenant = ${value('tenant')} and slug = ${value('slug')} and revision = ${value('was')}
+      and source <> ${value('unless')}`,
 );
 
 /** A document that is to be in force of a project. */
@@ -211,8 +125,7 @@ export interface Replacing {
 /** The id of the revision of the project that has this content, or undefined. */
 export async function revisionWith(store: Store, project: ProjectSource): Promise<string | undefined> {
   const { tenant, slug } = project;
-  const [row] = await store.select(byHash({ tenant, slug, hash: hashOf(project) }));
-  return row?.id;
+  return (await store.select(byContent({ tenant, slug, hash: hashOf(project) })))[0]?.id;
 }
 
 /** What tells one content of a project from another. */
@@ -236,4 +149,38 @@ export function putInForce(
   const next = { tenant, slug, name, source, machine, file, hash };
   if (was === undefined) return [keep, insertProject({ ...next, id: newId('prj', now), created_at: now }, 1)];
   return [keep, updateProject({ ...next, was, unless: source === 'file' ? '' : 'file' }, 1)];
+}
+
+/** A revision with its files by name. */
+export type Revision = Omit<RevisionRow, 'files'> & { readonly files: Readonly<Record<string, string>> };
+
+const revisionById = finder('config_revisions', 'id');
+
+/** The revision with this id, or undefined; kept because what came in under it is rendered under it. */
+export async function findRevision(store: Store, id: string): Promise<Revision | undefined> {
+  const row = await revisionById(store, id);
+  return row && { ...row, files: JSON.parse(row.files) as Record<string, string> };
+}
+
+/** The revision of this project with this id, or undefined. */
+export async function findRevisionOf(
+  store: Store,
+  { tenant, slug }: { readonly tenant: string; readonly slug: string },
+  id: string,
+): Promise<Revision | undefined> {
+  const found = await findRevision(store, id);
+  return found?.tenant === tenant && found.slug === slug ? found : undefined;
+}
+
+const ofProject = query<{ tenant: string; slug: string }, Pick<RevisionRow, 'id' | 'created_at'>>(
+  (value) => sql`select id, created_at from config_revisions
+    where tenant = ${value('tenant')} and slug = ${value('slug')} order by created_at desc, id desc limit 100`,
+);
+
+/** Up to 100 revisions of a project, the latest accepted first. */
+export function revisionsOf(
+  store: Store,
+  { tenant, slug }: { readonly tenant: string; readonly slug: string },
+): Promise<Pick<RevisionRow, 'id' | 'created_at'>[]> {
+  return store.select(ofProject({ tenant, slug }));
 }

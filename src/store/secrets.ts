@@ -1,22 +1,30 @@
-/** Secrets that the daemon makes for itself, such as the key of its return paths; the file that holds them has mode 0600. */
+/** Secrets that the daemon makes for itself, and tokens of mailed links, of whose values there is only a SHA-256. */
 import { randomBytes } from 'node:crypto';
-import { define } from './statement.ts';
+import { sql } from 'kysely';
+import { deleteFrom, finder, insertInto, query } from './rows.ts';
 import type { Store } from './store.ts';
 
-const insert = define<{ name: string; value: string; created_at: number }>()((db, value) =>
-  db
-    .insertInto('secrets')
-    .values({ name: value('name'), value: value('value'), created_at: value('created_at') })
-    .onConflict((conflict) => conflict.doNothing()),
-);
-const byName = define<{ name: string }>()((db, value) =>
-  db.selectFrom('secrets').select('value').where('name', '=', value('name')),
-);
+const insert = insertInto('secrets', sql`on conflict do nothing`);
+const byName = finder('secrets', 'name');
 
 /** The secret of this name, 32 bytes, made at its first use; several daemons on one database share it. */
 export async function obtainSecret(store: Store, name: string, now: number): Promise<Buffer> {
-  const [known] = await store.select(byName({ name }));
+  const known = await byName(store, name);
   if (known !== undefined) return Buffer.from(known.value, 'base64');
   await store.write([insert({ name, value: randomBytes(32).toString('base64'), created_at: now })]);
   return obtainSecret(store, name, now);
 }
+
+/** The statement that keeps a new token. */
+export const insertToken = insertInto('tokens');
+
+/** The statement that forgets tokens which ended before. */
+export const forgetTokens = query<{ before: number }>(
+  (value) => sql`delete from tokens where expires_at <= ${value('before')}`,
+);
+
+/** The statement that forgets the tokens of one thing: newer ones are on their way. */
+export const forgetTokensOf = deleteFrom('tokens', 'subject', 'kind', 'tenant');
+
+/** The token whose value has this SHA-256, ended or not, or undefined. */
+export const findTokenByHash = finder('tokens', 'hash');

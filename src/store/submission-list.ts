@@ -1,10 +1,9 @@
 /** Submissions as lists: newest first, page by page, and found by what is written in them. */
 import { sql, type RawBuilder, type SelectQueryBuilder } from 'kysely';
 import { accountOf, firstId } from '../lib/ids.ts';
-import { listed } from './listed.ts';
-import { define } from './statement.ts';
+import { countOf, listed, newestFirst, query, selectAmong } from './rows.ts';
 import type { Store } from './store.ts';
-import type { DeliveryRow, DeliveryState, FileRow, MessageKind, SubmissionRow, Tables } from './tables.ts';
+import type { DeliveryRow, DeliveryState, FileRow, MessageKind, MessageRow, SubmissionRow, Tables } from './tables.ts';
 
 export interface SubmissionFilter {
   readonly tenant: string;
@@ -51,16 +50,14 @@ export async function countSubmissions(store: Store, filter: SubmissionFilter): 
     return (await rowsOf(store, ids, { text, limit: SEARCHED })).length;
   }
   // Spam has an index of its own; the others have not.
-  if (status === 'accepted') return (await counted(store, all(filter))) - (await counted(store, spam(filter)));
-  return counted(store, filter);
-}
+  if (status === 'accepted') {
+    return (await counted({ ...filter, status: undefined })) - (await counted({ ...filter, status: 'spam' }));
+  }
+  return counted(filter);
 
-function all({ tenant, form, from, until }: SubmissionFilter): SubmissionFilter {
-  return { tenant, form, from, until };
-}
-
-function spam(filter: SubmissionFilter): SubmissionFilter {
-  return { ...all(filter), status: 'spam' };
+  function counted(which: SubmissionFilter): Promise<number> {
+    return countOf(filtered(store, which));
+  }
 }
 
 type Query = SelectQueryBuilder<Tables, 'submissions', object>;
@@ -69,37 +66,27 @@ type Query = SelectQueryBuilder<Tables, 'submissions', object>;
 async function newest(
   store: Store,
   filter: SubmissionFilter,
-  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+  page: { readonly before?: string | undefined; readonly limit: number },
 ): Promise<string[]> {
-  let query = filtered(store, filter).select('id');
-  if (before !== undefined) query = query.where('id', '<', before);
-  return (await query.orderBy('id', 'desc').limit(limit).execute()).map(({ id }) => id);
-}
-
-async function counted(store: Store, filter: SubmissionFilter): Promise<number> {
-  const query = filtered(store, filter).select((eb) => eb.fn.countAll().as('count'));
-  return Number((await query.executeTakeFirstOrThrow()).count);
+  return (await newestFirst(filtered(store, filter).select('id'), page)).map(({ id }) => id);
 }
 
 function filtered(store: Store, { tenant, form, status, from, until }: SubmissionFilter): Query {
-  let query: Query = store.read.selectFrom('submissions');
-  query = query.where('tenant', '=', tenant);
-  query =
-    typeof form === 'string'
-      ? query.where('form', '=', form)
-      : query.where('form', 'in', (eb) =>
-          eb
-            .selectFrom('forms')
-            .select('forms.id')
-            .where('forms.tenant', 'in', [tenant, accountOf(tenant)])
-            .where('kind', '=', form.kind),
-        );
+  let rows: Query = store.read.selectFrom('submissions');
+  rows = rows.where('tenant', '=', tenant);
+  if (typeof form === 'string') rows = rows.where('form', '=', form);
+  else {
+    rows = rows.where(
+      sql<boolean>`form in (select id from forms
+        where forms.tenant in (${tenant}, ${accountOf(tenant)}) and kind = ${form.kind})`,
+    );
+  }
   // Written as the partial index has it.
-  if (status === 'spam') query = query.where(sql<boolean>`status = 'spam'`);
-  else if (status !== undefined) query = query.where('status', '=', status);
-  if (from !== undefined) query = query.where('id', '>=', firstId('sub', from));
-  if (until !== undefined) query = query.where('id', '<', firstId('sub', until));
-  return query;
+  if (status === 'spam') rows = rows.where(sql<boolean>`status = 'spam'`);
+  else if (status !== undefined) rows = rows.where('status', '=', status);
+  if (from !== undefined) rows = rows.where('id', '>=', firstId('sub', from));
+  if (until !== undefined) rows = rows.where('id', '<', firstId('sub', until));
+  return rows;
 }
 
 async function rowsOf(
@@ -108,12 +95,12 @@ async function rowsOf(
   { text, limit }: { readonly text: string | undefined; readonly limit: number },
 ): Promise<SubmissionRow[]> {
   if (ids.length === 0) return [];
-  let query = store.read
+  let rows = store.read
     .selectFrom('submissions')
     .selectAll()
     .where('id', 'in', listed(JSON.stringify(ids), store.dialect));
-  if (text !== undefined) query = query.where((eb) => eb.or(patternsOf(text).map((each) => holds(each, store))));
-  return query.orderBy('id', 'desc').limit(limit).execute();
+  if (text !== undefined) rows = rows.where((eb) => eb.or(patternsOf(text).map((each) => holds(each, store))));
+  return rows.orderBy('id', 'desc').limit(limit).execute();
 }
 
 function holds(pattern: string, { dialect }: Store): RawBuilder<boolean> {
@@ -132,30 +119,20 @@ function patternsOf(text: string): string[] {
   });
 }
 
-const files = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('submission_files')
-    .selectAll()
-    .where('submission', 'in', listed(value('ids'), dialect))
-    .orderBy('position'),
-);
-const messages = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('messages')
-    .select(['id', 'submission'])
-    .where('submission', 'in', listed(value('ids'), dialect))
-    .orderBy('id'),
+const files = selectAmong('submission_files', 'submission', 'position');
+const messages = query<{ ids: string }, Pick<MessageRow, 'id' | 'submission'>>(
+  (value, dialect) => sql`select id, submission from messages
+    where submission in ${listed(value('ids'), dialect)} order by id`,
 );
 
-const notified = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('messages')
-    .innerJoin('deliveries', 'deliveries.message', 'messages.id')
-    .select(['messages.submission', 'deliveries.message', 'deliveries.recipient', 'deliveries.state'])
-    .where('messages.submission', 'in', listed(value('ids'), dialect))
-    .where('messages.kind', '=', 'notification')
-    .orderBy('messages.id')
-    .orderBy('deliveries.recipient'),
+const notified = query<
+  { ids: string },
+  Pick<MessageRow, 'submission'> & Pick<DeliveryRow, 'message' | 'recipient' | 'state'>
+>(
+  (value, dialect) => sql`select messages.submission, deliveries.message, deliveries.recipient, deliveries.state
+    from messages join deliveries on deliveries.message = messages.id
+    where messages.submission in ${listed(value('ids'), dialect)} and messages.kind = 'notification'
+    order by messages.id, deliveries.recipient`,
 );
 
 export interface SubmissionParts {
@@ -168,9 +145,10 @@ export interface SubmissionParts {
 
 /** The files and messages of these submissions, by the submission's id. */
 export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Promise<(id: string) => SubmissionParts> {
-  const ids = JSON.stringify(rows.map(({ id }) => id));
+  const list = rows.map(({ id }) => id);
+  const ids = JSON.stringify(list);
   const [ofFiles, ofMessages, ofDeliveries] = await Promise.all([
-    store.select(files({ ids })),
+    store.select(files(list)),
     store.select(messages({ ids })),
     store.select(notified({ ids })),
   ]);
@@ -184,21 +162,18 @@ export async function partsOf(store: Store, rows: readonly SubmissionRow[]): Pro
   });
 }
 
-const deliveries = define<{ submission: string }>()((db, value) =>
-  db
-    .selectFrom('messages')
-    .innerJoin('deliveries', 'deliveries.message', 'messages.id')
-    .select(['messages.kind', 'deliveries.id', 'deliveries.destination', 'deliveries.state'])
-    .where('messages.submission', '=', value('submission'))
-    .orderBy('deliveries.id'),
-);
-
 export interface SubmissionDelivery {
   readonly id: string;
   readonly kind: MessageKind;
   readonly destination: string;
   readonly state: DeliveryState;
 }
+
+const deliveries = query<{ submission: string }, SubmissionDelivery>(
+  (value) => sql`select messages.kind, deliveries.id, deliveries.destination, deliveries.state
+    from messages join deliveries on deliveries.message = messages.id
+    where messages.submission = ${value('submission')} order by deliveries.id`,
+);
 
 /** Every delivery of the mail that tells of a submission. */
 export function deliveriesOfSubmission(store: Store, submission: string): Promise<SubmissionDelivery[]> {

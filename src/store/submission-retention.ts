@@ -3,12 +3,11 @@
  * told of it. Whether its mail is settled is asked again in the unit that removes it, so that a mail which is asked for
  * meanwhile keeps what it is made of.
  */
-import { sql, type ExpressionBuilder } from 'kysely';
-import { listed } from './listed.ts';
-import { define, type Statement } from './statement.ts';
+import { sql } from 'kysely';
+import { listed, query } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import { lockSubmissions } from './submissions.ts';
-import type { Tables } from './tables.ts';
+import { isOrphan, isSettled, lockSubmissions } from './submissions.ts';
 
 /** A form that has submissions, of one tenant. */
 export interface Shelf {
@@ -16,101 +15,46 @@ export interface Shelf {
   readonly form: string;
 }
 
-const nextShelf = define<{ tenant: string; form: string }>()((db, value) =>
-  db
-    .selectFrom('submissions')
-    .select(['tenant', 'form'])
-    .where(sql<boolean>`(tenant, form) > (${value('tenant')}, ${value('form')})`)
-    .orderBy('tenant')
-    .orderBy('form')
-    .limit(sql.lit(1)),
+const nextShelf = query<{ tenant: string; form: string }, Shelf>(
+  (value) => sql`select tenant, form from submissions
+    where (tenant, form) > (${value('tenant')}, ${value('form')}) order by tenant, form limit 1`,
 );
 
 /** The shelf after this one; undefined after the last. */
 export async function shelfAfter(store: Store, { tenant, form }: Shelf): Promise<Shelf | undefined> {
-  const [row] = await store.select(nextShelf({ tenant, form }));
-  return row;
+  return (await store.select(nextShelf({ tenant, form })))[0];
 }
 
-type Submissions = ExpressionBuilder<Tables, 'submissions'>;
-
-function isSettled({ not, exists, selectFrom }: Submissions) {
-  return not(
-    exists(
-      selectFrom('messages')
-        .innerJoin('deliveries', 'deliveries.message', 'messages.id')
-        .select('deliveries.id')
-        .whereRef('messages.submission', '=', 'submissions.id')
-        .where('deliveries.state', 'in', ['queued', 'sending', 'deferred']),
-    ),
-  );
-}
-
-function hasArrived({ exists, selectFrom }: Submissions) {
-  return exists(
-    selectFrom('messages')
-      .innerJoin('deliveries', 'deliveries.message', 'messages.id')
-      .select('deliveries.id')
-      .whereRef('messages.submission', '=', 'submissions.id')
-      .where('messages.kind', '=', 'notification')
-      .where('deliveries.state', 'in', ['delivered', 'captured']),
-  );
-}
+const hasArrived = sql`exists (
+  select 1 from messages join deliveries on deliveries.message = messages.id
+  where messages.submission = submissions.id and messages.kind = 'notification'
+    and deliveries.state in ('delivered', 'captured'))`;
 
 /** Events are found a while after they were recorded (events/webhooks), and posted a while after that. */
-function isTold({ not, exists, selectFrom }: Submissions) {
-  return not(
-    exists(
-      selectFrom('webhooks')
-        .select('webhooks.id')
-        .whereRef('webhooks.tenant', '=', 'submissions.tenant')
-        .where('status', '=', 'active')
-        .where((eb) =>
-          eb.or([
-            eb('webhooks.cursor', '<=', sql<number>`submissions.created_at + 120000`),
-            eb.exists(
-              eb
-                .selectFrom('events')
-                .innerJoin('deliveries', 'deliveries.event', 'events.id')
-                .select('events.id')
-                .whereRef('events.tenant', '=', 'submissions.tenant')
-                .whereRef('events.created_at', '=', 'submissions.created_at')
-                .whereRef('events.submission', '=', 'submissions.id')
-                .whereRef('deliveries.webhook', '=', 'webhooks.id')
-                .where('deliveries.settled_at', 'is', null),
-            ),
-          ]),
-        ),
-    ),
-  );
-}
+const isTold = sql`not exists (
+  select 1 from webhooks
+  where webhooks.tenant = submissions.tenant and webhooks.status = 'active' and (
+    webhooks.cursor <= submissions.created_at + 120000
+    or exists (
+      select 1 from events join deliveries on deliveries.event = events.id
+      where events.tenant = submissions.tenant and events.created_at = submissions.created_at
+        and events.submission = submissions.id
+        and deliveries.webhook = webhooks.id and deliveries.settled_at is null)))`;
 
-const old = define<Shelf & { after: string; before: string; unreached: string; limit: number }>()((db, value) =>
-  db
-    .selectFrom('submissions')
-    .select('submissions.id')
-    .where('submissions.tenant', '=', value('tenant'))
-    .where('submissions.form', '=', value('form'))
-    .where('submissions.id', '>', value('after'))
-    .where('submissions.id', '<', value('before'))
-    .where((eb) => eb.or([eb('submissions.id', '<', value('unreached')), hasArrived(eb)]))
-    .where(isSettled)
-    .where(isTold)
-    .orderBy('submissions.id')
-    .limit(value('limit')),
+const old = query<Shelf & { after: string; before: string; unreached: string; limit: number }, { id: string }>(
+  (value) => sql`select id from submissions
+    where tenant = ${value('tenant')} and form = ${value('form')}
+      and id > ${value('after')} and id < ${value('before')} and (id < ${value('unreached')} or ${hasArrived})
+      and ${isSettled} and ${isTold}
+    order by id limit ${value('limit')}`,
 );
-const files = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('submission_files')
-    .select(['submission', 'id', 'size'])
-    .where('submission', 'in', listed(value('ids'), dialect)),
+const files = query<{ ids: string }, { submission: string; id: string; size: number }>(
+  (value, dialect) => sql`select submission, id, size from submission_files
+    where submission in ${listed(value('ids'), dialect)}`,
 );
-const bodies = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('messages')
-    .select(['submission', 'size'])
-    .where('submission', 'in', listed(value('ids'), dialect))
-    .where('body', '<>', 'dropped'),
+const bodies = query<{ ids: string }, { submission: string; size: number }>(
+  (value, dialect) => sql`select submission, size from messages
+    where submission in ${listed(value('ids'), dialect)} and body <> 'dropped'`,
 );
 
 export interface OldSubmission {
@@ -145,41 +89,20 @@ export async function oldSubmissions(store: Store, which: OldOnes): Promise<OldS
 }
 
 /** The rows of their files go with them. */
-const removeSettled = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .deleteFrom('submissions')
-    .where('submissions.id', 'in', listed(value('ids'), dialect))
-    .where((eb) => isSettled(eb)),
+const removeSettled = query<{ ids: string }>(
+  (value, dialect) => sql`delete from submissions where id in ${listed(value('ids'), dialect)} and ${isSettled}`,
 );
-const removeFiles = define<{ files: string }>()((db, value, dialect) =>
-  db
-    .deleteFrom('file_chunks')
-    .where('file', 'in', listed(value('files'), dialect))
-    .where(({ not, exists, selectFrom }) =>
-      not(exists(selectFrom('submission_files').select('id').whereRef('submission_files.id', '=', 'file_chunks.file'))),
-    ),
+const removeFiles = query<{ files: string }>(
+  (value, dialect) => sql`delete from file_chunks where file in ${listed(value('files'), dialect)} and ${isOrphan}`,
 );
-function isGone({ not, exists, selectFrom }: ExpressionBuilder<Tables, 'messages'>) {
-  return not(
-    exists(selectFrom('submissions').select('submissions.id').whereRef('submissions.id', '=', 'messages.submission')),
-  );
-}
-const removeBodies = define<{ ids: string }>()((db, value, dialect) =>
-  db.deleteFrom('message_chunks').where('message', 'in', (eb) =>
-    eb
-      .selectFrom('messages')
-      .select('messages.id')
-      .where('submission', 'in', listed(value('ids'), dialect))
-      .where((messages) => isGone(messages)),
-  ),
+const isGone = sql`not exists (select 1 from submissions where submissions.id = messages.submission)`;
+const removeBodies = query<{ ids: string }>(
+  (value, dialect) => sql`delete from message_chunks where message in (
+    select id from messages where submission in ${listed(value('ids'), dialect)} and ${isGone})`,
 );
-const dropBodies = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .updateTable('messages')
-    .set({ body: 'dropped' })
-    .where('submission', 'in', listed(value('ids'), dialect))
-    .where('body', '<>', 'dropped')
-    .where((eb) => isGone(eb)),
+const dropBodies = query<{ ids: string }>(
+  (value, dialect) => sql`update messages set body = 'dropped'
+    where submission in ${listed(value('ids'), dialect)} and body <> 'dropped' and ${isGone}`,
 );
 
 /** The unit that removes those of these submissions whose mail is settled still, their files and the bodies of their mail. */

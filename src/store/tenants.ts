@@ -1,26 +1,32 @@
 /** Tenants: who owns projects, keys and mail. */
 import { sql } from 'kysely';
-import { listed } from './listed.ts';
-import { define, type Statement } from './statement.ts';
+import { countOf, finder, insertInto, newestFirst, query, selectAmong, update } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { TenantRow } from './tables-accounts.ts';
+import type { TenantRow } from './tables.ts';
+
+const TENANTS = sql.table('tenants');
+
+/** The operator's tenant, which owns the projects of files. */
+export const OPERATOR = 'ten_operator';
+
+const saved = insertInto('tenants', sql`on conflict (id) do update set email = excluded.email`);
+
+/** Makes the operator's tenant, or notes that the operator's address changed. */
+export async function saveOperator(store: Store, email: string, now: number): Promise<void> {
+  const row = { id: OPERATOR, name: 'Operator', email, plan: 'enterprise', suspended: 0, trusted: 1 };
+  await store.write([saved({ ...row, confirmed_at: now, created_at: now })]);
+}
+
+const touch = update('tenants', [sql`created_at = created_at`], ['id']);
+
+/** Whether the database takes writes: writes the operator's row as it is. Rejects with StoreError where it cannot. */
+export async function probeStore(store: Store): Promise<void> {
+  await store.write([touch({ id: OPERATOR })]);
+}
 
 /** The statement that keeps a new tenant. */
-export const insertTenant = define<TenantRow>()((db, value) =>
-  db.insertInto('tenants').values({
-    id: value('id'),
-    name: value('name'),
-    email: value('email'),
-    plan: value('plan'),
-    requests_per_hour: value('requests_per_hour'),
-    messages_per_hour: value('messages_per_hour'),
-    messages_per_day: value('messages_per_day'),
-    suspended: value('suspended'),
-    trusted: value('trusted'),
-    confirmed_at: value('confirmed_at'),
-    created_at: value('created_at'),
-  }),
-);
+export const insertTenant = insertInto('tenants');
 
 /** What may be changed of a tenant; what is not named stays. */
 export interface TenantChange {
@@ -34,42 +40,12 @@ export interface TenantChange {
   readonly trusted?: boolean | undefined;
 }
 
-const setPlan = define<Pick<TenantRow, 'id' | 'plan'>>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ plan: value('plan') })
-    .where('id', '=', value('id')),
-);
-const setRequestsPerHour = define<Pick<TenantRow, 'id' | 'requests_per_hour'>>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ requests_per_hour: value('requests_per_hour') })
-    .where('id', '=', value('id')),
-);
-const setMessagesPerHour = define<Pick<TenantRow, 'id' | 'messages_per_hour'>>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ messages_per_hour: value('messages_per_hour') })
-    .where('id', '=', value('id')),
-);
-const setMessagesPerDay = define<Pick<TenantRow, 'id' | 'messages_per_day'>>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ messages_per_day: value('messages_per_day') })
-    .where('id', '=', value('id')),
-);
-const setSuspended = define<Pick<TenantRow, 'id' | 'suspended'>>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ suspended: value('suspended') })
-    .where('id', '=', value('id')),
-);
-const setTrusted = define<Pick<TenantRow, 'id' | 'trusted'>>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ trusted: value('trusted') })
-    .where('id', '=', value('id')),
-);
+const setPlan = update('tenants', ['plan'], ['id']);
+const setRequestsPerHour = update('tenants', ['requests_per_hour'], ['id']);
+const setMessagesPerHour = update('tenants', ['messages_per_hour'], ['id']);
+const setMessagesPerDay = update('tenants', ['messages_per_day'], ['id']);
+const setSuspended = update('tenants', ['suspended'], ['id']);
+const setTrusted = update('tenants', ['trusted'], ['id']);
 
 /** The statements that change it, none where nothing is named; their unit fails with UnmetError where there is no such tenant. */
 export function changeTenant(id: string, change: TenantChange): Statement[] {
@@ -85,27 +61,17 @@ export function changeTenant(id: string, change: TenantChange): Statement[] {
 }
 
 /** The statement that confirms a tenant; touches one row, or none where that was done before. */
-export const confirmTenant = define<{ id: string; at: number }>()((db, value) =>
-  db
-    .updateTable('tenants')
-    .set({ confirmed_at: value('at') })
-    .where('id', '=', value('id'))
-    .where('confirmed_at', 'is', null),
+export const confirmTenant = query<{ id: string; at: number }>(
+  (value) => sql`update ${TENANTS} set confirmed_at = ${value('at')}
+    where id = ${value('id')} and confirmed_at is null`,
 );
 
-const forgetKeysOfUnconfirmed = define<{ before: number }>()((db, value) =>
-  db
-    .deleteFrom('api_keys')
-    .where('tenant', 'in', (keys) =>
-      keys
-        .selectFrom('tenants')
-        .select('id')
-        .where('confirmed_at', 'is', null)
-        .where('created_at', '<=', value('before')),
-    ),
+const forgetKeysOfUnconfirmed = query<{ before: number }>(
+  (value) => sql`delete from ${sql.table('api_keys')} where tenant in (
+    select id from tenants where confirmed_at is null and created_at <= ${value('before')})`,
 );
-const forgetTenants = define<{ before: number }>()((db, value) =>
-  db.deleteFrom('tenants').where('confirmed_at', 'is', null).where('created_at', '<=', value('before')),
+const forgetTenants = query<{ before: number }>(
+  (value) => sql`delete from ${TENANTS} where confirmed_at is null and created_at <= ${value('before')}`,
 );
 
 /** The statements that forget tenants made before, which nobody has confirmed, and their keys. */
@@ -113,35 +79,22 @@ export function forgetUnconfirmed(before: number): Statement[] {
   return [forgetKeysOfUnconfirmed({ before }), forgetTenants({ before })];
 }
 
-const byId = define<{ id: string }>()((db, value) =>
-  db.selectFrom('tenants').selectAll().where('id', '=', value('id')),
-);
-
 /** The tenant with this id, or undefined. */
-export async function findTenant(store: Store, id: string): Promise<TenantRow | undefined> {
-  const [row] = await store.select(byId({ id }));
-  return row;
-}
+export const findTenant = finder('tenants', 'id');
 
-const amongIds = define<{ ids: string }>()((db, value, dialect) =>
-  db
-    .selectFrom('tenants')
-    .selectAll()
-    .where('id', 'in', listed(value('ids'), dialect)),
-);
+const amongIds = selectAmong('tenants', 'id');
 
 /** Those of these tenants that there are. */
 export function findTenants(store: Store, ids: readonly string[]): Promise<TenantRow[]> {
-  return store.select(amongIds({ ids: JSON.stringify(ids) }));
+  return store.select(amongIds(ids));
 }
 
 /** One page of all tenants, newest first. */
 export function listTenants(
   store: Store,
-  { before, limit }: { readonly before?: string | undefined; readonly limit: number },
+  page: { readonly before?: string | undefined; readonly limit: number },
 ): Promise<TenantRow[]> {
-  const all = store.read.selectFrom('tenants').selectAll().orderBy('id', 'desc').limit(limit);
-  return (before === undefined ? all : all.where('id', '<', before)).execute();
+  return newestFirst(store.read.selectFrom('tenants').selectAll(), page);
 }
 
 /** Every tenant, oldest first. */
@@ -150,18 +103,12 @@ export function allTenants(store: Store): Promise<TenantRow[]> {
 }
 
 /** How many tenants there are. */
-export async function countTenants(store: Store): Promise<number> {
-  const { count } = await store.read
-    .selectFrom('tenants')
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  return count;
+export function countTenants(store: Store): Promise<number> {
+  return countOf(store.read.selectFrom('tenants'));
 }
-
-const suspended = define<object>()((db) => db.selectFrom('tenants').select('id').where('suspended', '=', sql.lit(1)));
 
 /** The tenants of which nothing leaves. */
 export async function suspendedTenants(store: Store): Promise<string[]> {
-  const rows = await store.select(suspended({}));
+  const rows = await store.read.selectFrom('tenants').select('id').where('suspended', '=', 1).execute();
   return rows.map(({ id }) => id);
 }

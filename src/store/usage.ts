@@ -1,27 +1,19 @@
-/** What keys asked for, per key and UTC day. */
-import { define } from './statement.ts';
+/**
+ * What keys asked for, per key and UTC day; how many recipients counted against each tenant's plan, minute by minute, and
+ * what is reserved of minutes to come.
+ */
+import { sql } from 'kysely';
+import { lockBucket } from './limits.ts';
+import { insertInto, query } from './rows.ts';
+import type { Placeholders, Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { UsageRow } from './tables-accounts.ts';
+import type { MessageCountRow, UsageRow } from './tables.ts';
 
 /** The statement that adds to what the key's day holds already, whichever daemon counted it. */
-export const addUsage = define<UsageRow>()((db, value) =>
-  db
-    .insertInto('usage')
-    .values({
-      tenant: value('tenant'),
-      key: value('key'),
-      day: value('day'),
-      requests: value('requests'),
-      errors: value('errors'),
-      rate_limited: value('rate_limited'),
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['key', 'day']).doUpdateSet((eb) => ({
-        requests: eb('usage.requests', '+', eb.ref('excluded.requests')),
-        errors: eb('usage.errors', '+', eb.ref('excluded.errors')),
-        rate_limited: eb('usage.rate_limited', '+', eb.ref('excluded.rate_limited')),
-      })),
-    ),
+export const addUsage = insertInto(
+  'usage',
+  sql`on conflict (key, day) do update set requests = usage.requests + excluded.requests,
+    errors = usage.errors + excluded.errors, rate_limited = usage.rate_limited + excluded.rate_limited`,
 );
 
 /** Days from `from` (inclusive) to `until`, as starts of UTC days in ms. */
@@ -68,4 +60,104 @@ export function usageOfAll(store: Store, { from, until }: Days): Promise<TenantU
     .where('day', '<', until)
     .groupBy('tenant')
     .execute();
+}
+
+const DAY = 86_400_000;
+
+export interface Taking {
+  readonly tenant: string;
+  /** Start of the minute. */
+  readonly starts_at: number;
+  readonly count: number;
+  /** Minutes that began at this time or earlier are not in the hour that ends with the minute, or in its day. */
+  readonly since_hour: number;
+  readonly since_day: number;
+  /** What the hour and the day may hold without these. */
+  readonly most_hour: number;
+  readonly most_day: number;
+}
+
+const adding = sql`on conflict (tenant, starts_at) do update set count = message_counts.count + excluded.count`;
+const take = query<Taking>(
+  (value) => sql`insert into message_counts (tenant, starts_at, count)
+    select cast(${value('tenant')} as text), cast(${value('starts_at')} as bigint), cast(${value('count')} as bigint)
+    where ${sumSince(value, 'since_hour')} <= ${value('most_hour')}
+      and ${sumSince(value, 'since_day')} <= ${value('most_day')}
+    ${adding}`,
+);
+
+function sumSince(value: Placeholders<Taking>, since: 'since_hour' | 'since_day') {
+  return sql`(select cast(coalesce(sum(known.count), 0) as bigint) from message_counts as known
+    where known.tenant = ${value('tenant')} and known.starts_at > ${value(since)})`;
+}
+
+/**
+ * The statements that count recipients of a tenant, each in its minute; their unit fails with UnmetError where a window has
+ * no room for them by then. Units that run beside each other name tenants in the same order.
+ */
+export function takeMessages(store: Pick<Store, 'dialect'>, takings: readonly Taking[]): Statement[] {
+  const tenants = [...new Set(takings.map(({ tenant }) => tenant))];
+  // On SQLite units follow each other.
+  const locks = store.dialect === 'sqlite' ? [] : tenants.map((tenant) => lockBucket({ bucket: `messages:${tenant}` }));
+  return [...locks, ...takings.map((taking) => take(taking, 1))];
+}
+
+const ofTenant = query<{ tenant: string; since: number }, Pick<MessageCountRow, 'starts_at' | 'count'>>(
+  (value) => sql`select starts_at, count from message_counts
+    where tenant = ${value('tenant')} and starts_at > ${value('since')} order by starts_at`,
+);
+
+/** The minutes of the tenant that began after `since`, those to come among them, oldest first. */
+export function messageCounts(
+  store: Store,
+  tenant: string,
+  since: number,
+): Promise<Pick<MessageCountRow, 'starts_at' | 'count'>[]> {
+  return store.select(ofTenant({ tenant, since }));
+}
+
+/** What counted for each tenant in the span of whole UTC days. */
+export function messagesOfAll(
+  store: Store,
+  { from, until }: { readonly from: number; readonly until: number },
+): Promise<{ tenant: string; messages: number }[]> {
+  return store.read
+    .selectFrom('message_counts')
+    .select((eb) => ['tenant', eb.cast<number>(eb.fn.sum('count'), 'bigint').as('messages')])
+    .where('starts_at', '>=', from)
+    .where('starts_at', '<', until)
+    .groupBy('tenant')
+    .execute();
+}
+
+const forgetReserved = query<{ tenant: string; now: number }>(
+  (value) => sql`delete from message_counts
+    where starts_at > ${value('now')} and (tenant = ${value('tenant')} or ${value('tenant')} = '')`,
+);
+
+/** The statement that forgets what is reserved of minutes to come, of the tenant or (empty) of all. */
+export function releaseReserved(tenant: string, now: number): Statement {
+  return forgetReserved({ tenant, now });
+}
+
+function minutesBefore(value: Placeholders<{ before: number }>) {
+  return sql`starts_at < ${value('before')} and starts_at % ${sql.lit(DAY)} <> 0`;
+}
+const addDays = query<{ before: number }>(
+  (value) => sql`insert into message_counts (tenant, starts_at, count)
+    select tenant, starts_at - starts_at % ${sql.lit(DAY)} as day, cast(sum(count) as bigint) from message_counts
+    where ${minutesBefore(value)} group by tenant, day
+    ${adding}`,
+);
+const dropMinutes = query<{ before: number }>((value) => sql`delete from message_counts where ${minutesBefore(value)}`);
+const someMinute = query<{ before: number }>(
+  (value) => sql`select starts_at from message_counts where ${minutesBefore(value)} limit 1`,
+);
+
+/** Makes one row of each UTC day that is out of every window. */
+export async function foldMessageCounts(store: Store, now: number): Promise<void> {
+  const before = now - (now % DAY) - DAY;
+  if ((await store.select(someMinute({ before }))).length === 0) return;
+  const lock = store.dialect === 'sqlite' ? [] : [lockBucket({ bucket: 'messages:' })];
+  await store.write([...lock, addDays({ before }), dropMinutes({ before })]);
 }

@@ -2,98 +2,65 @@
  * What webhooks were told and are still to be told: deliveries of the queue, one per webhook and event, so that an event
  * which is found twice is told once. All webhooks that are told of an event share one message, whose id is the event's.
  */
+import { sql } from 'kysely';
+import { HELD, insertAttempt } from './deliveries.ts';
 import { noteDue } from './destinations.ts';
-import { HELD } from './deliveries.ts';
-import { listed } from './listed.ts';
-import { define, type Placeholders, type Statement } from './statement.ts';
+import { insertInto, listed, query } from './rows.ts';
+import type { Statement } from './statement.ts';
 import type { Store } from './store.ts';
-import type { WebhookRow } from './tables-accounts.ts';
-import { sql, type Kysely } from 'kysely';
-import type { AttemptRow, DeliveryRow, Tables } from './tables.ts';
+import type { AttemptRow, DeliveryRow, WebhookRow } from './tables.ts';
 
 /** Webhook deliveries are tried, and kept, for this long at most, ms. */
 const KEPT_MS = 30 * 86_400_000;
 
-const insertMessage = define<{ id: string; tenant: string; environment: 'live' | 'test'; at: number; until: number }>()(
-  (db, value) =>
-    db
-      .insertInto('messages')
-      .values({
-        id: value('id'),
-        tenant: value('tenant'),
-        kind: 'webhook',
-        domain: '',
-        source: '{}',
-        body: 'none',
-        size: 0,
-        encoding: '7bit',
-        destinations: 1,
-        environment: value('environment'),
-        created_at: value('at'),
-        expires_at: value('until'),
-      })
-      .onConflict((conflict) => conflict.column('id').doNothing()),
-);
+const insertMessageRow = insertInto('messages', sql`on conflict (id) do nothing`);
 
-type NewDelivery = Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'event'> & {
-  webhook: string;
+function insertMessage({
+  at,
+  until,
+  ...row
+}: {
+  id: string;
+  tenant: string;
+  environment: 'live' | 'test';
   at: number;
   until: number;
-};
-
-function insert(db: Kysely<Tables>, value: Placeholders<NewDelivery>) {
-  return db.insertInto('deliveries').values({
-    id: value('id'),
-    message: value('message'),
-    tenant: value('tenant'),
-    recipient: value('recipient'),
-    destination: value('webhook'),
-    state: 'queued',
-    attempts: 0,
-    next_attempt_at: value('at'),
-    begun: 0,
-    created_at: value('at'),
-    expires_at: value('until'),
-    webhook: value('webhook'),
-    event: value('event'),
-  });
+}): Statement {
+  const empty = { kind: 'webhook', domain: '', source: '{}', body: 'none', size: 0, encoding: '7bit' } as const;
+  return insertMessageRow({ ...row, ...empty, destinations: 1, created_at: at, expires_at: until });
 }
 
-const insertNew = define<NewDelivery>()((db, value) =>
-  insert(db, value).onConflict((conflict) =>
-    conflict.columns(['webhook', 'event']).where('webhook', 'is not', null).doNothing(),
-  ),
-);
+type NewDelivery = Pick<DeliveryRow, 'id' | 'message' | 'tenant' | 'recipient' | 'event'> & {
+  readonly webhook: string;
+  readonly at: number;
+  readonly until: number;
+};
+
+function rowOf({ at, until, ...row }: NewDelivery) {
+  return { ...row, destination: row.webhook, created_at: at, expires_at: until };
+}
+
+function unsent(delivery: NewDelivery) {
+  return { ...rowOf(delivery), state: 'queued', attempts: 0, next_attempt_at: delivery.at, begun: 0 } as const;
+}
 
 /** One that is being tried, or that the operator holds, stays as it is. */
-const insertAgain = define<NewDelivery>()((db, value) =>
-  insert(db, value).onConflict((conflict) =>
-    conflict
-      .columns(['webhook', 'event'])
-      .where('webhook', 'is not', null)
-      .doUpdateSet({
-        state: 'queued',
-        attempts: 0,
-        next_attempt_at: value('at'),
-        expires_at: value('until'),
-        settled_at: null,
-        last_reply: null,
-      })
-      .where('deliveries.state', '<>', 'sending')
-      .where(sql<boolean>`coalesce(deliveries.next_attempt_at, 0) < ${sql.lit(HELD)}`),
-  ),
-);
+const isFree = sql`deliveries.state <> 'sending' and coalesce(deliveries.next_attempt_at, 0) < ${sql.lit(HELD)}`;
 
-const forgetAttempts = define<{ webhook: string; events: string }>()((db, value, dialect) =>
-  db.deleteFrom('attempts').where('delivery', 'in', (eb) =>
-    eb
-      .selectFrom('deliveries')
-      .select('id')
-      .where('webhook', '=', value('webhook'))
-      .where('event', 'in', listed(value('events'), dialect))
-      .where('state', '<>', 'sending')
-      .where(sql<boolean>`coalesce(next_attempt_at, 0) < ${sql.lit(HELD)}`),
-  ),
+const insertNew = insertInto('deliveries', sql`on conflict (webhook, event) where webhook is not null do nothing`);
+const insertAgain = insertInto(
+  'deliveries',
+  sql`on conflict (webhook, event) where webhook is not null do update
+    set state = 'queued', attempts = 0, next_attempt_at = excluded.next_attempt_at, expires_at = excluded.expires_at,
+      settled_at = null, last_reply = null
+    where ${isFree}`,
+);
+const insertSettled = insertInto('deliveries');
+
+const forgetAttempts = query<{ webhook: string; events: string }>(
+  (value, dialect) => sql`delete from attempts where delivery in (
+    select id from deliveries
+    where webhook = ${value('webhook')} and event in ${listed(value('events'), dialect)} and ${isFree})`,
 );
 
 /** A webhook that is told of an event, and the id of the delivery if there is none yet. */
@@ -120,18 +87,14 @@ export function replayForWebhook(target: Target, deliveries: readonly NewWebhook
 
 function unitOf(
   { id: webhook, tenant, url, environment }: Target,
-  {
-    deliveries,
-    at,
-    insertOne,
-  }: { deliveries: readonly NewWebhookDelivery[]; at: number; insertOne: (row: NewDelivery) => Statement },
+  { deliveries, at, insertOne }: { deliveries: readonly NewWebhookDelivery[]; at: number; insertOne: typeof insertNew },
 ): Statement[] {
   const until = at + KEPT_MS;
   const recipient = recipientOf({ id: webhook, url });
   const rows = deliveries.map(({ id, event }) => ({ id, event, message: messageOf(event) }));
   return [
     ...rows.map(({ message }) => insertMessage({ id: message, tenant, environment, at, until })),
-    ...rows.map((row) => insertOne({ ...row, webhook, tenant, recipient, at, until })),
+    ...rows.map((row) => insertOne(unsent({ ...row, webhook, tenant, recipient, at, until }))),
     noteDue({ name: webhook, due: at }),
   ];
 }
@@ -145,35 +108,6 @@ function messageOf(id: string): string {
   return `msg_${id.slice(id.indexOf('_') + 1)}`;
 }
 
-const insertSettled = define<NewDelivery & Pick<DeliveryRow, 'state' | 'last_reply'> & { settled_at: number }>()(
-  (db, value) =>
-    db.insertInto('deliveries').values({
-      id: value('id'),
-      message: value('message'),
-      tenant: value('tenant'),
-      recipient: value('recipient'),
-      destination: value('webhook'),
-      state: value('state'),
-      attempts: 1,
-      begun: 1,
-      last_reply: value('last_reply'),
-      created_at: value('at'),
-      expires_at: value('until'),
-      settled_at: value('settled_at'),
-      webhook: value('webhook'),
-      event: value('event'),
-    }),
-);
-const insertAttempt = define<Pick<AttemptRow, 'delivery' | 'at' | 'outcome' | 'reply'>>()((db, value) =>
-  db.insertInto('attempts').values({
-    delivery: value('delivery'),
-    number: 1,
-    at: value('at'),
-    outcome: value('outcome'),
-    reply: value('reply'),
-  }),
-);
-
 /** The unit that keeps a test: one attempt that is over. */
 export function keepTest(
   { id: webhook, tenant, url, environment }: Target,
@@ -186,16 +120,13 @@ export function keepTest(
   const row = { id, message, tenant, recipient: recipientOf({ id: webhook, url }), webhook, event: null, at, until };
   return [
     insertMessage({ id: message, tenant, environment, at, until }),
-    insertSettled({ ...row, state: outcome, last_reply: reply, settled_at: now }),
-    insertAttempt({ delivery: id, at: now, outcome, reply }),
+    insertSettled({ ...rowOf(row), state: outcome, attempts: 1, begun: 1, last_reply: reply, settled_at: now }),
+    insertAttempt({ delivery: id, number: 1, at: now, outcome, reply }),
   ];
 }
 
-const forget = define<{ before: number }>()((db, value) =>
-  db
-    .deleteFrom('messages')
-    .where(sql<boolean>`kind = 'webhook'`)
-    .where('created_at', '<', value('before')),
+const forget = query<{ before: number }>(
+  (value) => sql`delete from messages where kind = 'webhook' and created_at < ${value('before')}`,
 );
 
 /** The statement that forgets webhook deliveries that are older than thirty days, whatever became of them. */
@@ -203,22 +134,16 @@ export function forgetWebhookDeliveries(now: number): Statement {
   return forget({ before: now - KEPT_MS });
 }
 
-const target = define<{ delivery: string }>()((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .innerJoin('webhooks', 'webhooks.id', 'deliveries.webhook')
-    .selectAll('webhooks')
-    .select('deliveries.event')
-    .where('deliveries.id', '=', value('delivery')),
+type DeliveryTarget = WebhookRow & { readonly event: string | null };
+
+const target = query<{ delivery: string }, DeliveryTarget>(
+  (value) => sql`select webhooks.*, deliveries.event from deliveries join webhooks on webhooks.id = deliveries.webhook
+    where deliveries.id = ${value('delivery')}`,
 );
 
 /** The webhook of a delivery, and the event that it is to be told of. */
-export async function targetOfDelivery(
-  store: Store,
-  delivery: string,
-): Promise<(WebhookRow & { readonly event: string | null }) | undefined> {
-  const [row] = await store.select(target({ delivery }));
-  return row;
+export async function targetOfDelivery(store: Store, delivery: string): Promise<DeliveryTarget | undefined> {
+  return (await store.select(target({ delivery })))[0];
 }
 
 /** A delivery as the webhook's owner sees it. */
@@ -232,42 +157,26 @@ export interface WebhookDelivery extends Pick<DeliveryRow, 'id' | 'webhook' | 'e
   readonly last_result: string | null;
 }
 
-function withLastAttempt(db: Kysely<Tables>) {
-  return db
-    .selectFrom('deliveries')
-    .leftJoin('attempts', (join) =>
-      join.onRef('attempts.delivery', '=', 'deliveries.id').on('attempts.number', '=', (eb) =>
-        eb
-          .selectFrom('attempts as all')
-          .select((max) => max.fn.max('all.number').as('number'))
-          .whereRef('all.delivery', '=', 'deliveries.id'),
-      ),
-    )
-    .selectAll('deliveries')
-    .select(['attempts.at as tried_at', 'attempts.outcome', 'attempts.reply']);
-}
-
 type Selected = DeliveryRow & {
   readonly tried_at: number | null;
   readonly outcome: AttemptRow['outcome'] | null;
   readonly reply: string | null;
 };
 
-const recent = define<{ webhook: string; limit: number }>()((db, value) =>
-  withLastAttempt(db)
-    .leftJoin('events', 'events.id', 'deliveries.event')
-    .select('events.type')
-    .where('deliveries.webhook', '=', value('webhook'))
-    .orderBy('deliveries.id', 'desc')
-    .limit(value('limit')),
+const lastAttempt = sql`attempts.at as tried_at, attempts.outcome, attempts.reply`;
+const withLastAttempt = sql`deliveries left join attempts on attempts.delivery = deliveries.id
+  and attempts.number = (select max(number) from attempts as others where others.delivery = deliveries.id)`;
+
+const recent = query<{ webhook: string; limit: number }, Selected & { readonly type: string | null }>(
+  (value) => sql`select deliveries.*, ${lastAttempt}, events.type
+    from ${withLastAttempt} left join events on events.id = deliveries.event
+    where deliveries.webhook = ${value('webhook')} order by deliveries.id desc limit ${value('limit')}`,
 );
-const ofEvents = define<{ tenant: string; events: string }>()((db, value, dialect) =>
-  withLastAttempt(db)
-    .innerJoin('webhooks', 'webhooks.id', 'deliveries.webhook')
-    .select('webhooks.url')
-    .where('webhooks.tenant', '=', value('tenant'))
-    .where('deliveries.event', 'in', listed(value('events'), dialect))
-    .orderBy('deliveries.id'),
+const ofEvents = query<{ tenant: string; events: string }, Selected & { readonly url: string }>(
+  (value, dialect) => sql`select deliveries.*, ${lastAttempt}, webhooks.url
+    from ${withLastAttempt} join webhooks on webhooks.id = deliveries.webhook
+    where webhooks.tenant = ${value('tenant')} and deliveries.event in ${listed(value('events'), dialect)}
+    order by deliveries.id`,
 );
 
 /** The newest deliveries of the webhook; `type` is null for a test, or where the event is gone. */

@@ -10,7 +10,7 @@ import type { Project } from '../config/forms.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
-import { keepAttachments } from '../store/attachments.ts';
+import { keepAttachments } from '../store/messages.ts';
 import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';

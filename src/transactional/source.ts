@@ -3,13 +3,12 @@ import { z } from 'zod';
 import { composeMail, type Attachment, type Mail } from '../mail/compose.ts';
 import { signMail, type SigningContext } from '../mail/sign.ts';
 import type { Source } from '../queue/transport.ts';
-import { readAttachment } from '../store/attachments.ts';
+import { readAttachment, bodyChunk } from '../store/messages.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { messageIdOf, readEmail, type KeptEmail } from './email.ts';
 import { rawChunks } from '../store/inbound.ts';
-import { bodyChunk } from '../store/messages.ts';
 
 export interface TransactionalSourceOptions {
   readonly store: Store;

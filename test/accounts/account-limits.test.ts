@@ -4,13 +4,12 @@ import { principalOf } from '../../src/accounts/authenticate.ts';
 import { makeKey } from '../../src/accounts/api-keys.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { createStore } from '../../src/store/database.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { TenantRow } from '../../src/store/tables-accounts.ts';
+import type { TenantRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { freshDatabase, openTestStore } from '../harness/store.ts';
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { createAuthFailures, createAuthenticator } from '../../src/accounts/authenticate.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

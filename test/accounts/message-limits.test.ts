@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { createMessageLimits, placesFor } from '../../src/accounts/message-limits.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
-import { foldMessageCounts, messagesOfAll } from '../../src/store/message-counts.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
-import { changeTenant, findTenant } from '../../src/store/tenants.ts';
+import { foldMessageCounts, messagesOfAll } from '../../src/store/usage.ts';
+import { OPERATOR, saveOperator, changeTenant, findTenant } from '../../src/store/tenants.ts';
+
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

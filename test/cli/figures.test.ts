@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';

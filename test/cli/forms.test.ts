@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { snippetOf, STYLES } from '../../src/cli/snippet.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startHttp, type TestHttp, type TestHttpOptions } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';
 import { person, type Person } from './cli-world.ts';

@@ -1,7 +1,7 @@
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testKey } from '../harness/keys.ts';
 import { runCommand, testTerminal } from '../harness/terminal.ts';
 import { cliWorld, HTML, person, YAML, type CliWorld } from './cli-world.ts';

@@ -10,7 +10,7 @@ import { createConfigSource, type ConfigSource } from '../../src/config/source.t
 import { projectStore } from '../../src/daemon/configuration.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
 import { silentLog, type Log } from '../../src/lib/log.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { OPERATOR, saveOperator } from '../../src/store/tenants.ts';
 import type { Store } from '../../src/store/store.ts';
 import { unclosed } from './templates.ts';
 

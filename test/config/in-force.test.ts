@@ -4,9 +4,9 @@ import { machineSecrets } from '../../src/config/secrets.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { deleteProject, findProject, putInForce } from '../../src/store/projects.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR, insertTenant } from '../../src/store/tenants.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
-import { insertTenant } from '../../src/store/tenants.ts';
+
 import { openTestStore } from '../harness/store.ts';
 import { configFolder, openSource, projectText } from './folder.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { ConfigSource } from '../../src/config/source.ts';
 import type { Snapshot } from '../../src/config/snapshot.ts';
 import type { Log } from '../../src/lib/log.ts';
-import { findRevision } from '../../src/store/revisions.ts';
+import { findRevision } from '../../src/store/projects.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
 import { configFolder, openSource, projectText, SERVER, type Folder } from './folder.ts';

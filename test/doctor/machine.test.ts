@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import {
@@ -15,7 +14,7 @@ import {
 import { createDoctor } from '../../src/doctor/doctor.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { recordEvent } from '../../src/store/events.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { OPERATOR, saveOperator } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';

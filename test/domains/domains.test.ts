@@ -3,6 +3,10 @@ import type { Letter } from '../../src/accounts/consent.ts';
 import { createDomains } from '../../src/domains/domains.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { projectSchema } from '../../src/config/schema.ts';
+
+
+
+
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Project } from '../../src/config/forms.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
@@ -13,9 +17,9 @@ import { dkimKeysOf } from '../../src/store/dkim-keys.ts';
 import { domainOwners, sendingDomains } from '../../src/store/domains.ts';
 import { storePrefix } from '../../src/store/messages.ts';
 import { putInForce } from '../../src/store/projects.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR, insertTenant } from '../../src/store/tenants.ts';
 import type { Store, Unit } from '../../src/store/store.ts';
-import { insertTenant } from '../../src/store/tenants.ts';
+
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';

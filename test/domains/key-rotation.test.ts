@@ -5,7 +5,7 @@ import { advanceKeys, rotateKeys } from '../../src/domains/rotation.ts';
 import { dkimRecord } from '../../src/dns/records.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import type { DkimKeyRow } from '../../src/store/tables-keys.ts';
+import type { DkimKeyRow } from '../../src/store/tables.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
 import { openTestStore } from '../harness/store.ts';

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { insertDkimKey } from '../../src/store/dkim-keys.ts';
 import { insertDomain } from '../../src/store/domains.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 import { makeKey } from '../forms/mail-world.ts';

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { Webhook } from 'standardwebhooks';
 import { adoptWebhooks } from '../../src/events/targets.ts';
 import { cancel, hold, listDeliveries, release, resume } from '../../src/queue/operate.ts';
-import { insertFile } from '../../src/store/files.ts';
+import { insertFile } from '../../src/store/submissions.ts';
 import { disableWebhook, replaceSecret } from '../../src/store/webhooks.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
-import { changeTenant } from '../../src/store/tenants.ts';
+import { OPERATOR, changeTenant } from '../../src/store/tenants.ts';
+
 import { testClock } from '../harness/clock.ts';
 import { DAY, HOUR, MINUTE, SECOND, answered, eventWorld, snapshotOf } from './world.ts';
 

@@ -1,6 +1,8 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
 import { expect, onTestFinished } from 'vitest';
 import { projectSchema } from '../../src/config/schema.ts';
+
+
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';
@@ -10,12 +12,11 @@ import { createWebhooks } from '../../src/events/webhooks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { recordEvent, type NewEvent } from '../../src/store/events.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { OPERATOR, saveOperator } from '../../src/store/tenants.ts';
 import type { Statement } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 import { insertSubmission } from '../../src/store/submissions.ts';
-import type { WebhookRow } from '../../src/store/tables-accounts.ts';
-import type { SubmissionRow } from '../../src/store/tables.ts';
+import type { WebhookRow, SubmissionRow } from '../../src/store/tables.ts';
 import { recentDeliveries, type WebhookDelivery } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import type { Transport } from '../../src/queue/transport.ts';

@@ -7,7 +7,7 @@ import { backup } from '../../src/cli/backup.ts';
 import { createClient } from '../../src/cli/client.ts';
 import { startDaemon } from '../../src/daemon/daemon.ts';
 import { createLog } from '../../src/lib/log.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';

@@ -1,7 +1,7 @@
 /** Mail of ours that a server takes and then sends back: the whole daemon. */
 import nodemailer from 'nodemailer';
 import { expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { EXIM, POSTFIX } from '../mail/report-fixtures.ts';

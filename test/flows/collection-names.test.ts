@@ -1,6 +1,6 @@
 /** To choose the name of a collection tells nothing of who has it, and not of many whether somebody has. */
 import { expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 

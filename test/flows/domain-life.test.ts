@@ -1,7 +1,7 @@
 /** The life of a domain, from its claim to its failure and back, with the whole daemon on a clock of the test. */
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient, type Client } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import { testClock } from '../harness/clock.ts';

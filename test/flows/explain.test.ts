@@ -1,9 +1,9 @@
 /** What `explain` says is what then happens. */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR, changeTenant } from '../../src/store/tenants.ts';
 import { suppress } from '../../src/store/suppressions.ts';
-import { changeTenant } from '../../src/store/tenants.ts';
+
 import { apiClient } from '../harness/api.ts';
 import { until } from '../harness/child.ts';
 import { startTestWorld, type WorldSettings } from '../harness/daemon.ts';

@@ -2,7 +2,7 @@
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey, type TestKey } from '../harness/keys.ts';
 

@@ -2,7 +2,7 @@
 import { simpleParser } from 'mailparser';
 import nodemailer from 'nodemailer';
 import { expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { mailOverflows } from '../../src/forms/overflow.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { retryNow } from '../../src/queue/operate.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey, type TestKey } from '../harness/keys.ts';
 

@@ -5,7 +5,7 @@ import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { systemMail } from '../../src/queue/system-mail.ts';
 import { activateKey, dkimKeysOf, relieveKey } from '../../src/store/dkim-keys.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { openAppliance, PROJECT as FORMS } from '../harness/binary.ts';
 import { startCatcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';

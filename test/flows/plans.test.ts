@@ -1,7 +1,7 @@
 /** What the plan of an account bounds, through the whole daemon. */
 import { expect, test } from 'vitest';
 import { insertDomain } from '../../src/store/domains.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 

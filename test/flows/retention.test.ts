@@ -1,7 +1,7 @@
 /** What is shown of a form post and of a mail while they are kept, and afterwards: the whole daemon, on the test's clock. */
 import { expect, onTestFinished, test } from 'vitest';
 import { retentionJobs } from '../../src/daemon/jobs.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';

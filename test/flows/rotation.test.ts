@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { testClock } from '../harness/clock.ts';
 import { SITE, startTestWorld } from '../harness/daemon.ts';

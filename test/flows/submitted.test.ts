@@ -3,7 +3,7 @@ import nodemailer from 'nodemailer';
 import { expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 

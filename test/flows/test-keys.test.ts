@@ -1,6 +1,6 @@
 /** Test keys are a partition of their account: what they make is theirs alone, and what is live they cannot touch. */
 import { expect, test } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient, type Client } from '../harness/api.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';

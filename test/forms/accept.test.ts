@@ -3,15 +3,13 @@ import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Form } from '../../src/config/forms.ts';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
-import { type SubmittedBody } from '../../src/forms/fields.ts';
+import type { SubmittedBody } from '../../src/forms/fields.ts';
 import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { checkForSpam } from '../../src/forms/spam/filter.ts';
-
 import { silentLog } from '../../src/lib/log.ts';
-import { filesOf, readFile } from '../../src/store/files.ts';
+import { filesOf, readFile, findSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { UnmetError, StoreError } from '../../src/store/store.ts';
-import { findSubmission, submissionsOf } from '../../src/store/submissions.ts';
 import { suppress } from '../../src/store/suppressions.ts';
 import { testClock } from '../harness/clock.ts';
 import { testConsent } from '../harness/consent.ts';

@@ -18,10 +18,15 @@ import { createKeyring } from '../../src/domains/dkim-keys.ts';
 
 
 
+
+
+
+
+
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import type { MessageKind, MessageRow, SubmissionRow } from '../../src/store/tables.ts';
 import { builtinTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';

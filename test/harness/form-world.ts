@@ -1,6 +1,6 @@
 /** The whole daemon with a form that the API made, for clients that post to it by its id. */
 import { expect } from 'vitest';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld, type TestWorld } from './daemon.ts';
 import { testKey } from './keys.ts';
 

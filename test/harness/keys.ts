@@ -6,7 +6,7 @@ import { isoTime, systemClock } from '../../src/lib/clock.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { TenantRow } from '../../src/store/tables-accounts.ts';
+import type { TenantRow } from '../../src/store/tables.ts';
 import { findTenant, insertTenant } from '../../src/store/tenants.ts';
 
 export interface TestKeySettings {

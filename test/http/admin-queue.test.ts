@@ -3,7 +3,7 @@ import { enqueue } from '../../src/queue/enqueue.ts';
 import { HELD, parkDelivery, walkWaiting } from '../../src/store/deliveries.ts';
 import { nextDueAt } from '../../src/store/destinations.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import type { Statement } from '../../src/store/statement.ts';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
 import { testClock } from '../harness/clock.ts';

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, test } from 'vitest';
-import { filesOf, readFile } from '../../src/store/files.ts';
+import { filesOf, readFile } from '../../src/store/submissions.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
 
 const ADDRESS = '/example.com/contact';

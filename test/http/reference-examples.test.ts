@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { API } from '../../src/contract/contract.ts';
 import { pathOf, type Route } from '../../src/contract/route.ts';
 import { PERMISSIONS } from '../../src/lib/permission-names.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 

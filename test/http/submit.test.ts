@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { startHttp, type TestHttp, type TestRequest } from '../harness/http.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { loseConfirmations } from '../harness/lost-commit.ts';
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';

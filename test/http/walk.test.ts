@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { PERMISSIONS, type Permission } from '../../src/lib/permission-names.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { startTestWorld } from '../harness/daemon.ts';
 import { testKey, type TestKey, type TestKeySettings } from '../harness/keys.ts';
 

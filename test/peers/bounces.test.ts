@@ -1,7 +1,7 @@
 /** A real Postfix that takes our mail, finds that it cannot deliver it, and sends it back. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import nodemailer from 'nodemailer';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { freePort } from '../harness/child.ts';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient, type Client } from '../harness/api.ts';
 import { freePort } from '../harness/child.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import nodemailer from 'nodemailer';
 import { expect, onTestFinished, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { apiClient } from '../harness/api.ts';
 import { freePort } from '../harness/child.ts';
 import { startTestWorld } from '../harness/daemon.ts';

@@ -1,13 +1,11 @@
 /** What is forgotten of messages, and when. */
 import { expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { forgetOldMessages } from '../../src/queue/retention.ts';
-import { keepAttachments } from '../../src/store/attachments.ts';
-import { insertAttempt } from '../../src/store/attempts.ts';
-import { findMessage, storeBody } from '../../src/store/messages.ts';
+import { keepAttachments, findMessage, storeBody } from '../../src/store/messages.ts';
+import { insertAttempt } from '../../src/store/deliveries.ts';
 import { insertSubmission, removeSubmission } from '../../src/store/submissions.ts';
 import type { DeliveryState } from '../../src/store/tables.ts';
 import { testClock } from '../harness/clock.ts';

@@ -12,7 +12,7 @@ import { createDsnSource, reportFailure } from '../../src/smtp/dsn.ts';
 import { type ForwardSource, createForwardSource } from '../../src/smtp/forward-source.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
 import { insertInbound, insertRawChunk, RAW_CHUNK_BYTES } from '../../src/store/inbound.ts';
-import type { InboundRow } from '../../src/store/tables-inbound.ts';
+import type { InboundRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { configOf, mailDomain, startQueue, type TestQueue } from '../harness/queue.ts';
 import { startSmtpPeer, type PeerScript, type SmtpPeer } from '../harness/smtp-peer.ts';

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { claimBounce, deleteBounce, insertBounce, postponeBounce } from '../../src/store/bounces.ts';
-
-import type { BounceRow } from '../../src/store/tables-inbound.ts';
+import { claimBounce, deleteBounce, insertBounce, postponeBounce } from '../../src/store/inbound.ts';
+import type { BounceRow } from '../../src/store/tables.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import { longestWaits } from '../../src/queue/retry.ts';
-import { insertBounce, claimBounce } from '../../src/store/bounces.ts';
+import { insertBounce, claimBounce } from '../../src/store/inbound.ts';
 import { claimDeliveries } from '../../src/store/leases.ts';
 import { isClockBehind, pullBackDueTimes } from '../../src/store/clock-step.ts';
 import { deferDelivery, deliveriesOfMessage } from '../../src/store/deliveries.ts';

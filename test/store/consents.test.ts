@@ -9,9 +9,9 @@ import {
   takeMailbox,
 } from '../../src/store/consents.ts';
 import { insertDomain } from '../../src/store/domains.ts';
-import { OPERATOR, saveOperator } from '../../src/store/revisions.ts';
+import { OPERATOR, saveOperator, changeTenant, findTenant } from '../../src/store/tenants.ts';
 import { UnmetError } from '../../src/store/store.ts';
-import { changeTenant, findTenant } from '../../src/store/tenants.ts';
+
 import { newMessage, startQueue } from '../harness/queue.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

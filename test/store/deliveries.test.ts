@@ -1,17 +1,8 @@
 /** Claims, leases and destinations as rows: what is due is claimed once, and nothing that waits is forgotten. */
 import { describe, expect, test } from 'vitest';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
-import { attemptsOfMessage } from '../../src/store/attempts.ts';
 import {
-  beginDeliveries,
-  claimDeliveries,
-  claimDeliveriesOfTenant,
-  leasedTo,
-  renewLeases,
-  takeBackLeases,
-  tenantsWaiting,
-} from '../../src/store/leases.ts';
-import {
+  attemptsOfMessage,
   deferDelivery,
   deliveriesOfMessage,
   endWaiting,
@@ -22,6 +13,15 @@ import {
   settleDelivery,
   walkWaiting,
 } from '../../src/store/deliveries.ts';
+import {
+  beginDeliveries,
+  claimDeliveries,
+  claimDeliveriesOfTenant,
+  leasedTo,
+  renewLeases,
+  takeBackLeases,
+  tenantsWaiting,
+} from '../../src/store/leases.ts';
 import {
   clearFailures,
   dueDestinations,

@@ -6,8 +6,8 @@ import {
   insertFile,
   insertFileChunk,
   readFile,
-} from '../../src/store/files.ts';
-import { insertSubmission } from '../../src/store/submissions.ts';
+  insertSubmission,
+} from '../../src/store/submissions.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openTestStore } from '../harness/store.ts';
 

@@ -4,12 +4,20 @@ import {
   deleteCollection,
   findCollectionRow,
   insertCollection,
-} from '../../src/store/collections.ts';
-import { forgetForms, formCounters, noteForm, noteForms } from '../../src/store/form-counters.ts';
-import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../src/store/forms.ts';
+  forgetForms,
+  formCounters,
+  noteForm,
+  noteForms,
+  countForms,
+  deleteForm,
+  findForm,
+  insertForm,
+  listForms,
+  updateForm,
+} from '../../src/store/forms.ts';
 import { UnmetError } from '../../src/store/store.ts';
 import { countSubmission } from '../../src/store/submissions.ts';
-import type { FormRow } from '../../src/store/tables-accounts.ts';
+import type { FormRow } from '../../src/store/tables.ts';
 import { openTestStore } from '../harness/store.ts';
 
 function form(id: string, more: Partial<FormRow> = {}): FormRow {
@@ -56,7 +64,7 @@ test('counters know since when their forms exist, and what came in between', asy
       { form: 'frm_1', submissions: 1, created_at: 30 },
     ]),
   );
-  await store.write([forgetForms({ forms: JSON.stringify(['frm_1', 'c/site/one']) })]);
+  await store.write([forgetForms(['frm_1', 'c/site/one'])]);
   expect((await formCounters(store, ['frm_1', 'c/site/one', 'example.com/a'])).size).toBe(1);
 });
 

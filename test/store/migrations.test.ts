@@ -9,8 +9,7 @@ import { dueDestinations, findDestination } from '../../src/store/destinations.t
 import { claimDeliveries, takeBackLeases } from '../../src/store/leases.ts';
 import { migrationsFor } from '../../src/store/migrations/index.ts';
 import type { Store } from '../../src/store/store.ts';
-import { storedProjects } from '../../src/store/projects.ts';
-import { findRevision } from '../../src/store/revisions.ts';
+import { storedProjects, findRevision } from '../../src/store/projects.ts';
 import { findTenant } from '../../src/store/tenants.ts';
 import { freshDatabase } from '../harness/store.ts';
 

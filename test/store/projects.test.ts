@@ -13,10 +13,12 @@ import {
   setFileMissing,
   storedProjects,
   type ProjectSource,
+  findRevisionOf,
+  revisionsOf,
 } from '../../src/store/projects.ts';
-import { findRevisionOf, revisionsOf, saveOperator } from '../../src/store/revisions.ts';
+import { saveOperator, insertTenant } from '../../src/store/tenants.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
-import { insertTenant } from '../../src/store/tenants.ts';
+
 import { openTestStore } from '../harness/store.ts';
 
 const PUSH: ProjectSource = {

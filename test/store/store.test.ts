@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { connectStore, createStore } from '../../src/store/database.ts';
 import { recordEvent } from '../../src/store/events.ts';
-import { OPERATOR } from '../../src/store/revisions.ts';
+import { OPERATOR } from '../../src/store/tenants.ts';
 import { obtainSecret } from '../../src/store/secrets.ts';
 import { define } from '../../src/store/statement.ts';
 import { StoreError, UnmetError } from '../../src/store/store.ts';

@@ -1,7 +1,17 @@
 import { expect, test } from 'vitest';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { insertFile, insertFileChunk } from '../../src/store/files.ts';
+import {
+  insertFile,
+  insertFileChunk,
+  countSubmission,
+  findSubmission,
+  insertSubmission,
+  markSubmission,
+  removeSubmission,
+  submissionsOf,
+  uncountSubmission,
+} from '../../src/store/submissions.ts';
 import { insertForm } from '../../src/store/forms.ts';
 import { endWaiting } from '../../src/store/deliveries.ts';
 import { UnmetError } from '../../src/store/store.ts';
@@ -12,15 +22,6 @@ import {
   partsOf,
   type SubmissionFilter,
 } from '../../src/store/submission-list.ts';
-import {
-  countSubmission,
-  findSubmission,
-  insertSubmission,
-  markSubmission,
-  removeSubmission,
-  submissionsOf,
-  uncountSubmission,
-} from '../../src/store/submissions.ts';
 import type { SubmissionRow } from '../../src/store/tables.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { acknowledge, forgetAcknowledged } from '../../src/store/acknowledged.ts';
+import { acknowledge, forgetAcknowledged } from '../../src/store/consents.ts';
 import { insertDomain } from '../../src/store/domains.ts';
-import { insertFile } from '../../src/store/files.ts';
 import {
+  insertFile,
   countSubmission,
   findSubmission,
   insertSubmission,

@@ -1,11 +1,15 @@
 import { expect, test } from 'vitest';
 import { newId } from '../../src/lib/ids.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { insertAttempt, recentAttemptsAt, recentAttemptsTo } from '../../src/store/attempts.ts';
-import { deliveriesOfMessage } from '../../src/store/deliveries.ts';
-import { recordEvent } from '../../src/store/events.ts';
+import { insertAttempt, recentAttemptsAt, recentAttemptsTo, deliveriesOfMessage } from '../../src/store/deliveries.ts';
+import {
+  recordEvent,
+  eventsOfMessages,
+  eventsOfRequest,
+  eventsOfSubmission,
+  findEvent,
+} from '../../src/store/events.ts';
 import { suppress, suppressionsOf } from '../../src/store/suppressions.ts';
-import { eventsOfMessages, eventsOfRequest, eventsOfSubmission, findEvent } from '../../src/store/trace.ts';
 import { enqueueForWebhook, postsOfEvents } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import { openTestStore } from '../harness/store.ts';

@@ -1,9 +1,14 @@
 import { expect, test } from 'vitest';
 import { enqueue } from '../../src/queue/enqueue.ts';
-import { keepAttachments, readAttachment } from '../../src/store/attachments.ts';
+import {
+  keepAttachments,
+  readAttachment,
+  countTransactional,
+  selectTransactional,
+  storeBody,
+} from '../../src/store/messages.ts';
 import { deliveriesOfMessages, reschedule } from '../../src/store/deliveries.ts';
 import { complaintsOf, recordEvent } from '../../src/store/events.ts';
-import { countTransactional, selectTransactional, storeBody } from '../../src/store/messages.ts';
 import { newMessage } from '../harness/queue.ts';
 import { openTestStore } from '../harness/store.ts';
 

@@ -7,8 +7,13 @@ import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import { environmentOf } from '../../lib/ids.ts';
-import { deleteCollection, insertCollection } from '../../store/collections.ts';
-import { counterOf, forgetForms, noteForm } from '../../store/form-counters.ts';
+
+import { deleteCollection, insertCollection, counterOf, forgetForms, noteForm } from '../../store/forms.ts';
+
+
+
+
+
 import { UnmetError } from '../../store/store.ts';
 import { type Exchange, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
@@ -116,7 +121,7 @@ export function collectionsRoutes(services: Services): Route[] {
       }
       const shown = json(await show(found, call.exchange));
       const ids = [...found.forms.values()].map(counterOf);
-      await store.write([deleteCollection({ name }), forgetForms({ forms: JSON.stringify(ids) })]);
+      await store.write([deleteCollection({ name }), forgetForms(ids)]);
       return shown;
     },
   });

@@ -10,7 +10,9 @@ import type { DomainReport, } from '../../domains/domains.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { environmentOf } from '../../lib/ids.ts';
 import { findProject } from '../../store/projects.ts';
-import type { DkimKeyRow } from '../../store/tables-keys.ts';
+
+import type { DkimKeyRow } from '../../store/tables.ts';
+
 import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 import { refusalOfPush } from './projects.ts';

@@ -10,13 +10,20 @@ import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-import { collectionsOfTenant } from '../../store/collections.ts';
-import { counterOf, forgetForms, formCounters, noteForm } from '../../store/form-counters.ts';
-import { countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
+
+import { collectionsOfTenant, counterOf, forgetForms, formCounters, noteForm, countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
+
+
+
+
+import type { FormRow } from '../../store/tables.ts';
+
+
 import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';
+
 import type { Store } from '../../store/store.ts';
-import type { FormRow } from '../../store/tables-accounts.ts';
+
 import { endpointOf, type Exchange, overCap, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
@@ -253,7 +260,7 @@ function insertion(row: FormRow): Statement[] {
 }
 
 function deletion(row: FormRow): Statement[] {
-  return [deleteForm(row), forgetForms({ forms: JSON.stringify([counterOf(row)]) })];
+  return [deleteForm(row), forgetForms([counterOf(row)])];
 }
 
 /** Forms as the API shows them; `tenant` is the one whose recipients are meant, by default that of the forms. */

@@ -9,16 +9,13 @@ import type { Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/projects.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
-import {
-  countProjects,
-  deleteProject,
-  findProject,
-  forgetProjectFiles,
-  listProjects,
-  putInForce,
-} from '../../store/projects.ts';
-import { findRevision, findRevisionOf, revisionsOf } from '../../store/revisions.ts';
-import { UnmetError } from '../../store/store.ts';
+import { countProjects, deleteProject, findProject, forgetProjectFiles, listProjects, putInForce, findRevision, findRevisionOf, revisionsOf } from '../../store/projects.ts';
+
+
+
+
+import { UnmetError, } from '../../store/store.ts';
+
 import type { ProjectRow } from '../../store/tables.ts';
 import { overLimit, rateLimited } from '../context.ts';
 import { type Detail, type Refusal, refuse } from '../errors.ts';

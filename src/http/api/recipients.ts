@@ -4,7 +4,8 @@ import { suppressions } from '../../contract/email.ts';
 import { recipients } from '../../contract/forms.ts';
 import { consentOf, countConsents, selectConsents } from '../../store/consents.ts';
 import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
-import type { ConsentRow } from '../../store/tables-accounts.ts';
+
+import type { ConsentRow } from '../../store/tables.ts';
 import { overCap } from '../context.ts';
 import { refuse } from '../errors.ts';
 import { implement, json, pageOf, type Route, type Services } from './route.ts';

@@ -19,7 +19,8 @@ import type { Webhooks } from '../../events/webhooks.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Backups } from '../../store/backup.ts';
-import type { FreeSpace } from '../../store/free-space.ts';
+
+import type { FreeSpace } from '../../store/database.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Transactional } from '../../transactional/send.ts';
 import { type Answer, json as jsonAnswer } from '../answer.ts';

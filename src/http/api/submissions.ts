@@ -2,15 +2,17 @@
 import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
-import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
-import { chunksOfFile, filesOf } from '../../store/files.ts';
+import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission, } from '../../forms/release.ts';
+
+import { chunksOfFile, filesOf, findSubmission, removeSubmission } from '../../store/submissions.ts';
+
+
+
 import { UnmetError } from '../../store/store.ts';
 import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';
-import { findSubmission, removeSubmission } from '../../store/submissions.ts';
 import type { SubmissionRow } from '../../store/tables.ts';
 import { download } from '../answer.ts';
 import type { Exchange } from '../context.ts';
-
 import { type Refusal, refuse } from '../errors.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
 import { implement, json, notFound, type Route, type Services } from './route.ts';

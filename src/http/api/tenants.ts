@@ -19,13 +19,20 @@ import { resume } from '../../queue/operate.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import type { Span } from '../../store/analytics.ts';
 import { isRefused } from '../../store/consents.ts';
-import { messagesOfAll } from '../../store/message-counts.ts';
-import { OPERATOR } from '../../store/revisions.ts';
+
+import { messagesOfAll, usageOfAll } from '../../store/usage.ts';
+import { OPERATOR, allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
+import type { TenantRow } from '../../store/tables.ts';
+
 import type { Statement } from '../../store/statement.ts';
-import type { TenantRow } from '../../store/tables-accounts.ts';
-import { allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
-import { usageOfAll } from '../../store/usage.ts';
+
+
+
 import { type Exchange, rateLimited, tighter } from '../context.ts';
+
+
+
+
 import { type Refusal, refuse } from '../errors.ts';
 import { nameOf, startOf } from './analytics.ts';
 import { invalidAt } from './issues.ts';

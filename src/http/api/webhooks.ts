@@ -3,8 +3,11 @@ import * as contract from '../../contract/webhooks.ts';
 import { newSecret } from '../../events/post.ts';
 import { CHANGEOVER, configuredSecret, eventsOf } from '../../events/targets.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-import type { WebhookRow } from '../../store/tables-accounts.ts';
-import { recentDeliveries } from '../../store/webhook-deliveries.ts';
+
+import type { WebhookRow } from '../../store/tables.ts';
+import { recentDeliveries, } from '../../store/webhook-deliveries.ts';
+
+
 import {
   countWebhooks,
   deleteWebhook,

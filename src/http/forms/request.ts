@@ -16,7 +16,7 @@ import { refuse, unavailable, type Refusal } from '../errors.ts';
 import { type Exchange, faultRefusal } from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
-import { OPERATOR } from '../../store/revisions.ts';
+import { OPERATOR } from '../../store/tenants.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { SubmittedValues } from '../pages/error.ts';
 

@@ -19,13 +19,16 @@ import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
-import { counterOf } from '../../store/form-counters.ts';
-import { type Answer, json, page, wantsPage } from '../answer.ts';
+
+import { counterOf } from '../../store/forms.ts';
+import { type Answer, json, page, wantsPage, } from '../answer.ts';
+
+
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf } from '../errors.ts';
-import type { FreeSpace } from '../../store/free-space.ts';
+import type { FreeSpace } from '../../store/database.ts';
 import {
   type FormPath,
   refuseUnserved,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { PublicEvent } from '../../../src/lib/event-types.ts';
 import { recordEvent } from '../../../src/store/events.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestHttp } from '../../harness/http.ts';
 import { testKey, type TestKey } from '../../harness/keys.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { recordEvent } from '../../../src/store/events.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestHttp } from '../../harness/http.ts';

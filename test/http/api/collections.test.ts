@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { startHttp, type TestHttp } from '../../harness/http.ts';
 import { testKey } from '../../harness/keys.ts';
 

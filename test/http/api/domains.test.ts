@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { apiClient, type Client } from '../../harness/api.ts';
 import { startTestWorld, type TestWorld } from '../../harness/daemon.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { adoptForms } from '../../../src/forms/find.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestHttp, type TestHttpOptions } from '../../harness/http.ts';
 import { testKey } from '../../harness/keys.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { insertDomain } from '../../../src/store/domains.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestHttp } from '../../harness/http.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { PERMISSIONS } from '../../../src/lib/permission-names.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp, type TestRequest } from '../../harness/http.ts';
 import { testKey, type TestKeySettings } from '../../harness/keys.ts';

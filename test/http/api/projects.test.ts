@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { apiClient, type Client } from '../../harness/api.ts';
 import { startTestWorld } from '../../harness/daemon.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp } from '../../harness/http.ts';
 import { testKey, type TestKeySettings } from '../../harness/keys.ts';

@@ -3,7 +3,7 @@ import { firstId, newId } from '../../../src/lib/ids.ts';
 import { claimDeliveries } from '../../../src/store/leases.ts';
 import { settleDelivery } from '../../../src/store/deliveries.ts';
 import { insertForm } from '../../../src/store/forms.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { SEARCHED } from '../../../src/store/submission-list.ts';
 import { insertSubmission, submissionsOf } from '../../../src/store/submissions.ts';
 import type { SubmissionRow } from '../../../src/store/tables.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestRequest } from '../../harness/http.ts';
 import { testKey } from '../../harness/keys.ts';

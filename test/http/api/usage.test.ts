@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { recordEvent } from '../../../src/store/events.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestHttp } from '../../harness/http.ts';
 import { testKey, type TestKey } from '../../harness/keys.ts';

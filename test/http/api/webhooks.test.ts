@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { projectSchema } from '../../../src/config/schema.ts';
+
+
 import { serverSchema } from '../../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../../src/config/snapshot.ts';
 import type { Answer } from '../../../src/dns/resolver.ts';
@@ -14,7 +16,7 @@ import { createWebhooks } from '../../../src/events/webhooks.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { recordEvent } from '../../../src/store/events.ts';
-import { OPERATOR } from '../../../src/store/revisions.ts';
+import { OPERATOR } from '../../../src/store/tenants.ts';
 import { startHttp, type TestRequest } from '../../harness/http.ts';
 import { testKey, type TestKeySettings } from '../../harness/keys.ts';
 import { openTestStore, temporaryFolder } from '../../harness/store.ts';
