@@ -48,14 +48,14 @@ const MAX_SIGNATURE_LENGTH = 8192;
 export async function authenticate(message: Pieces, circumstances: Circumstances): Promise<Authenticated> {
   const { ip, helo, sender, mta, ask, clock, timeoutMs, isOwn = false, memory = createMemory() } = circumstances;
   const lookups = createLookups(ask, clock, timeoutMs);
-  const { header, rest } = await splitHeader(message);
+  const { header, body } = await splitHeader(message);
   const all = fieldsOf(header);
   const fields = judged(all);
   lookups.ahead(keyNames(fields));
   try {
     const judgedHeader = fields.map(({ text }) => text).join('');
     const connection = { ip, helo, sender, mta, ask: lookups.ask, isOwn, memory };
-    const checked = await check({ header: judgedHeader, rest }, connection);
+    const checked = await check({ header: judgedHeader, body }, connection);
     const verdicts = verdictsOf(checked, lookups, circumstances);
     const found = agreed(readAuthor(all), checked.authors);
     const dmarc = found.kind === 'unclear' ? { ...verdicts.dmarc, result: 'permerror' } : verdicts.dmarc;

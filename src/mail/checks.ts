@@ -17,8 +17,8 @@ import { codeOf } from '../lib/errors.ts';
 export interface Message {
   /** Its header lines, one character a byte, without the empty line. */
   readonly header: string;
-  /** From the empty line on; read where it makes a difference. */
-  readonly rest: AsyncIterable<Uint8Array>;
+  /** Read where it makes a difference. */
+  readonly body: AsyncIterable<Uint8Array>;
 }
 
 /** Where it came from, as in authenticate.ts. */
@@ -58,11 +58,10 @@ export function createMemory(): Memory {
   return { spf: new Outcomes(), dmarc: new Outcomes() };
 }
 
-const EMPTY_LINE = 2;
 /** Of the lines that tell of the checks, as far as what they tell has blanks. */
 const LINE = 120;
 
-/** Rejects only where the rest cannot be read. */
+/** Rejects only where the body cannot be read. */
 export async function check(message: Message, connection: Connection): Promise<Checked> {
   const { mta, ask: resolver, isOwn, memory } = connection;
   const { headerFrom: authors, fromFields, results, arc: chain } = await readSignatures(message, resolver);
@@ -92,16 +91,12 @@ function checkClient({ ip, helo, sender, mta, ask, memory }: Connection): Promis
 }
 
 /** DKIM, and what there is of ARC. */
-async function readSignatures({ header, rest }: Message, resolver: Ask): Promise<DkimVerifier> {
+async function readSignatures({ header, body }: Message, resolver: Ask): Promise<DkimVerifier> {
   const verifier = new DkimVerifier({ resolver, rejectRsaSha1: true });
   await verifier.emitHeaders(Buffer.from(header, 'latin1'));
   if (verifier.bodyHashes.size > 0) {
-    let skip = EMPTY_LINE;
-    for await (const { buffer, byteOffset, byteLength } of rest) {
-      const from = Math.min(skip, byteLength);
-      skip -= from;
-      await verifier.nextChunk(Buffer.from(buffer, byteOffset + from, byteLength - from));
-    }
+    for await (const { buffer, byteOffset, byteLength } of body)
+      await verifier.nextChunk(Buffer.from(buffer, byteOffset, byteLength));
   }
   await verifier.finalChunk();
   return verifier;
