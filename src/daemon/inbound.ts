@@ -23,8 +23,7 @@ import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-resu
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createBounceReading } from '../smtp/bounce-reading.ts';
 import { createBounces } from '../smtp/bounces.ts';
-import { createSmtpPolicy } from '../smtp/policy.ts';
-import type { MailAuthenticator } from '../smtp/interfaces.ts';
+import { createSmtpPolicy, type MailAuthenticator } from '../smtp/accept.ts';
 import type { SmtpPolicy } from '../smtp/session.ts';
 import { createListener } from '../smtp/listener.ts';
 import type { Directory } from '../smtp/recipients.ts';

@@ -69,7 +69,7 @@ export function dmarcRefusal(
   if (mode === 'record') return undefined;
   if (dmarc.result !== 'fail' || dmarc.policy !== 'reject' || arc.trusted) return undefined;
   const whose = dmarc.domain === '' ? "its author's domain" : dmarc.domain;
-  return { reply: `550 5.7.1 the DMARC policy of ${whose} does not let this message in`, reason: 'dmarc' };
+  return { reply: `550 5.7.1 rejected by the DMARC policy of ${whose}`, reason: 'dmarc' };
 }
 
 /**

@@ -12,8 +12,8 @@ import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { listenOn, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import { createConnectionLimits, type Limits } from './connection-limits.ts';
+import type { Refusal } from './receive.ts';
 import type { SmtpCounters } from './record.ts';
-import type { Refusal } from './header-check.ts';
 import { Session, SmtpUser, type Deadlines, type SessionParts, type SmtpPolicy } from './session.ts';
 import { Server } from './smtp-server.ts';
 
