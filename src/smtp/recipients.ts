@@ -155,7 +155,13 @@ function follow(start: Address, ours: Ours, directory: Directory): Decision {
   if (targets.length > 0) return { kind: 'forward', targets, ...ours };
   if (discarded) return { kind: 'discard', ...ours };
   const { domain, tenant } = ours;
-  return { kind: 'refuse', reply: '554 5.4.6 mail loop: the forwarding of this address leads back to itself', reason: 'loop', domain, tenant };
+  return {
+    kind: 'refuse',
+    reply: '554 5.4.6 mail loop: the forwarding of this address leads back to itself',
+    reason: 'loop',
+    domain,
+    tenant,
+  };
 }
 
 /** Each project by itself is within the bound; several together need not be. */

@@ -11,7 +11,7 @@ import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '
 import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
-import { createEditedSource } from './edited-source.ts';
+import { createEditedSource } from './forward-source.ts';
 import { enqueued, type Intake, type IntakeResult } from './accept.ts';
 import type { InboundMessage } from './receive.ts';
 

@@ -107,6 +107,6 @@ describe('an answer', () => {
     const { transport, address } = await start();
     const pooled = { from: 'owner@inbox.test', to: address, subject: 'x', text: 'x' };
     for (let i = 0; i < 30; i++) await transport.sendMail(pooled);
-    await expect(transport.sendMail(pooled)).rejects.toThrow('451 4.7.1 too many answers');
+    await expect(transport.sendMail(pooled)).rejects.toThrow('451 4.7.1 too many replies');
   });
 });

@@ -15,7 +15,7 @@ import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey } from '../../src/mail/dkim.ts';
 import { createListener } from '../../src/smtp/listener.ts';
 import { createSubmission } from '../../src/smtp/submission.ts';
-import { createSubmittedSource } from '../../src/smtp/edited-source.ts';
+import { createSubmittedSource } from '../../src/smtp/forward-source.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { findMessage } from '../../src/store/messages.ts';

@@ -7,7 +7,7 @@ import { dropAttachments, keepAttachments } from '../../src/store/attachments.ts
 import { insertDomain, updateDomain } from '../../src/store/domains.ts';
 import { findMessage } from '../../src/store/messages.ts';
 import type { KeptEmail } from '../../src/transactional/email.ts';
-import { createSubmittedSource } from '../../src/smtp/edited-source.ts';
+import { createSubmittedSource } from '../../src/smtp/forward-source.ts';
 import { createTransactionalSource } from '../../src/transactional/source.ts';
 import { openTestStore } from '../harness/store.ts';
 
