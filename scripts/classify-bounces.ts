@@ -5,8 +5,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readReport } from '../src/mail/report.ts';
-import type { Report } from '../src/mail/report-shapes.ts';
+import { readReport, type Report } from '../src/mail/report.ts';
 
 function linesOf(report: Report): string[][] {
   switch (report.kind) {
@@ -34,3 +33,4 @@ for (const folder of folders) {
     for (const columns of linesOf(report)) console.log([entry.name, report.kind, ...columns].join('\t'));
   }
 }
+

@@ -8,9 +8,8 @@ import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { isSameAddress, MAX_FROM_BYTES, NOT_ONE_AUTHOR, readAuthor, type AuthorReading } from './author.ts';
-import { check, createMemory, type Checked, type Memory } from './checks.ts';
+import { check, createMemory, type Checked, type Memory, createLookups, type Ask, type Lookups } from './checks.ts';
 import { fieldsOf, splitHeader, valueOf, type Field, type Pieces } from './header-block.ts';
-import { createLookups, type Ask, type Lookups } from './lookups.ts';
 import type { DkimResult, AuthResults } from './auth-results.ts';
 
 export interface Circumstances {
