@@ -55,13 +55,9 @@ export function openSrs(address: string, srs: Srs): string | undefined {
   if (domain !== srs.hostname) return undefined;
   const opened = openOnce(local, srs) ?? openAgain(local, srs);
   const sender = opened === undefined ? undefined : parseAddress(opened);
+  if (sender?.domain !== srs.hostname) return sender?.address;
   // Mail that came round to us again: we are the first forwarder too.
-  return sender?.domain === srs.hostname ? openOnceAt(sender.local, srs) : sender?.address;
-}
-
-function openOnceAt(local: string, srs: Srs): string | undefined {
-  const opened = openOnce(local, srs);
-  return opened === undefined ? undefined : parseAddress(opened)?.address;
+  return parseAddress(openOnce(sender.local, srs) ?? '')?.address;
 }
 
 function rewrite(local: string, domain: string, srs: Srs): string {

@@ -4,6 +4,7 @@
  */
 import type { Consent } from '../accounts/consent.ts';
 import { createGarbage } from '../lib/gc.ts';
+import type { Refusal } from '../mail/auth-results.ts';
 import { enqueue, type NewMessage } from '../queue/enqueue.ts';
 import { noteDue } from '../store/destinations.ts';
 import type { FreeSpace } from '../store/free-space.ts';
@@ -12,7 +13,7 @@ import type { Statement } from '../store/statement.ts';
 import type { InboundRow } from '../store/tables-inbound.ts';
 import type { Chunks } from './chunks.ts';
 import type { ForwardSource } from './forward-source.ts';
-import { DISK_FULL, type InboundMessage, type ReceiveParts, type Refusal } from './receive.ts';
+import { DISK_FULL, type InboundMessage, type ReceiveParts } from './receive.ts';
 import { decideServed, type Accepted, type Directory } from './recipients.ts';
 import { createRecorder, logReply, type RecorderParts } from './record.ts';
 import type { SmtpPolicy } from './session.ts';

@@ -9,6 +9,7 @@ import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Garbage } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
+import type { Refusal } from '../mail/auth-results.ts';
 import { fieldsOf, valueOf } from '../mail/header-block.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import { Chunks } from './chunks.ts';
@@ -46,13 +47,6 @@ export interface InboundMessage extends Omit<Envelope, 'smtpUtf8'> {
   readonly at: number;
   /** Its bytes as they came, dots unstuffed, chunk by chunk; may be called again. */
   pieces(): AsyncIterable<Uint8Array>;
-}
-
-export interface Refusal {
-  /** `554 5.4.6 …` */
-  readonly reply: string;
-  /** A stable name. */
-  readonly reason: string;
 }
 
 export interface ReceiveParts {

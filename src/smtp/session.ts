@@ -11,8 +11,9 @@ import { needsSmtpUtf8, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { Refusal } from '../mail/auth-results.ts';
 import type { ConnectionLimits } from './connection-limits.ts';
-import { Reception, type ReceiveParts, type Refusal } from './receive.ts';
+import { Reception, type ReceiveParts } from './receive.ts';
 import { deliveriesFor, type Accepted, type Decision } from './recipients.ts';
 import { Connection, type ConnectionDetails, type Done } from './smtp-server.ts';
 
