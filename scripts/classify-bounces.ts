@@ -5,7 +5,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readReport, type Report } from '../src/mail/report.ts';
+import { readReport } from '../src/mail/report.ts';
+import type { Report } from '../src/mail/report-parts.ts';
 
 function linesOf(report: Report): string[][] {
   switch (report.kind) {
@@ -33,4 +34,3 @@ for (const folder of folders) {
     for (const columns of linesOf(report)) console.log([entry.name, report.kind, ...columns].join('\t'));
   }
 }
-

@@ -292,7 +292,7 @@ function unanswerable(message: string): Error {
 }
 
 /** Whether DNS did not say, rather than that there is none. */
-export function isUnanswered(error: unknown): boolean {
+function isUnanswered(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return code !== 'ENOTFOUND' && code !== 'ENODATA';
 }

@@ -1,6 +1,6 @@
 /** Notices that the large senders write as JSON, where they come as mail: Amazon SES (by SNS), SendGrid, Mailgun, Postmark. */
 import * as z from 'zod';
-import type { Report, ParsedRecipient } from './report.ts';
+import type { Report, ParsedRecipient } from './report-parts.ts';
 
 const text = z.string().catch('');
 

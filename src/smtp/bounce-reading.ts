@@ -8,7 +8,7 @@ import { parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Report, ReportedRecipient } from '../mail/report.ts';
+import type { Report, ReportedRecipient } from '../mail/report-parts.ts';
 import { insertAttempt } from '../store/attempts.ts';
 import { claimBounce, deleteBounce, postponeBounce } from '../store/bounces.ts';
 import { bounceDelivery, deliveriesOfMessage } from '../store/deliveries.ts';
@@ -216,7 +216,7 @@ export function isFailure({ action, status }: ReportedRecipient): boolean {
 }
 
 /** The words that the delivery is left with: `550 5.1.1 …`. */
-export function replyOf({ status, diagnostic }: ReportedRecipient): string {
+function replyOf({ status, diagnostic }: ReportedRecipient): string {
   if (/^[45]\d\d[ -]/.test(diagnostic)) return diagnostic;
   return `550 ${status === '' ? '5.0.0' : status} ${diagnostic === '' ? 'it came back' : diagnostic}`;
 }

@@ -61,4 +61,3 @@ describe('the questions of one message', () => {
     expect(failed('broken.example')).toBe(true);
   });
 });
-

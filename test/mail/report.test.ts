@@ -1,9 +1,26 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { deliveryReport } from '../../src/mail/dsn.ts';
-import { MAX_REPORT_BYTES, readReport, type Report } from '../../src/mail/report.ts';
+import { MAX_REPORT_BYTES, readReport } from '../../src/mail/report.ts';
+import type { Report } from '../../src/mail/report-parts.ts';
 import { isFailure } from '../../src/smtp/bounce-reading.ts';
-import { BOUNCES, complaint, DELAYED, EXCHANGE, EXIM, EXIM_IN_WORDS, GLOBAL, GMAIL, OTHERS, PERSON, POLICY, POSTFIX, QMAIL, RECEIPT, VACATION } from './report-fixtures.ts';
+import {
+  BOUNCES,
+  complaint,
+  DELAYED,
+  EXCHANGE,
+  EXIM,
+  EXIM_IN_WORDS,
+  GLOBAL,
+  GMAIL,
+  OTHERS,
+  PERSON,
+  POLICY,
+  POSTFIX,
+  QMAIL,
+  RECEIPT,
+  VACATION,
+} from './report-fixtures.ts';
 
 function read(text: string): Report {
   return readReport(Buffer.from(text));
@@ -217,4 +234,3 @@ describe('hostile input takes linear time', () => {
     expect(user / 1000).toBeLessThan(400);
   });
 });
-

@@ -24,4 +24,3 @@ export function stubDns(records: Readonly<Record<string, string | readonly strin
     },
   };
 }
-

@@ -308,7 +308,9 @@ describe('whom it refuses, and why', () => {
   test('a key that is none, and another user name', async () => {
     const { transportAs, key } = await start();
     await expect(transportAs('apikey', 'secret').sendMail(MAIL)).rejects.toThrow('535 5.7.8 invalid API key');
-    await expect(transportAs('ann', key.value).sendMail(MAIL)).rejects.toThrow('535 5.7.8 the user name must be apikey');
+    await expect(transportAs('ann', key.value).sendMail(MAIL)).rejects.toThrow(
+      '535 5.7.8 the user name must be apikey',
+    );
   });
 
   test('a key that is revoked while its connection stands', async () => {
