@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readReport } from '../src/mail/report.ts';
-import type { Report } from '../src/mail/report-shapes.ts';
+import type { Report } from '../src/mail/report-parts.ts';
 
 function linesOf(report: Report): string[][] {
   switch (report.kind) {

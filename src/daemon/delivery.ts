@@ -22,11 +22,13 @@ import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
-import { createForwardSource } from '../smtp/forward-source.ts';
-import { policyAlertFor } from '../smtp/policy-alert.ts';
+import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
+import { policyAlertFor, } from '../smtp/policy-alert.ts';
+
+
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
-import { createSubmittedSource } from '../smtp/edited-source.ts';
+
 import { isDomainKnown } from '../store/domains.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';

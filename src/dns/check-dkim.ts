@@ -1,8 +1,7 @@
 /** A DKIM key in DNS (RFC 6376 §3.6.1), compared by meaning: what matters is that verifiers find our key there. */
-import type { Resolver } from './resolver.ts';
-import { missing, unanswered, type Finding } from './finding.ts';
+import { missing, ok, tagList, unanswered, wrong, type Finding, type Tags } from './finding.ts';
+import { recordsOf, type Resolver } from './resolver.ts';
 import type { DomainRecord } from './records.ts';
-import { tagList, type Tags } from './tags.ts';
 
 /** The verdict on what stands at the selector. */
 export async function checkDkim(
@@ -11,10 +10,9 @@ export async function checkDkim(
 ): Promise<Finding> {
   const answer = await resolver.txt(name);
   if (answer.kind === 'failed') return unanswered(answer);
-  const found = answer.kind === 'found' ? answer.records : [];
+  const found = recordsOf(answer);
   const [only] = found;
-  const alias = await resolver.lookup(name, 'CNAME');
-  const target = alias.kind === 'found' ? alias.records[0] : undefined;
+  const [target] = recordsOf(await resolver.lookup(name, 'CNAME'));
   if (only === undefined) {
     return target === undefined
       ? missing('There is no such record yet.')
@@ -24,22 +22,18 @@ export async function checkDkim(
   if (found.length > 1) {
     // §3.6.2.2: undefined; verifiers take either, or none.
     const others = found.filter((text) => differsFrom(wanted, tagList(text)) !== undefined);
-    return {
-      status: 'duplicate',
-      found,
-      problem: `Only one TXT record may stand under a selector.${surplus(found, others)}`,
-    };
+    const problem = `Only one TXT record may stand under a selector.${surplus(found, others)}`;
+    return { status: 'duplicate', found, problem };
   }
   const tags = tagList(only);
   const problem = differsFrom(wanted, tags);
   const through = target === undefined ? '' : ` (by its CNAME to ${target})`;
-  if (problem !== undefined) return { status: 'wrong', found, problem: problem + through };
-  const notes = [
-    ...(target === undefined ? [] : [`It is found through a CNAME to ${target}, which is fine.`]),
+  if (problem !== undefined) return wrong(problem + through, found);
+  return ok(found, [
+    target === undefined ? undefined : `It is found through a CNAME to ${target}, which is fine.`,
     // §3.6.1
-    ...(listOf(tags, 't').includes('y') ? ['t=y says that DKIM is only being tested: take it out in the end.'] : []),
-  ];
-  return { status: 'ok', found, ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
+    listOf(tags, 't').includes('y') ? 't=y says that DKIM is only being tested: take it out in the end.' : undefined,
+  ]);
 }
 
 /** Which of the records to take out, `others` being those that are wrong. */

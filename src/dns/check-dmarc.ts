@@ -3,9 +3,8 @@
  * advised is never weaker. A subdomain has that of a domain above, where alone it is corrected: a record of its own would
  * stand against it.
  */
-import type { Resolver, Answer } from './resolver.ts';
-import { missing, unanswered, type Finding } from './finding.ts';
-import { tagList } from './tags.ts';
+import { recordsOf, type Answer, type Resolver } from './resolver.ts';
+import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 
 /** The verdict on the TXT records `texts` at `name` (`_dmarc.…`), or else on those of the domains above. */
 export async function checkDmarc(
@@ -22,9 +21,7 @@ export async function checkDmarc(
   }
   if (only !== undefined) {
     const problem = faultIn(only);
-    return problem === undefined
-      ? { status: 'ok', found }
-      : { status: 'wrong', found, problem, value: corrected(only) ?? '' };
+    return problem === undefined ? ok(found) : { ...wrong(problem, found), value: corrected(only) ?? '' };
   }
   const near = texts.find((text) => /dmarc/i.test(text));
   const above = await policyAbove(name.slice('_dmarc.'.length), resolver);
@@ -39,8 +36,7 @@ async function none(name: string, near: string | undefined, resolver: Pick<Resol
     const isMeantAsPolicy = /quarantine|reject|\bp\s*[=:]/i.test(near);
     return isMeantAsPolicy ? { ...missing(problem, [near]), value: corrected(near) ?? '' } : missing(problem);
   }
-  const alias = await resolver.lookup(name, 'CNAME');
-  const [target] = alias.kind === 'found' ? alias.records : [];
+  const [target] = recordsOf(await resolver.lookup(name, 'CNAME'));
   return target === undefined
     ? missing('There is no DMARC policy.')
     : missing(`The name is a CNAME to ${target}, and there is no DMARC policy there.`, [`CNAME ${target}`]);
@@ -51,19 +47,17 @@ function inherited({ domain, texts }: StandingPolicy, near: string | undefined):
   const [only, ...others] = texts;
   if (only === undefined || others.length > 0) {
     const problem = `Several DMARC records stand at ${at}, so that none is valid here: leave one there.`;
-    return { status: 'wrong', found: texts, value: '', problem };
+    return { ...wrong(problem, texts), value: '' };
   }
   const problem = faultIn(only);
   if (problem !== undefined) {
-    return {
-      status: 'wrong',
-      found: texts,
-      value: '',
-      problem: `The policy at ${at} is meant for here too: ${problem} Mend it there.`,
-    };
+    return { ...wrong(`The policy at ${at} applies here too: ${problem} Correct it there.`, texts), value: '' };
   }
-  const rest = near === undefined ? '' : ` What stands at the name itself is no policy: ${near}`;
-  return { status: 'ok', found: texts, note: `The policy at ${at} is valid here: ${policyBelow(only)}.${rest}` };
+  const tags = tagList(only);
+  // Of a policy in force, the tag that decides on mail of an existing domain below (§4.10.1).
+  const policy = tags?.has('sp') ? `sp=${tags.get('sp')}` : `p=${tags?.get('p')}`;
+  const rest = near === undefined ? undefined : `The record at the name itself is not a policy: ${near}`;
+  return ok(texts, [`The policy at ${at} is valid here: ${policy}.`, rest]);
 }
 
 // The text of a DMARC policy (RFC 9989 §4.7): what receivers make of it, and what its owner meant.
@@ -120,30 +114,18 @@ function corrected(text: string): string | undefined {
   });
   const policy = tags.find(({ name }) => name === 'p')?.value;
   if (!isCertain || (policy === undefined && /quarantine|reject/i.test(text))) return undefined;
-  const kept = new Map(tags.map(({ name, value }) => [name, isReports(name) ? targets(value) : value]));
+  const kept = new Map(tags.map(({ name, value }) => [name, VALUES[name] === REPORTS ? targets(value) : value]));
   const rest = [...kept].filter(([name, value]) => name !== 'v' && name !== 'p' && isUnderstood(name, value));
   return ['v=DMARC1', `p=${policy ?? 'none'}`, ...rest.map((tag) => tag.join('='))].join('; ');
 }
 
-/** Of a policy in force, the tag that decides on mail of an existing domain below (§4.10.1). */
-function policyBelow(text: string): string {
-  const tags = tagList(text);
-  return tags?.has('sp') ? `sp=${tags.get('sp')}` : `p=${tags?.get('p')}`;
-}
-
 /** Whose the domain is (§4.7): `y` of a public suffix, `n` of an organization. */
-function psdOf(text: string): string | undefined {
-  return roughTags(text)
-    .find(({ name }) => name === 'psd')
-    ?.value.toLowerCase();
+function psdOf(text = ''): string {
+  return (roughTags(text).find(({ name }) => name === 'psd')?.value ?? '').toLowerCase();
 }
 
 function isUnderstood(name: string, value: string): boolean {
   return VALUES[name]?.test(value) !== false;
-}
-
-function isReports(name: string): boolean {
-  return VALUES[name] === REPORTS;
 }
 
 /** Whatever can be taken for a tag, as it stands there, where a `;` is missing or a quotation mark is too much as well. */
@@ -190,19 +172,15 @@ async function policyAbove(
     const answer = await resolver.txt(`_dmarc.${name}`);
     // A policy of a whole top-level domain is rare, and a resolver of a closed network does not answer for it.
     if (answer.kind === 'failed' && name.includes('.')) return answer;
-    const texts = policiesIn(answer.kind === 'found' ? answer.records : []);
+    const texts = policiesIn(recordsOf(answer));
     if (texts.length > 0) found.push({ domain: name, texts });
-    if (isOne({ texts }) && /^[yn]$/.test(psdOf(texts[0] ?? '') ?? '')) break;
+    if (texts.length === 1 && /^[yn]$/.test(psdOf(texts[0]))) break;
   }
-  const standing = found.filter(isOne);
+  const standing = found.filter(({ texts }) => texts.length === 1);
   const last = standing.at(-1);
   if (last === undefined) return found.at(-1);
   // §4.10.2: of the organization, which is the one with the fewest labels, or the one below a public suffix.
-  if (psdOf(last.texts[0] ?? '') !== 'y') return last;
+  if (psdOf(last.texts[0]) !== 'y') return last;
   const organization = domain.split('.').slice(-last.domain.split('.').length - 1);
   return standing.find((policy) => policy.domain === organization.join('.')) ?? last;
-}
-
-function isOne({ texts }: Pick<StandingPolicy, 'texts'>): boolean {
-  return texts.length === 1;
 }

@@ -4,7 +4,7 @@
  */
 import { isIP } from 'node:net';
 import type { Answer, Failed, MxRecord, Resolver } from './resolver.ts';
-import { missing, unanswered, type Finding } from './finding.ts';
+import { missing, ok, unanswered, wrong, type Finding } from './finding.ts';
 import { ownAddresses, placeOf } from './networks.ts';
 
 export interface MailServer {
@@ -14,10 +14,6 @@ export interface MailServer {
   /** Where mail leaves from, as it is configured. */
   readonly publicIps: readonly string[];
   readonly resolver: Pick<Resolver, 'mx' | 'addresses' | 'lookup'>;
-}
-
-interface Exchange extends MxRecord {
-  readonly target: Target;
 }
 
 /** An `alias` leads here, but senders need not follow it (RFC 2181 §10.3); what failed may be any of the others. */
@@ -39,67 +35,53 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   // RFC 7505 §3
   const nulls = records.filter(({ exchange }) => exchange === '');
   if (nulls.length === records.length) {
-    return { status: 'wrong', found, problem: 'A null MX stands there: it says that the domain takes no mail.' };
+    return wrong('A null MX stands there: it says that the domain takes no mail.', found);
   }
   if (nulls.length > 0) {
-    const problem = 'A null MX, which says that the domain takes no mail, stands beside others: take it out.';
-    return { status: 'wrong', found, problem };
+    return wrong('A null MX, which says that the domain takes no mail, stands beside others: take it out.', found);
   }
   const exchanges = await Promise.all(
     records.map(async (record) => ({ ...record, target: await targetOf(record.exchange, server) })),
   );
-  return { found, ...(faultOfNames(exchanges) ?? checkOrder(exchanges, domain === server.hostname ? '' : MOVES)) };
-}
-
-type MxCheck = Omit<Finding, 'found'>;
-
-/** An MX names a host (RFC 1035 §3.3.9), by its own name. */
-function faultOfNames(exchanges: readonly Exchange[]): MxCheck | undefined {
-  const literals = exchanges.filter(({ target }) => target === 'literal');
-  if (literals.length > 0) {
-    return { status: 'wrong', problem: `An MX must name a host, not an IP address: ${names(literals)}.` };
+  const to = (target: Target) => exchanges.filter((each) => each.target === target);
+  // An MX names a host (RFC 1035 §3.3.9), by its own name.
+  const [literals, aliases] = [to('literal'), to('alias')];
+  if (literals.length > 0) return wrong(`An MX must name a host, not an IP address: ${names(literals)}.`, found);
+  if (aliases.length > 0) {
+    return wrong(`${names(aliases)} is a CNAME, and an MX must name the host itself.`, found);
   }
-  const aliases = exchanges.filter(({ target }) => target === 'alias');
-  if (aliases.length === 0) return undefined;
-  return { status: 'wrong', problem: `${names(aliases)} is a CNAME, and an MX must name the host itself.` };
-}
-
-/** `exchanges` in the order in which senders try them; `moves` is what to say of mail that goes elsewhere today. */
-function checkOrder(exchanges: readonly Exchange[], moves: string): MxCheck {
-  const ours = exchanges.find(({ target }) => target === 'us');
-  const others = exchanges.filter(({ target }) => target === 'elsewhere');
+  const [[ours], others, dead] = [to('us'), to('elsewhere'), to('nowhere')];
   const silent = exchanges.flatMap(({ target, preference }) =>
     typeof target === 'object' ? [{ ...target, preference }] : [],
   );
   // What did not answer may be this server too.
   const first = Math.min(...[ours, ...silent].map((each) => each?.preference ?? Infinity));
   const taking = others.filter(({ preference }) => preference <= first);
+  if (taking.length > 0 && ours === undefined) {
+    return wrong(`Mail of the domain goes to ${names(taking)}.${domain === server.hostname ? '' : MOVES}`, found);
+  }
   if (taking.length > 0) {
-    const problem =
-      ours === undefined
-        ? `Mail of the domain goes to ${names(taking)}.${moves}`
-        : `Mail goes to ${names(taking)} too, first or by turns: take that out, or give it a higher number.`;
-    return { status: 'wrong', problem };
+    return wrong(
+      `Mail goes to ${names(taking)} too, first or by turns: take that out, or give it a higher number.`,
+      found,
+    );
   }
   const [unknown] = silent;
   if (unknown !== undefined && unknown.preference <= (ours?.preference ?? Infinity)) {
-    return { status: 'unknown', problem: `DNS did not answer: ${unknown.reason}` };
+    return { ...unanswered(unknown), found };
   }
-  const dead = exchanges.filter(({ target }) => target === 'nowhere');
   const noAddress = `There is no address of ${names(dead)}`;
-  if (ours === undefined) return { status: 'wrong', problem: `${noAddress}: mail of the domain arrives nowhere.` };
+  if (ours === undefined) return wrong(`${noAddress}: mail of the domain arrives nowhere.`, found);
   if (dead.some(({ preference }) => preference <= ours.preference)) {
-    const problem = `${noAddress}: senders who try it first bring their mail late, or give up. Take it out.`;
-    return { status: 'wrong', problem };
+    return wrong(`${noAddress}: senders who try it first bring their mail late, or give up. Take it out.`, found);
   }
-  const notes = [
-    ...(others.length === 0 ? [] : [`While this server cannot be reached, mail goes to ${names(others)}.`]),
-    ...(dead.length === 0 ? [] : [`${noAddress}: take it out.`]),
-  ];
-  return { status: 'ok', ...(notes.length === 0 ? {} : { note: notes.join(' ') }) };
+  return ok(found, [
+    others.length === 0 ? undefined : `While this server cannot be reached, mail goes to ${names(others)}.`,
+    dead.length === 0 ? undefined : `${noAddress}: take it out.`,
+  ]);
 }
 
-function names(exchanges: readonly Exchange[]): string {
+function names(exchanges: readonly MxRecord[]): string {
   return exchanges.map(({ exchange }) => exchange).join(', ');
 }
 

@@ -11,8 +11,7 @@ import { checkMtaSts, checkPolicyHost, checkTlsReporting, type PolicyWorld } fro
 import { ownAddresses } from './networks.ts';
 import type { DomainRecord } from './records.ts';
 import { adviseSpf } from './spf.ts';
-import { tagList } from './tags.ts';
-import { type Finding, unanswered, missing } from './finding.ts';
+import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 
 /** Its `value` is empty where nothing is to be published before more is known. */
 export type CheckedRecord = DomainRecord & Finding & { readonly value: string };
@@ -113,13 +112,9 @@ async function inTime(finding: Promise<Finding>): Promise<Finding> {
 /** Several tokens may stand there: more than one tenant may claim a name while it moves. */
 function ownership(wanted: string, texts: readonly string[]): Finding {
   const tokens = texts.map((text) => text.trim()).filter((text) => text.startsWith('postern-verification='));
-  if (tokens.includes(wanted)) return { status: 'ok', found: [wanted] };
+  if (tokens.includes(wanted)) return ok([wanted]);
   if (tokens.length === 0) return missing('There is no such record yet.', texts);
-  return {
-    status: 'wrong',
-    found: tokens,
-    problem: 'A token stands there, but another one: publish this one beside it.',
-  };
+  return wrong('A token stands there, but another one: publish this one beside it.', tokens);
 }
 
 /** Many consoles append the domain to whatever is entered as the name. A wildcard, which answers for any, proves nothing. */

@@ -3,10 +3,9 @@
  * and points `mta-sts.<domain>` here; the policy itself is what this server answers there over HTTPS.
  */
 import { createHash } from 'node:crypto';
-import { missing, unanswered, type Finding } from './finding.ts';
+import { missing, ok, tagList, unanswered, wrong, type Finding } from './finding.ts';
 import type { Answer, Resolver } from './resolver.ts';
 import { placeOf } from './networks.ts';
-import { tagList } from './tags.ts';
 
 /** A policy as it was fetched; `failed` where nothing can be said of it now. */
 export type FetchedPolicy =
@@ -41,7 +40,7 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
   if (found.length > 1) return { status: 'duplicate', found, problem: 'Only one MTA-STS record may stand there.' };
   const id = tagList(only)?.get('id') ?? '';
   if (!/^[A-Za-z0-9]{1,32}$/.test(id)) {
-    return { status: 'wrong', found, problem: 'id= is missing, or is not 1 to 32 letters and digits.' };
+    return wrong('id= is missing, or is not 1 to 32 letters and digits.', found);
   }
   const url = policyUrl(domain);
   const fetched = await world.fetchPolicy(url);
@@ -49,10 +48,15 @@ export async function checkMtaSts(domain: string, texts: readonly string[], worl
     return { status: 'unknown', found, problem: `${url} could not be read: ${fetched.reason}` };
   }
   const problem = faultIn(fetched, world.hostname);
-  if (problem !== undefined) return { status: 'wrong', found, problem: `${url} ${problem}` };
-  if (fetched.text === policyText(world.hostname)) return { found, ...idOfOurs(id, world.hostname) };
-  const note = SHY.get(fieldOf(fetched.text, 'mode'));
-  return { status: 'ok', found, ...(note === undefined ? {} : { note }) };
+  if (problem !== undefined) return wrong(`${url} ${problem}`, found);
+  if (fetched.text !== policyText(world.hostname)) return ok(found, [SHY.get(fieldOf(fetched.text, 'mode'))]);
+  // The id of our own policy: any will do for its first text; sixteen hexadecimal digits are of an earlier one.
+  if (policyRecord(world.hostname).endsWith(`id=${id}`)) return ok(found);
+  if (!/^[0-9a-f]{16}$/.test(id)) return ok(found, ['Whenever the policy changes, the id has to.']);
+  return wrong(
+    `id=${id} is of an earlier policy: senders that know that one do not ask for another until it ends.`,
+    found,
+  );
 }
 
 /** The modes in which a policy binds nobody. */
@@ -91,14 +95,6 @@ function fieldsOf(text: string): [string, string][] {
   });
 }
 
-/** The verdict on the id of our own policy. Any will do for its first text; sixteen hexadecimal digits are of an earlier one. */
-function idOfOurs(id: string, hostname: string): Pick<Finding, 'status' | 'problem' | 'note'> {
-  if (policyRecord(hostname).endsWith(`id=${id}`)) return { status: 'ok' };
-  if (!/^[0-9a-f]{16}$/.test(id)) return { status: 'ok', note: 'Whenever the policy changes, the id has to.' };
-  const problem = `id=${id} is of an earlier policy: senders that know that one do not ask for another until it ends.`;
-  return { status: 'wrong', problem };
-}
-
 /** The verdict on the name where senders look for the policy: it has to lead to this server. */
 export async function checkPolicyHost(
   name: string,
@@ -110,8 +106,8 @@ export async function checkPolicyHost(
   if (answer.kind !== 'found') return missing('There is no such name.');
   const found = answer.records;
   const place = placeOf(answer, own);
-  if (place === 'here') return { status: 'ok', found };
-  if (place === 'elsewhere') return { status: 'wrong', found, problem: 'It leads to another server.' };
+  if (place === 'here') return ok(found);
+  if (place === 'elsewhere') return wrong('It leads to another server.', found);
   return { ...unanswered(place), found };
 }
 
@@ -125,10 +121,7 @@ export function checkTlsReporting(texts: readonly string[]): Finding {
   }
   const targets = (tagList(only)?.get('rua') ?? '').split(',').map((target) => target.trim());
   const areTargets = targets.every((target) => /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/i.test(target));
-  if (areTargets) return { status: 'ok', found };
-  return {
-    status: 'wrong',
-    found,
-    problem: 'rua= names no address for reports, such as mailto:postmaster@example.com.',
-  };
+  return areTargets
+    ? ok(found)
+    : wrong('rua= names no address for reports, such as mailto:postmaster@example.com.', found);
 }

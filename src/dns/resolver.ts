@@ -1,6 +1,6 @@
 /**
  * All DNS look-ups; the only file that imports node:dns. Every look-up ends within an absolute time-out, equal
- * questions are asked once at a time, and answers are remembered for a short while (cache.ts). Whatever DNS says is a
+ * questions are asked once at a time, and answers are remembered for a short while. Whatever DNS says is a
  * value: nothing here rejects.
  */
 import { promises as dns } from 'node:dns';
@@ -41,8 +41,7 @@ export function createResolver(options: ResolverOptions): Resolver {
       const found = await withDeadline(timeoutMs, what, query(connected()));
       if (found.length === 0) return { answer: { kind: 'nodata' } };
       const answer = { kind: 'found', records: found.map(({ record }) => record) } as const;
-      const ttls = found.flatMap(({ ttl }) => (ttl === undefined ? [] : [ttl]));
-      return ttls.length === 0 ? { answer } : { answer, ttl: Math.min(...ttls) };
+      return { answer, ttl: Math.min(...found.map(({ ttl = Infinity }) => ttl)) };
     } catch (error) {
       const answer = failure(error, what);
       if (answer.kind === 'failed') {
@@ -54,21 +53,23 @@ export function createResolver(options: ResolverOptions): Resolver {
     }
   }
 
-  const txt = remember(clock, (name) =>
-    ask(`TXT ${name}`, async (at) => (await at.resolveTxt(name)).map((parts) => ({ record: text(parts) }))),
+  function question<T>(type: string, query: (client: dns.Resolver, name: string) => Promise<Found<T>[]>): Ask<T> {
+    return remember(clock, (name) => ask(`${type} ${name}`, (client) => query(client, name)));
+  }
+
+  const txt = question('TXT', async (at, name) =>
+    (await at.resolveTxt(name)).map((parts) => ({ record: text(parts) })),
   );
-  const mx = remember(clock, (name) =>
-    ask(`MX ${name}`, async (at) => (await at.resolveMx(name)).map((found) => ({ record: mxRecord(found) }))),
+  const mx = question('MX', async (at, name) =>
+    (await at.resolveMx(name)).map(({ priority, exchange }) => ({
+      record: { preference: priority, exchange: hostName(exchange) },
+    })),
   );
   const byType = {
-    A: remember(clock, (name) =>
-      ask(`A ${name}`, async (at) => (await at.resolve4(name, { ttl: true })).map(addressRecord)),
-    ),
-    AAAA: remember(clock, (name) =>
-      ask(`AAAA ${name}`, async (at) => (await at.resolve6(name, { ttl: true })).map(addressRecord)),
-    ),
-    CNAME: remember(clock, (name) => ask(`CNAME ${name}`, async (at) => (await at.resolveCname(name)).map(hostRecord))),
-    PTR: remember(clock, (name) => ask(`PTR ${name}`, async (at) => (await at.resolvePtr(name)).map(hostRecord))),
+    A: question('A', async (at, name) => (await at.resolve4(name, { ttl: true })).map(addressRecord)),
+    AAAA: question('AAAA', async (at, name) => (await at.resolve6(name, { ttl: true })).map(addressRecord)),
+    CNAME: question('CNAME', async (at, name) => (await at.resolveCname(name)).map(hostRecord)),
+    PTR: question('PTR', async (at, name) => (await at.resolvePtr(name)).map(hostRecord)),
   };
 
   function view(past: boolean): Resolver {
@@ -84,8 +85,6 @@ export function createResolver(options: ResolverOptions): Resolver {
   return view(false);
 }
 
-const NXDOMAIN = { kind: 'nxdomain' } as const;
-
 const WORDS: Readonly<Record<string, string>> = {
   ESERVFAIL: 'the DNS server answers SERVFAIL',
   EREFUSED: 'the DNS server refuses to answer',
@@ -100,7 +99,7 @@ function failure(error: unknown, what: string): Exclude<Answer<never>, { kind: '
   const code = codeOf(error) ?? '';
   if (code === 'ENODATA') return { kind: 'nodata' };
   // EBADNAME: what cannot be asked cannot exist (an empty label, a label of more than 63 octets).
-  if (code === 'ENOTFOUND' || code === 'EBADNAME') return NXDOMAIN;
+  if (code === 'ENOTFOUND' || code === 'EBADNAME') return { kind: 'nxdomain' };
   const words = error instanceof DeadlineError ? WORDS['ETIMEOUT'] : WORDS[code];
   return { kind: 'failed', reason: `${what}: ${words ?? messageOf(error)}` };
 }
@@ -112,10 +111,6 @@ function hostName(name: string): string {
 /** Node reads each octet as a character; what people write there is UTF-8. */
 function text(parts: readonly string[]): string {
   return Buffer.from(parts.join(''), 'latin1').toString();
-}
-
-function mxRecord({ priority, exchange }: { priority: number; exchange: string }): MxRecord {
-  return { preference: priority, exchange: hostName(exchange) };
 }
 
 function addressRecord({ address, ttl }: { address: string; ttl: number }): Found<string> {
@@ -232,15 +227,9 @@ function remember<T>(clock: Clock, ask: (name: string) => Promise<Timed<T>>): As
   };
 }
 
-function lifetime(answer: Answer<unknown>, ttl: number | undefined): number {
-  switch (answer.kind) {
-    case 'found':
-      // Nobody's mail needs more records than this: what is that large is not worth the memory.
-      return answer.records.length > MAX_RECORDS ? 0 : Math.min(POSITIVE_MS, (ttl ?? Infinity) * 1000);
-    case 'nxdomain':
-    case 'nodata':
-      return NEGATIVE_MS;
-    case 'failed':
-      return 0;
-  }
+function lifetime(answer: Answer<unknown>, ttl = Infinity): number {
+  if (answer.kind === 'failed') return 0;
+  if (answer.kind !== 'found') return NEGATIVE_MS;
+  // Nobody's mail needs more records than this: what is that large is not worth the memory.
+  return answer.records.length > MAX_RECORDS ? 0 : Math.min(POSITIVE_MS, ttl * 1000);
 }

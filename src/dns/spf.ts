@@ -5,7 +5,7 @@
 import { spf } from 'mailauth';
 import { type Resolver, recordsOf, silenceOf, type Answer } from './resolver.ts';
 import { mailauthResolver } from './mailauth.ts';
-import { unanswered, type Finding } from './finding.ts';
+import { ok, unanswered, type Finding } from './finding.ts';
 
 export type SpfResolver = Pick<Resolver, 'txt' | 'mx' | 'lookup'>;
 
@@ -110,8 +110,9 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
   if (only === undefined) return missing(texts, byName, place);
   // §4.5: two records are a permanent error for every receiver.
   const isOne = found.length === 1;
-  const verdict = isOne ? await judgeSpf(only, ips, place) : severalFound(found.length);
-  if (verdict.kind === 'right') return { status: 'ok', found };
+  const several = `There are ${found.length} SPF records where one may stand; this is all of them in one.`;
+  const verdict = isOne ? await judgeSpf(only, ips, place) : ({ kind: 'wrong', faults: [several] } as const);
+  if (verdict.kind === 'right') return ok(found);
   if (verdict.kind === 'unsure') return { ...unanswered({ kind: 'failed', reason: verdict.reason }), found };
   const kept = await tenable(found.flatMap(meantTerms), place);
   const others = kept.terms.filter((term) => ![...byName, ...byAddress].includes(bare(term)));
@@ -139,13 +140,6 @@ async function missing(texts: readonly string[], ours: readonly string[], place:
   const isEnded = terms.some((term) => isAll(term) || isRedirect(term));
   const value = merged(ours, isEnded ? terms : [...terms, '~all']);
   return { status: 'missing', found: [near], value, problem: `This does not count as an SPF record: ${near}` };
-}
-
-function severalFound(count: number) {
-  return {
-    kind: 'wrong',
-    faults: [`There are ${count} SPF records where one may stand; this is all of them in one.`],
-  } as const;
 }
 
 /** The terms of a record as they count: a dash is the hyphen that was meant, and a redirect beside `all` nothing (§6.1). */

@@ -2,8 +2,7 @@
 import { ruleFor } from '../config/forwarding.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { forwardedFrom } from '../mail/forward.ts';
-import { decideServed } from '../smtp/policy.ts';
-import type { Accepted, Decision } from '../smtp/recipients.ts';
+import { decideServed, type Accepted, type Decision } from '../smtp/recipients.ts';
 import { dkimStep, domainStep, mxStep } from './domain.ts';
 import { outboundSteps } from './outbound.ts';
 import { type ExplainParts, passes, stops, warns, type Step } from './steps.ts';

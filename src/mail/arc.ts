@@ -58,7 +58,7 @@ export async function arcSeal(message: Hashed, { chain, results, key, now }: Sea
   const tags = [i, a, 'c=relaxed/relaxed', ...by, t, `bh=${message.bodyHash}`];
   const signature = await signHeader('ARC-Message-Signature', { tags, names, canonical }, key);
   // A seal of a chain that has failed vouches for itself alone (§5.1.2).
-  const before = chain === 'pass' ? range(last).flatMap((i) => inOrder(sets.get(i) ?? [])) : [];
+  const before = chain === 'pass' ? Array.from({ length: last }, (_, i) => inOrder(sets.get(i + 1) ?? [])).flat() : [];
   const sealed = [...before, found, { name: SET[1] ?? '', value: signature.slice(signature.indexOf(':') + 1, -2) }];
   const seal = await signHeader(
     'ARC-Seal',
@@ -85,10 +85,6 @@ function setsOf(fields: readonly HeaderField[]): Map<number, HeaderField[]> {
 
 function inOrder(set: readonly HeaderField[]): HeaderField[] {
   return SET.flatMap((name) => set.filter((field) => field.name === name));
-}
-
-function range(last: number): number[] {
-  return Array.from({ length: last }, (_, i) => i + 1);
 }
 
 function tagOf({ value }: HeaderField, name: string): string | undefined {

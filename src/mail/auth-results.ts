@@ -40,6 +40,13 @@ const verdicts = z.object({
 export type AuthResults = Readonly<z.output<typeof verdicts>>;
 export type DkimResult = Readonly<z.output<typeof dkim>>;
 
+export interface Refusal {
+  /** `550 5.7.1 …` */
+  readonly reply: string;
+  /** A stable name. */
+  readonly reason: string;
+}
+
 export function writeAuthResults(found: AuthResults): string {
   return JSON.stringify(found);
 }
@@ -56,20 +63,17 @@ export function readAuthResults(json: string): AuthResults {
 export function authorRefusal(
   author: AuthorReading,
   { isReturned }: { readonly isReturned: boolean },
-): { readonly reply: string; readonly reason: string } | undefined {
+): Refusal | undefined {
   if (author.kind === 'one' || (author.kind === 'none' && isReturned)) return undefined;
   return { reply: `550 5.7.1 ${author.fault}`, reason: 'invalid_from' };
 }
 
 /** Why the message is not taken (RFC 7489 §6.6.2), or nothing; `record` only looks. */
-export function dmarcRefusal(
-  { dmarc, arc }: AuthResults,
-  mode: 'enforce' | 'record',
-): { readonly reply: string; readonly reason: string } | undefined {
+export function dmarcRefusal({ dmarc, arc }: AuthResults, mode: 'enforce' | 'record'): Refusal | undefined {
   if (mode === 'record') return undefined;
   if (dmarc.result !== 'fail' || dmarc.policy !== 'reject' || arc.trusted) return undefined;
   const whose = dmarc.domain === '' ? "its author's domain" : dmarc.domain;
-  return { reply: `550 5.7.1 the DMARC policy of ${whose} does not let this message in`, reason: 'dmarc' };
+  return { reply: `550 5.7.1 rejected by the DMARC policy of ${whose}`, reason: 'dmarc' };
 }
 
 /**

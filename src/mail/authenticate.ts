@@ -8,9 +8,8 @@ import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { isSameAddress, MAX_FROM_BYTES, NOT_ONE_AUTHOR, readAuthor, type AuthorReading } from './author.ts';
-import { check, createMemory, type Checked, type Memory } from './checks.ts';
+import { check, createMemory, type Checked, type Memory, createLookups, type Ask, type Lookups } from './checks.ts';
 import { fieldsOf, splitHeader, valueOf, type Field, type Pieces } from './header-block.ts';
-import { createLookups, type Ask, type Lookups } from './lookups.ts';
 import type { DkimResult, AuthResults } from './auth-results.ts';
 
 export interface Circumstances {
@@ -48,14 +47,14 @@ const MAX_SIGNATURE_LENGTH = 8192;
 export async function authenticate(message: Pieces, circumstances: Circumstances): Promise<Authenticated> {
   const { ip, helo, sender, mta, ask, clock, timeoutMs, isOwn = false, memory = createMemory() } = circumstances;
   const lookups = createLookups(ask, clock, timeoutMs);
-  const { header, rest } = await splitHeader(message);
+  const { header, body } = await splitHeader(message);
   const all = fieldsOf(header);
   const fields = judged(all);
   lookups.ahead(keyNames(fields));
   try {
     const judgedHeader = fields.map(({ text }) => text).join('');
     const connection = { ip, helo, sender, mta, ask: lookups.ask, isOwn, memory };
-    const checked = await check({ header: judgedHeader, rest }, connection);
+    const checked = await check({ header: judgedHeader, body }, connection);
     const verdicts = verdictsOf(checked, lookups, circumstances);
     const found = agreed(readAuthor(all), checked.authors);
     const dmarc = found.kind === 'unclear' ? { ...verdicts.dmarc, result: 'permerror' } : verdicts.dmarc;

@@ -10,15 +10,15 @@ import { DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier.js';
 import { evaluateDmarc } from 'mailauth/lib/dmarc/verify.js';
 import { spf as checkSpf } from 'mailauth/lib/spf/index.js';
 import { parseDomain } from '../lib/addresses.ts';
-import { type Ask, isUnanswered } from './lookups.ts';
 import type { DkimResult } from './auth-results.ts';
 import { codeOf } from '../lib/errors.ts';
+import type { Clock } from '../lib/clock.ts';
 
 export interface Message {
   /** Its header lines, one character a byte, without the empty line. */
   readonly header: string;
-  /** From the empty line on; read where it makes a difference. */
-  readonly rest: AsyncIterable<Uint8Array>;
+  /** Read where it makes a difference. */
+  readonly body: AsyncIterable<Uint8Array>;
 }
 
 /** Where it came from, as in authenticate.ts. */
@@ -58,11 +58,10 @@ export function createMemory(): Memory {
   return { spf: new Outcomes(), dmarc: new Outcomes() };
 }
 
-const EMPTY_LINE = 2;
 /** Of the lines that tell of the checks, as far as what they tell has blanks. */
 const LINE = 120;
 
-/** Rejects only where the rest cannot be read. */
+/** Rejects only where the body cannot be read. */
 export async function check(message: Message, connection: Connection): Promise<Checked> {
   const { mta, ask: resolver, isOwn, memory } = connection;
   const { headerFrom: authors, fromFields, results, arc: chain } = await readSignatures(message, resolver);
@@ -92,16 +91,12 @@ function checkClient({ ip, helo, sender, mta, ask, memory }: Connection): Promis
 }
 
 /** DKIM, and what there is of ARC. */
-async function readSignatures({ header, rest }: Message, resolver: Ask): Promise<DkimVerifier> {
+async function readSignatures({ header, body }: Message, resolver: Ask): Promise<DkimVerifier> {
   const verifier = new DkimVerifier({ resolver, rejectRsaSha1: true });
   await verifier.emitHeaders(Buffer.from(header, 'latin1'));
   if (verifier.bodyHashes.size > 0) {
-    let skip = EMPTY_LINE;
-    for await (const { buffer, byteOffset, byteLength } of rest) {
-      const from = Math.min(skip, byteLength);
-      skip -= from;
-      await verifier.nextChunk(Buffer.from(buffer, byteOffset + from, byteLength - from));
-    }
+    for await (const { buffer, byteOffset, byteLength } of body)
+      await verifier.nextChunk(Buffer.from(buffer, byteOffset, byteLength));
   }
   await verifier.finalChunk();
   return verifier;
@@ -199,4 +194,105 @@ async function said(answer: ReturnType<Ask>): Promise<string | undefined> {
   } catch (error) {
     return isUnanswered(error) ? undefined : codeOf(error);
   }
+}
+
+// * The DNS questions of one message, of which a stranger chooses the names: at most so many of them, each asked once, and
+// none for ever. DMARC records, the author's own, have a number and time of their own, so that names in a stranger's
+// hands cannot use up what is needed to find a forgery out.
+
+/** Rejects with Node's codes; ESERVFAIL is a question that nobody could answer. */
+export type Ask = (name: string, type: string) => Promise<string[][] | string[]>;
+
+export interface Lookups {
+  readonly ask: Ask;
+  /** Asks for these TXT records at once, so that a slow one keeps no other waiting. */
+  ahead(names: readonly string[]): void;
+  /** Whether DNS could not say, though it had the time; not where the question was one too many, or came too late. */
+  failed(name: string): boolean;
+  /** Whether a question about such a name had no answer, for whatever reason. */
+  unanswered(names: RegExp): boolean;
+  /** Nobody asks any more. */
+  end(): void;
+}
+
+/** Of each kind. */
+const MAX_LOOKUPS = 50;
+const DMARC = /^_dmarc\./i;
+
+/** All questions but those for DMARC records end `ms` from now, and those at one and a half times that. */
+export function createLookups(ask: Ask, clock: Clock, ms: number): Lookups {
+  const over = new AbortController();
+  const failures = new Set<string>();
+  const unanswered = new Set<string>();
+  const late = after(ms);
+  const budgets = {
+    dmarc: { left: MAX_LOOKUPS, late: late.then(() => after(ms / 2)) },
+    other: { left: MAX_LOOKUPS, late },
+  };
+  const early = new Set<string>();
+  const asked = new Map<string, ReturnType<Ask>>();
+
+  /** Not once it is over: nobody would hear it. */
+  async function after(ms: number): Promise<void> {
+    await clock.sleep(ms, over.signal);
+    if (over.signal.aborted) await new Promise<never>(() => undefined);
+  }
+
+  async function question(name: string, type: string): Promise<string[][] | string[]> {
+    const budget = DMARC.test(name) ? budgets.dmarc : budgets.other;
+    try {
+      if (budget.left-- <= 0) throw unanswerable('one message asks no more of DNS');
+      return await Promise.race([answer(name, type), budget.late.then(tooLate)]);
+    } catch (error) {
+      if (isUnanswered(error)) unanswered.add(name.toLowerCase());
+      throw error;
+    }
+  }
+
+  async function answer(name: string, type: string): Promise<string[][] | string[]> {
+    try {
+      return await ask(name, type);
+    } catch (error) {
+      if (isUnanswered(error)) failures.add(name.toLowerCase());
+      throw error;
+    }
+  }
+
+  function once(name: string, type: string): ReturnType<Ask> {
+    const key = `${type} ${name.toLowerCase()}`;
+    const known = asked.get(key) ?? question(name, type);
+    asked.set(key, known);
+    return known;
+  }
+
+  return {
+    ask: once,
+    ahead(names) {
+      for (const name of names) {
+        early.add(name.toLowerCase());
+        once(name, 'TXT').catch(() => undefined);
+      }
+    },
+    failed(name) {
+      const key = name.toLowerCase();
+      return failures.has(key) || (early.has(key) && unanswered.has(key));
+    },
+    unanswered: (names) => [...unanswered].some((name) => names.test(name)),
+    // Without a reason it would make an error for each message.
+    end: () => over.abort('over'),
+  };
+}
+
+function tooLate(): never {
+  throw unanswerable('no answer from DNS in time');
+}
+
+function unanswerable(message: string): Error {
+  return Object.assign(new Error(message), { code: 'ESERVFAIL' });
+}
+
+/** Whether DNS did not say, rather than that there is none. */
+function isUnanswered(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code !== 'ENOTFOUND' && code !== 'ENODATA';
 }

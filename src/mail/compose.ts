@@ -10,7 +10,7 @@
  */
 import { hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { cleanText, mailboxHeader, parameter, textHeader, type Mailbox } from './header-text.ts';
+import { cleanText, dateHeader, mailboxHeader, parameter, textHeader, type Mailbox } from './header-text.ts';
 import { base64Lines, prefersBase64, quotedPrintable } from './transfer-encoding.ts';
 
 export interface Attachment {
@@ -58,8 +58,7 @@ export async function composeMail(mail: Mail): Promise<Buffer> {
   const { headers, content } = await body(mail);
   const to = mail.to.length === 0 ? 'To: undisclosed-recipients:;\r\n' : mailboxHeader('To', mail.to);
   const lines = [
-    // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
-    `Date: ${new Date(mail.date).toUTCString().replace('GMT', '+0000')}\r\n`,
+    dateHeader(mail.date),
     `Message-ID: ${mail.messageId}\r\n`,
     mailboxHeader('From', [mail.from]),
     to,

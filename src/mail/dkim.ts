@@ -4,10 +4,10 @@
  * canonical (CRLF alone, no NUL), because verifiers disagree about bare CR, bare LF and NUL: a message that is not, or
  * that has no or two From headers, is refused instead of signed in a way that some receiver would reject.
  */
-import { createHash, generateKeyPair, sign, type KeyObject, hash, type Hash } from 'node:crypto';
-import { promisify } from 'node:util';
-import { isAscii } from 'node:buffer';
+import { createHash, generateKeyPair, sign, type KeyObject } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { fieldsOf, splitHeader, valueOf } from './header-block.ts';
 
 export type DkimAlgorithm = 'rsa' | 'ed25519';
 
@@ -44,11 +44,14 @@ export async function signDkim(
   keys: readonly SigningKey[],
   now: number,
 ): Promise<Buffer> {
-  const { fields, body } = splitMessage(message);
-  return Buffer.from(await signFields({ fields, bodyHash: await hashWhole(body) }, keys, now), 'latin1');
+  const { header, body } = await splitHeader(message);
+  return Buffer.from(
+    await signFields({ fields: parseFields(header), bodyHash: await hashBody(body) }, keys, now),
+    'latin1',
+  );
 }
 
-/** What a signature is over: the fields in their order, and the body's bh= (dkim-body.ts). */
+/** What a signature is over: the fields in their order, and the body's bh=. */
 export interface Hashed {
   readonly fields: readonly HeaderField[];
   readonly bodyHash: string;
@@ -172,198 +175,85 @@ function unsignedValue(header: string, { tags, names }: Signed): string {
   return `${value}\r\n b=`;
 }
 
-// * The header block of a message as DKIM reads it. Text is Latin-1 here: one character is one byte, so that no character
-// set is assumed and none is lost.
-
 export interface HeaderField {
   /** Lower case. */
   readonly name: string;
-  /** All that follows the colon, folds included, without the last CRLF. */
+  /** All that follows the colon, folds included, without the last CRLF; Latin-1, one character a byte. */
   readonly value: string;
 }
 
-const CRLF = '\r\n';
-const END = '\r\n\r\n';
-
-/** The header fields, and the body's chunks, which share the memory of the message. A message without END has no body. */
-export function splitMessage(message: readonly Uint8Array[]): { fields: HeaderField[]; body: Uint8Array[] } {
-  const parts: string[] = [];
-  /** The end of what came before: END may be cut anywhere. */
-  let tail = '';
-  for (const [i, chunk] of message.entries()) {
-    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const bodyStart = afterEnd(tail, bytes);
-    const part = bytes.toString('latin1', 0, bodyStart);
-    parts.push(part);
-    if (bodyStart !== undefined) {
-      const fields = parseFields(parts.join('').slice(0, -CRLF.length));
-      return { fields, body: [chunk.subarray(bodyStart), ...message.slice(i + 1)] };
-    }
-    tail = (tail + part).slice(1 - END.length);
-  }
-  return { fields: parseFields(parts.join('')), body: [] };
-}
-
-/** Where the bytes after the first END begin, which may have begun in `tail`: the three characters before them, or fewer. */
-export function afterEnd(tail: string, bytes: Buffer): number | undefined {
-  const seam = (tail + bytes.toString('latin1', 0, END.length - 1)).indexOf(END);
-  if (seam !== -1) return seam + END.length - tail.length;
-  const at = bytes.indexOf(END, 0, 'latin1');
-  return at === -1 ? undefined : at + END.length;
-}
+/** A bare CR, a bare LF or a NUL. */
+const FORBIDDEN = /\r(?!\n)|(?<!\r)\n|\0/;
 
 /** The fields of a header block. Throws on a line that verifiers would not agree about. */
 export function parseFields(block: string): HeaderField[] {
-  const lines = block.split(CRLF);
-  if (lines.at(-1) === '') lines.pop();
-  const fields: { name: string; lines: string[] }[] = [];
-  for (const line of lines) {
-    if (/[\r\n\0]/.test(line)) throw new Error('a header with a bare CR, a bare LF or a NUL is not signed');
-    const previous = fields.at(-1);
-    const name = /^[!-9;-~]+(?=:)/.exec(line)?.[0];
-    if (name !== undefined) {
-      fields.push({ name: name.toLowerCase(), lines: [line.slice(line.indexOf(':') + 1)] });
-    } else if (previous !== undefined && /^[ \t]/.test(line)) {
-      previous.lines.push(line);
-    } else {
-      throw new Error('a header line without a name and a colon is not signed');
-    }
-  }
-  return fields.map(({ name, lines }) => ({ name, value: lines.join(CRLF) }));
+  return fieldsOf(block).map((field) => {
+    const { name, text } = field;
+    if (FORBIDDEN.test(text)) throw new Error('a header with a bare CR, a bare LF or a NUL is not signed');
+    if (!/^[!-9;-~]+:/.test(text)) throw new Error('a header line without a name and a colon is not signed');
+    return { name, value: valueOf(field) };
+  });
 }
 
 /** `name:value` in the relaxed form, without a CRLF (RFC 6376 §3.4.2). Only SP and HTAB are white space. */
 export function relaxHeader({ name, value }: HeaderField): string {
   // First every run becomes one space: cutting long runs off the end with a regular expression would be quadratic.
-  const single = value.replaceAll(CRLF, '').replaceAll(/[ \t]{2,}|\t/g, ' ');
+  const single = value.replaceAll(CRLF, '').replaceAll(BLANKS, ' ');
   const start = single.startsWith(' ') ? 1 : 0;
   const end = single.endsWith(' ') ? -1 : single.length;
   return `${name}:${single.slice(start, end)}`;
 }
 
-// The relaxed body hash of DKIM (RFC 6376 §3.4.4): one pass over bytes, constant memory, no character set.
-
-const TAB = 0x09;
-const LF = 0x0a;
-const CR = 0x0d;
-const SPACE = 0x20;
-/** After so many bytes, a few milliseconds of work, the event loop gets a turn. */
-const TURN = 1 << 20;
-/** What is hashed at a time; small enough for Node to cut it from memory that it has at hand. */
-const BLOCK = 2048;
-
+const CRLF = '\r\n';
 const BLANKS = /[ \t]{2,}|\t/g;
-const BARE = /\r(?!\n)|(?<!\r)\n/;
+/** After so many bytes, a few milliseconds of work, the event loop gets a turn. */
+const TURN_BYTES = 1 << 20;
+const MAX_LINE_ENDS_AT_ONCE = 4096;
 
-/** The same as `hashBody` for a body at hand: what we compose ourselves needs its runs of blanks shortened at most, in a third of the time. */
-async function hashWhole(pieces: readonly Uint8Array[]): Promise<string> {
-  const [only, second] = pieces;
-  const whole = only !== undefined && second === undefined && only.length < TURN ? relaxed(only) : undefined;
-  return whole === undefined ? hashBody(pieces) : hash('sha256', whole, 'base64');
-}
-
-/** The relaxed form; undefined where there is something to refuse, blanks at the end of a line or empty lines at that of the body. */
-function relaxed(body: Uint8Array): string | Buffer | undefined {
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1');
-  if (!/[^\n]\r\n$/.test(text.slice(-3)) || BARE.test(text) || text.includes('\0')) return undefined;
-  const single = text.replaceAll(BLANKS, ' ');
-  if (single.includes(' \r')) return undefined;
-  return isAscii(body) ? single : Buffer.from(single, 'latin1');
-}
-
-/** The bh= tag's base64. Refuses bare CR, bare LF and NUL. */
+/**
+ * The bh= tag's base64: the relaxed form of the body (RFC 6376 §3.4.4) in linear time and constant memory, wherever the
+ * chunks break. Refuses bare CR, bare LF and NUL.
+ */
 export async function hashBody(chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<string> {
-  const body = new RelaxedBody();
+  const body = createHash('sha256');
+  let isEmpty = true;
+  /** Empty lines at the end of the body do not count: line ends are held back. */
+  let lineEnds = 0;
+  /** What may be the beginning of a line end. */
+  let tail = '';
+
+  function update(bytes: Uint8Array): void {
+    const text = tail + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+    const cr = text.endsWith('\r') ? '\r' : '';
+    const whole = cr === '' ? text : text.slice(0, -1);
+    if (FORBIDDEN.test(whole)) throw new Error('a body with a bare CR, a bare LF or a NUL is not signed');
+    const relaxed = whole.replaceAll(BLANKS, ' ').replaceAll(' \r\n', CRLF);
+    const blank = relaxed.endsWith(' ') ? ' ' : '';
+    const lines = relaxed.length - blank.length;
+    let end = lines;
+    while (end > 0 && relaxed[end - 1] === '\n') end -= CRLF.length;
+    tail = blank + cr;
+    if (end > 0) {
+      isEmpty = false;
+      for (; lineEnds > 0; lineEnds -= MAX_LINE_ENDS_AT_ONCE)
+        body.update(CRLF.repeat(Math.min(lineEnds, MAX_LINE_ENDS_AT_ONCE)));
+      lineEnds = 0;
+      body.update(relaxed.slice(0, end), 'latin1');
+    }
+    lineEnds += (lines - end) / CRLF.length;
+  }
+
   let sinceTurn = 0;
   for await (const chunk of chunks) {
-    for (let at = 0; at < chunk.length; at += TURN) {
-      const piece = chunk.subarray(at, at + TURN);
-      body.update(piece);
+    for (let at = 0; at < chunk.length; at += TURN_BYTES) {
+      const piece = chunk.subarray(at, at + TURN_BYTES);
+      update(piece);
       sinceTurn += piece.length;
-      if (sinceTurn >= TURN) {
-        await setImmediate();
-        sinceTurn = 0;
-      }
+      if (sinceTurn < TURN_BYTES) continue;
+      await setImmediate();
+      sinceTurn = 0;
     }
   }
-  return body.digest();
-}
-
-class RelaxedBody {
-  readonly #hash: Hash = createHash('sha256');
-  readonly #out = Buffer.allocUnsafe(BLOCK);
-  #used = 0;
-  #empty = true;
-  /** Line ends held back: empty lines at the end of the body do not count. */
-  #lineEnds = 0;
-  /** White space held back: a run is one space, and none at the end of its line. */
-  #blank = false;
-  #afterCr = false;
-
-  update(chunk: Uint8Array): void {
-    const out = this.#out;
-    for (let i = 0; i < chunk.length;) {
-      let byte = chunk[i++] ?? 0;
-      this.#step(byte);
-      if (byte <= SPACE) continue;
-      // The rest of a word stands as it is.
-      let used = this.#used;
-      for (; i < chunk.length && used < BLOCK; i++) {
-        byte = chunk[i] ?? 0;
-        if (byte <= SPACE) break;
-        out[used++] = byte;
-      }
-      this.#used = used;
-    }
-  }
-
-  #step(byte: number): void {
-    if (this.#afterCr !== (byte === LF) || byte === 0) refuse();
-    if (byte === SPACE || byte === TAB) {
-      this.#blank = true;
-    } else if (byte === CR) {
-      this.#afterCr = true;
-    } else if (byte === LF) {
-      this.#afterCr = false;
-      this.#blank = false;
-      this.#lineEnds++;
-    } else {
-      this.#take(byte);
-    }
-  }
-
-  digest(): string {
-    if (this.#afterCr) refuse();
-    if (!this.#empty) {
-      this.#put(CR);
-      this.#put(LF);
-    }
-    this.#flush();
-    return this.#hash.digest('base64');
-  }
-
-  #take(byte: number): void {
-    this.#empty = false;
-    for (; this.#lineEnds > 0; this.#lineEnds--) {
-      this.#put(CR);
-      this.#put(LF);
-    }
-    if (this.#blank) this.#put(SPACE);
-    this.#blank = false;
-    this.#put(byte);
-  }
-
-  #put(byte: number): void {
-    if (this.#used === BLOCK) this.#flush();
-    this.#out[this.#used++] = byte;
-  }
-
-  #flush(): void {
-    this.#hash.update(this.#out.subarray(0, this.#used));
-    this.#used = 0;
-  }
-}
-
-function refuse(): never {
-  throw new Error('a body with a bare CR, a bare LF or a NUL is not signed');
+  if (tail.endsWith('\r')) throw new Error('a body with a bare CR, a bare LF or a NUL is not signed');
+  return (isEmpty ? body : body.update(CRLF)).digest('base64');
 }

@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import { asciiAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
-import { cleanText, mailboxHeader, textHeader } from './header-text.ts';
+import { cleanText, dateHeader, mailboxHeader, mailDate, textHeader } from './header-text.ts';
 import { quotedPrintable } from './transfer-encoding.ts';
 
 export interface FailedRecipient {
@@ -43,7 +43,7 @@ export function deliveryReport(report: DeliveryReport): Buffer {
   const { hostname, to, messageId, date } = report;
   const boundary = `=_report_${hash('sha256', messageId).slice(0, 32)}`;
   const head = [
-    `Date: ${rfcDate(date)}\r\n`,
+    dateHeader(date),
     `Message-ID: ${messageId}\r\n`,
     mailboxHeader('From', [{ name: 'Mail Delivery System', address: `MAILER-DAEMON@${hostname}` }]),
     mailboxHeader('To', [{ address: to }]),
@@ -71,7 +71,7 @@ function words({ hostname, failed, arrived }: DeliveryReport): Buffer {
   const text = [
     `This is the mail server ${hostname}.`,
     '',
-    `Your message of ${rfcDate(arrived)} could not be delivered:`,
+    `Your message of ${mailDate(arrived)} could not be delivered:`,
     ...failed.flatMap(({ address, reply, remote }) => [
       '',
       address,
@@ -87,14 +87,14 @@ function words({ hostname, failed, arrived }: DeliveryReport): Buffer {
 
 /** RFC 3464 §2.2 for the message, §2.3 for each recipient. */
 function statusFields({ hostname, failed, arrived }: DeliveryReport): Buffer {
-  const message = `Reporting-MTA: dns; ${hostname}\r\nArrival-Date: ${rfcDate(arrived)}\r\n`;
+  const message = `Reporting-MTA: dns; ${hostname}\r\nArrival-Date: ${mailDate(arrived)}\r\n`;
   const recipients = failed.map(
     ({ address, reply, remote, at }) =>
       textHeader('Final-Recipient', typedAddress(address)) +
       `Action: failed\r\nStatus: ${statusOf(reply)}\r\n` +
       (remote === null ? '' : textHeader('Remote-MTA', `dns; ${plainWords(remote)}`)) +
       textHeader('Diagnostic-Code', `${remote === null ? 'X-Postern' : 'smtp'}; ${plainWords(reply)}`) +
-      `Last-Attempt-Date: ${rfcDate(at)}\r\n`,
+      `Last-Attempt-Date: ${mailDate(at)}\r\n`,
   );
   return Buffer.from(`Content-Type: message/delivery-status\r\n\r\n${[message, ...recipients].join('\r\n')}`);
 }
@@ -119,9 +119,4 @@ function plainWords(reply: string): string {
     .replaceAll(/[^ -~]/g, '?')
     .replaceAll(/ {2,}/g, ' ')
     .replaceAll('=?', '= ?');
-}
-
-/** RFC 5322 §3.3. */
-function rfcDate(time: number): string {
-  return new Date(time).toUTCString().replace('GMT', '+0000');
 }

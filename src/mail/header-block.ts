@@ -2,8 +2,6 @@
  * The header block of a message as it came, to be looked at and edited field by field: whatever is not edited keeps its
  * bytes. Text is Latin-1 here, one character is one byte. Linear, wherever the pieces break.
  */
-import { afterEnd } from './dkim.ts';
-
 export interface Field {
   /** Lower case; empty for a line that is no field. */
   readonly name: string;
@@ -14,52 +12,38 @@ export interface Field {
 export type Pieces = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /** More than any header block that we accept. */
-const MAX = 1 << 20;
+const MAX_BYTES = 1 << 20;
+const END = '\r\n\r\n';
 
 /**
- * The header's lines, and what comes from the empty line on; a message without an empty line has no rest. Rejects what
- * has no end of its header within a mebibyte.
+ * The header's lines, and what follows the empty line; a message without an empty line has no body. Rejects what has no
+ * end of its header within a mebibyte.
  */
-export async function splitHeader(message: Pieces): Promise<{ header: string; rest: AsyncIterable<Uint8Array> }> {
-  const iterator = iteratorOf(message);
-  const parts: string[] = [];
-  // An empty line may be the first one.
+export async function splitHeader(message: Pieces): Promise<{ header: string; body: AsyncIterable<Uint8Array> }> {
+  const pieces = join([], message);
+  let header = '';
+  // The end may be cut anywhere, and the empty line may be the first one.
   let tail = '\r\n';
-  let size = 0;
-  for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
-    const { buffer, byteOffset, byteLength } = next.value;
-    const bytes = Buffer.from(buffer, byteOffset, byteLength);
-    const bodyStart = afterEnd(tail, bytes);
-    const part = bytes.toString('latin1', 0, bodyStart);
-    parts.push(part);
-    if (bodyStart !== undefined) {
-      return { header: parts.join('').slice(0, -2), rest: rest(bytes.subarray(bodyStart), iterator) };
+  for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+    const piece = next.value;
+    const text = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength).toString('latin1');
+    const at = (tail + text).indexOf(END);
+    if (at !== -1) {
+      const bodyStart = at + END.length - tail.length;
+      header += text.slice(0, bodyStart);
+      return { header: header.slice(0, -2), body: join([piece.subarray(bodyStart)], pieces) };
     }
-    size += byteLength;
-    if (size > MAX) throw new RangeError('the header of a message is too large');
-    tail = (tail + part).slice(-3);
+    header += text;
+    if (header.length > MAX_BYTES) throw new RangeError('the header of a message is too large');
+    tail = (tail + text).slice(1 - END.length);
   }
-  return { header: parts.join(''), rest: nothing() };
+  return { header, body: pieces };
 }
 
-function iteratorOf(message: Pieces): Iterator<Uint8Array> | AsyncIterator<Uint8Array> {
-  return Symbol.asyncIterator in message ? message[Symbol.asyncIterator]() : message[Symbol.iterator]();
+async function* join(first: Pieces, rest: Pieces): AsyncGenerator<Uint8Array> {
+  yield* first;
+  yield* rest;
 }
-
-async function* rest(
-  first: Uint8Array,
-  iterator: Iterator<Uint8Array> | AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield Buffer.from('\r\n');
-    if (first.length > 0) yield first;
-    for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) yield next.value;
-  } finally {
-    await iterator.return?.();
-  }
-}
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** The fields in their order; their texts are the header again when joined. */
 export function fieldsOf(header: string): Field[] {

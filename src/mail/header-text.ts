@@ -25,6 +25,15 @@ export function cleanText(text: string, longest: number): string {
   return line.replace(/[\uD800-\uDBFF]$/, '').toWellFormed();
 }
 
+/** RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262. */
+export function mailDate(time: number): string {
+  return new Date(time).toUTCString().replace('GMT', '+0000');
+}
+
+export function dateHeader(time: number): string {
+  return `Date: ${mailDate(time)}\r\n`;
+}
+
 /** A header of unstructured text, with its CRLF. */
 export function textHeader(name: string, value: string, longest = 998): string {
   const text = cleanText(value, longest);

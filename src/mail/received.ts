@@ -1,6 +1,7 @@
 /** The trace of a message that we took (RFC 5321 §4.4): whatever a client says of itself, it is one field. */
 import { isIPv6 } from 'node:net';
 import { needsSmtpUtf8, parseDomain } from '../lib/addresses.ts';
+import { mailDate } from './header-text.ts';
 
 export interface Arrival {
   readonly ip: string;
@@ -35,8 +36,7 @@ export function receivedLine(arrival: Arrival): string {
     `by ${hostname} with ${protocol}${tls === null ? '' : ` (${printable(tls)})`} id ${id}`,
     ...(isTold ? [`for <${recipient.original}>`] : []),
   ];
-  // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
-  return `${lines.join('\r\n ')};\r\n ${new Date(at).toUTCString().replace('GMT', '+0000')}\r\n`;
+  return `${lines.join('\r\n ')};\r\n ${mailDate(at)}\r\n`;
 }
 
 /** Within a comment. */

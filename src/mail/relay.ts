@@ -3,10 +3,11 @@
  * domain, the visitor sees that domain and not the owner, and the visitor's answer comes back the same way. An address
  * names the notification and whom mail to it is for, under a signature, so that nobody can make one.
  */
-import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { timingSafeEqual, type KeyObject } from 'node:crypto';
 import type { Address } from '../lib/addresses.ts';
 import { fieldsOf } from './header-block.ts';
-import { mailboxHeader, type Mailbox } from './header-text.ts';
+import { dateHeader, mailboxHeader, type Mailbox } from './header-text.ts';
+import { addressMac } from './return-path.ts';
 
 /** Who talks to whom about a submission. */
 export interface Conversation {
@@ -32,7 +33,6 @@ export interface ReplyTicket {
 const PREFIX = 'msg_';
 /** `reply+`, a letter, the 26 characters of the message id, 16 of its signature: 49 of the 64 octets of a local part. */
 const LOCAL = /^reply\+([vo])([0-9a-z]{26})([a-z2-7]{16})$/;
-const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
 /** `reply+<token>@<domain>` */
 export function replyAddress({ message, to }: ReplyTicket, domain: string, secret: KeyObject): string {
@@ -50,10 +50,7 @@ export function openReplyAddress({ local, domain }: Address, secret: KeyObject):
 }
 
 function signature(token: string, domain: string, secret: KeyObject): string {
-  const mac = createHmac('sha256', secret).update(`reply:${domain}:${token}`).digest();
-  let text = '';
-  for (let bit = 0; bit < 80; bit += 5) text += BASE32.charAt((mac.readUInt16BE(bit >> 3) >> (11 - (bit & 7))) & 31);
-  return text;
+  return addressMac(`reply:${domain}:${token}`, secret, 16);
 }
 
 /** What a message is about, what it answers and how it is to be read. All else may tell who wrote it, and from where. */
@@ -72,8 +69,6 @@ export interface Relayed {
 export function relayHeader(header: string, { from, to, messageId, date }: Relayed): string {
   const kept = fieldsOf(header).filter(({ name }) => KEPT.has(name) || name.startsWith('content-'));
   const ours = mailboxHeader('From', [from]) + mailboxHeader('To', to) + `Message-ID: ${messageId}\r\n`;
-  const dated = kept.some(({ name }) => name === 'date');
-  // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
-  const at = dated ? '' : `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n`;
+  const at = kept.some(({ name }) => name === 'date') ? '' : dateHeader(date);
   return Buffer.from(ours).toString('latin1') + at + kept.map(({ text }) => text).join('');
 }

@@ -1,6 +1,6 @@
 /** Notices that the large senders write as JSON, where they come as mail: Amazon SES (by SNS), SendGrid, Mailgun, Postmark. */
 import * as z from 'zod';
-import type { Report, ParsedRecipient } from './report-shapes.ts';
+import type { Report, ParsedRecipient } from './report-parts.ts';
 
 const text = z.string().catch('');
 
@@ -43,6 +43,8 @@ const postmark = z.object({ RecordType: z.string(), Type: text, Email: z.string(
 export type JsonReport =
   { readonly kind: 'bounce'; readonly recipients: readonly ParsedRecipient[] } | Exclude<Report, { kind: 'bounce' }>;
 
+const AUTOMATIC: JsonReport = { kind: 'automatic' };
+
 /** The report in a text that is one JSON value; undefined where it is none, or about something else. */
 export function readJsonReport(body: string): JsonReport | undefined {
   const start = body.search(/\S/);
@@ -75,19 +77,17 @@ function readSes(value: unknown): JsonReport | undefined {
   const { data } = ses.safeParse(value);
   if (data?.complaint !== undefined) {
     const { complainedRecipients, complaintFeedbackType: feedback } = data.complaint;
-    return {
-      kind: 'complaint',
-      feedback: feedback.toLowerCase(),
-      recipients: complainedRecipients.map((one) => one.emailAddress),
-    };
+    return complaint(
+      complainedRecipients.map((one) => one.emailAddress),
+      feedback.toLowerCase(),
+    );
   }
   if (data?.bounce !== undefined) {
     const { bounceType, bouncedRecipients } = data.bounce;
     const vague = bounceType === 'Transient' ? '4.0.0' : '5.0.0';
     return bounce(
       bouncedRecipients.map(({ emailAddress, action, status, diagnosticCode }) =>
-        recipient({
-          address: emailAddress,
+        recipient(emailAddress, {
           action: action || 'failed',
           status: status || vague,
           diagnostic: diagnosticCode.replace(/^smtp;\s*/i, ''),
@@ -95,22 +95,19 @@ function readSes(value: unknown): JsonReport | undefined {
       ),
     );
   }
-  return /^(?:delivery|send|open|click)/i.test(data?.notificationType || data?.eventType || '')
-    ? { kind: 'automatic' }
-    : undefined;
+  return /^(?:delivery|send|open|click)/i.test(data?.notificationType || data?.eventType || '') ? AUTOMATIC : undefined;
 }
 
 function readSendGrid(value: unknown): JsonReport | undefined {
   const { data } = sendGrid.safeParse(value);
   if (data === undefined) return undefined;
   const complaints = data.filter(({ event }) => event === 'spamreport');
-  if (complaints.length > 0)
-    return { kind: 'complaint', feedback: 'abuse', recipients: complaints.map(({ email }) => email) };
+  if (complaints.length > 0) return complaint(complaints.map(({ email }) => email));
   const failed = data.filter(({ event }) => event === 'bounce' || event === 'dropped' || event === 'deferred');
-  if (failed.length === 0) return { kind: 'automatic' };
+  if (failed.length === 0) return AUTOMATIC;
   return bounce(
     failed.map(({ email, event, status, reason }) =>
-      recipient({ address: email, action: event === 'deferred' ? 'delayed' : 'failed', status, diagnostic: reason }),
+      recipient(email, { action: event === 'deferred' ? 'delayed' : 'failed', status, diagnostic: reason }),
     ),
   );
 }
@@ -119,11 +116,11 @@ function readMailgun(value: unknown): JsonReport | undefined {
   const data = mailgun.safeParse(value).data?.['event-data'];
   if (data === undefined) return undefined;
   const { event, severity, recipient: address, 'delivery-status': reply } = data;
-  if (event === 'complained') return { kind: 'complaint', feedback: 'abuse', recipients: [address] };
-  if (event !== 'failed') return { kind: 'automatic' };
+  if (event === 'complained') return complaint([address]);
+  if (event !== 'failed') return AUTOMATIC;
   const diagnostic = [reply.code === 0 ? '' : String(reply.code), reply.message || reply.description].join(' ').trim();
   return bounce([
-    recipient({ address, action: severity === 'temporary' ? 'delayed' : 'failed', status: '', diagnostic }),
+    recipient(address, { action: severity === 'temporary' ? 'delayed' : 'failed', status: '', diagnostic }),
   ]);
 }
 
@@ -131,18 +128,22 @@ function readPostmark(value: unknown): JsonReport | undefined {
   const { data } = postmark.safeParse(value);
   if (data === undefined) return undefined;
   const { RecordType: record, Type: type, Email: address, Description: description, Details: details } = data;
-  if (record === 'SpamComplaint') return { kind: 'complaint', feedback: 'abuse', recipients: [address] };
-  if (record !== 'Bounce') return { kind: 'automatic' };
-  if (/^(?:autoresponder|subscribe|challengeverification|addresschange)$/i.test(type)) return { kind: 'automatic' };
+  if (record === 'SpamComplaint') return complaint([address]);
+  if (record !== 'Bounce') return AUTOMATIC;
+  if (/^(?:autoresponder|subscribe|challengeverification|addresschange)$/i.test(type)) return AUTOMATIC;
   const isLater = /^(?:transient|dnserror|softbounce)$/i.test(type);
   const [action, status] = isLater ? ['delayed', '4.0.0'] : ['failed', '5.0.0'];
-  return bounce([recipient({ address, action, status, diagnostic: details || description })]);
+  return bounce([recipient(address, { action, status, diagnostic: details || description })]);
 }
 
 function bounce(recipients: readonly ParsedRecipient[]): JsonReport {
   return { kind: 'bounce', recipients };
 }
 
-function recipient(given: Omit<ParsedRecipient, 'original' | 'remote'>): ParsedRecipient {
-  return { ...given, original: '', remote: '' };
+function complaint(recipients: readonly string[], feedback = 'abuse'): JsonReport {
+  return { kind: 'complaint', feedback, recipients };
+}
+
+function recipient(address: string, given: Pick<ParsedRecipient, 'action' | 'status' | 'diagnostic'>): ParsedRecipient {
+  return { ...given, address, original: '', remote: '' };
 }

@@ -3,6 +3,8 @@
  * ends, and a message that breaks off, nests too deep or has too many parts gives those that were read.
  */
 
+import type { BounceMeaning } from './bounce-class.ts';
+
 /** Values by field name in lower case, in their order. */
 export type Fields = ReadonlyMap<string, readonly string[]>;
 
@@ -181,3 +183,38 @@ export function withLf(text: string): string {
 function characterOf(hex: string | undefined): string {
   return hex === undefined ? '' : String.fromCharCode(Number.parseInt(hex, 16));
 }
+
+// What a report says, as far as it can be read.
+
+export interface ReportedRecipient {
+  /** Where it failed in the end; empty where it is not given. */
+  readonly address: string;
+  /** As the sender had named it; empty where it is not given. */
+  readonly original: string;
+  /** `failed`, `delayed`, `delivered`, `relayed`, `expanded` (RFC 3464 §2.3.3); empty where it is not given. */
+  readonly action: string;
+  /** `5.1.1` (RFC 3463), the most exact that is given; empty where none is. */
+  readonly status: string;
+  /** A server's words; empty where it is not given. */
+  readonly diagnostic: string;
+  /** Name of the server that answered so; empty where it is not given. */
+  readonly remote: string;
+  /** The class of the failure, and whether the address is to be suppressed. */
+  readonly meaning: BounceMeaning;
+}
+
+/** As it was read, before it is classified. */
+export type ParsedRecipient = Omit<ReportedRecipient, 'meaning'>;
+
+export type Report =
+  | { readonly kind: 'bounce'; readonly recipients: readonly ReportedRecipient[] }
+  | {
+      readonly kind: 'complaint';
+      /** `abuse`, `fraud`, `not-spam`, … in lower case (RFC 5965 §3.1). */
+      readonly feedback: string;
+      /** Whose complaint it is, where the report says so. */
+      readonly recipients: readonly string[];
+    }
+  /** An automatic answer: somebody is out, or has read it. */
+  | { readonly kind: 'automatic' }
+  | { readonly kind: 'unknown' };

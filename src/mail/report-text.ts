@@ -5,8 +5,15 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { bounceMeaning, replyCodeIn, statusIn } from './bounce-class.ts';
 import { decodeWords } from './header-text.ts';
-import { firstOf, readFields, textOf, type Fields, type Message, type Part } from './report-parts.ts';
-import type { ParsedRecipient } from './report-shapes.ts';
+import {
+  firstOf,
+  readFields,
+  textOf,
+  type Fields,
+  type Message,
+  type Part,
+  type ParsedRecipient,
+} from './report-parts.ts';
 
 const MAX_TEXT = 64 * 1024;
 const MAX_LINES = 500;

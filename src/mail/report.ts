@@ -15,10 +15,12 @@ import {
   withLf,
   type Fields,
   type Message,
+  type ParsedRecipient,
   type Part,
+  type Report,
+  type ReportedRecipient,
 } from './report-parts.ts';
 import { readJsonReport } from './report-json.ts';
-import type { Report, ReportedRecipient, ParsedRecipient } from './report-shapes.ts';
 import { groupsOf, isFromSystem, isOriginal, isTelling, noticeOf, recipientsInText } from './report-text.ts';
 
 /** How much of a message is read: what a report says stands before the message that it is about. */
@@ -219,3 +221,5 @@ function meaningOf({ diagnostic, status }: ParsedRecipient, notice: string): Bou
 function words(text: string): string {
   return cleanText(inCharset(text.slice(0, 2 * MAX_TEXT_LENGTH)), MAX_TEXT_LENGTH);
 }
+
+// What a report says, as far as it can be read.

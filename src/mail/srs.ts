@@ -6,8 +6,9 @@
  * `SRS0=<hash>=TT=domain=local@<hostname>` stands for `local@domain` for 21 days. Of an address that a forwarder before us
  * rewrote, `SRS1=<hash>=<first forwarder>=…@<hostname>` keeps the first one's part alone, however many hops there were.
  */
-import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { timingSafeEqual, type KeyObject } from 'node:crypto';
 import { isDotAtom, needsSmtpUtf8, parseAddress } from '../lib/addresses.ts';
+import { addressMac } from './return-path.ts';
 
 const DAY_MS = 24 * 60 * 60e3;
 const VALID_DAYS = 21;
@@ -54,13 +55,9 @@ export function openSrs(address: string, srs: Srs): string | undefined {
   if (domain !== srs.hostname) return undefined;
   const opened = openOnce(local, srs) ?? openAgain(local, srs);
   const sender = opened === undefined ? undefined : parseAddress(opened);
+  if (sender?.domain !== srs.hostname) return sender?.address;
   // Mail that came round to us again: we are the first forwarder too.
-  return sender?.domain === srs.hostname ? openOnceAt(sender.local, srs) : sender?.address;
-}
-
-function openOnceAt(local: string, srs: Srs): string | undefined {
-  const opened = openOnce(local, srs);
-  return opened === undefined ? undefined : parseAddress(opened)?.address;
+  return parseAddress(openOnce(sender.local, srs) ?? '')?.address;
 }
 
 function rewrite(local: string, domain: string, srs: Srs): string {
@@ -108,10 +105,7 @@ function isOurs(given: string, text: string, { secrets }: Srs): boolean {
 
 /** 40 bits, each guess at which is a refused RCPT; more of them would leave less room for the address. */
 function hashOf(text: string, secret: KeyObject): string {
-  const mac = createHmac('sha256', secret).update(text.toLowerCase()).digest();
-  let hash = '';
-  for (let bit = 0; bit < 40; bit += 5) hash += BASE32.charAt((mac.readUInt16BE(bit >> 3) >> (11 - (bit & 7))) & 31);
-  return hash;
+  return addressMac(text.toLowerCase(), secret, 8);
 }
 
 function stamp(day: number): string {

@@ -4,7 +4,7 @@
  */
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
 import { readAuthor } from './author.ts';
-import { decodeWords } from './header-text.ts';
+import { dateHeader, decodeWords } from './header-text.ts';
 import { fieldsOf, valueOf, type Field } from './header-block.ts';
 
 export interface Submitted {
@@ -60,8 +60,7 @@ export function completeHeader(
 ): string {
   const fields = fieldsOf(header).filter(({ name }) => !DROPPED.has(name));
   const names = new Set(fields.map(({ name }) => name));
-  // RFC 5322 §3.3; what toUTCString gives is fixed by ECMA-262.
-  const added = names.has('date') ? '' : `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n`;
+  const added = names.has('date') ? '' : dateHeader(date);
   const named = names.has('message-id') ? '' : `Message-ID: ${messageId}\r\n`;
   return added + named + fields.map(({ text }) => text).join('');
 }

@@ -1,29 +1,59 @@
 /**
- * Takes a whole message: judges it, and commits it with all that becomes of it in one unit, many of which share a sync.
- * The reply that says 250 is made after that commit and nowhere else.
+ * The policy of port 25: whom mail is accepted for, and what becomes of a whole message: it is authenticated, and committed
+ * with all that follows from it in one unit, many of which share a sync. 250 is said after that commit.
  */
 import type { Consent } from '../accounts/consent.ts';
-import type { Clock } from '../lib/clock.ts';
-import { codeOf, errorFields } from '../lib/errors.ts';
-import type { Log } from '../lib/log.ts';
-import { enqueue } from '../queue/enqueue.ts';
+import { createGarbage } from '../lib/gc.ts';
+import type { Refusal } from '../mail/auth-results.ts';
+import { enqueue, type NewMessage } from '../queue/enqueue.ts';
 import { noteDue } from '../store/destinations.ts';
-import { insertInbound } from '../store/inbound.ts';
-import type { Statement } from '../store/statement.ts';
-import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
-import type { ForwardSource } from './forward-source.ts';
-import type { Refusal } from './header-check.ts';
-import type { IntakeResult, InboundMessage, Intake, MailAuthenticator, AuthenticationOutcome } from './interfaces.ts';
-import type { Chunks } from './chunks.ts';
-import type { Accepted } from './recipients.ts';
-import { logReply, type Recorder, type SmtpCounters } from './record.ts';
 
-export interface AcceptParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly record: Recorder;
-  readonly counters?: SmtpCounters;
+import type { FreeSpace } from '../store/database.ts';
+import type { InboundRow } from '../store/tables.ts';
+import { insertInbound, RAW_CHUNK_BYTES } from '../store/inbound.ts';
+import type { Statement } from '../store/statement.ts';
+
+import type { Chunks } from './chunks.ts';
+import type { ForwardSource } from './forward-source.ts';
+import { DISK_FULL, type InboundMessage, type ReceiveParts } from './receive.ts';
+import { decideServed, type Accepted, type Directory } from './recipients.ts';
+import { createRecorder, logReply, type RecorderParts } from './record.ts';
+import type { SmtpPolicy } from './session.ts';
+
+export interface AuthenticationOutcome {
+  /** Header lines that say what was found, each with its CRLF. */
+  readonly headers: string;
+  /** For whoever forwards it or answers its sender. */
+  readonly verdicts: string;
+  /** Why it is not accepted. */
+  readonly refusal?: Refusal | undefined;
+}
+
+/** Finds out who really sent it. Never rejects for what the message or DNS says. */
+export type MailAuthenticator = (mail: InboundMessage) => Promise<AuthenticationOutcome>;
+
+/** What becomes of the message for one recipient. */
+export interface IntakeResult {
+  /** For the unit that takes the message: all of it is committed with 250, or nothing. */
+  readonly rows?: readonly Statement[];
+  /** Destinations that are then due, as `enqueue` answers them. */
+  readonly dues?: readonly { readonly name: string; readonly due: number }[];
+  /** The messages (`msg_…`) that read the chunks of this one until they are sent. */
+  readonly messages?: readonly string[];
+  /** Why it is not accepted after all, for anybody. */
+  readonly refusal?: Refusal;
+}
+
+/** Takes the message for one recipient of its kind. Where it rejects the client hears 451, and keeps the mail. */
+export type Intake<Kind extends Accepted['kind']> = (
+  mail: InboundMessage,
+  recipient: Extract<Accepted, { readonly kind: Kind }>,
+) => Promise<IntakeResult>;
+
+export interface SmtpPolicyParts extends RecorderParts {
+  /** As of now. */
+  readonly directory: () => Directory;
+  readonly freeSpace: FreeSpace;
   readonly authenticate: MailAuthenticator;
   /** The Received line of a message, with its CRLF. */
   readonly received: (mail: InboundMessage) => string;
@@ -38,44 +68,93 @@ export interface AcceptParts {
   readonly wake: () => void;
 }
 
-export type Accept = (mail: InboundMessage, pieces: Chunks) => Promise<string>;
+export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
+  const { directory, store } = parts;
+  return {
+    ...policyBasis({ ...parts, server: () => directory().snapshot.server }),
+    name: 'inbound',
+    record: createRecorder(parts, 'inbound'),
+    decide: (address, sender) => decideServed({ address, sender }, directory(), store),
+    accept: createAccept({ ...parts, authenticate: limitConcurrency(parts.authenticate) }),
+    maxRecipients: () => directory().snapshot.server.limits.smtp.recipients,
+  };
+}
 
-/** The reply to a message whose pieces are settled. Never rejects. */
-export function createAccept(parts: AcceptParts): Accept {
-  const { store, clock, log, record } = parts;
+/** What is the same for inbound mail and for submission. */
+export function policyBasis({
+  store,
+  clock,
+  log,
+  freeSpace,
+  server,
+}: Pick<SmtpPolicyParts, 'store' | 'clock' | 'log' | 'freeSpace'> & {
+  readonly server: () => Directory['snapshot']['server'];
+}): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'garbage' | 'limits' | 'outage'> {
+  return {
+    store,
+    clock,
+    log,
+    garbage: createGarbage(),
+    limits: () => ({ message: server().limits.message, hops: server().limits.smtp.hops }),
+    outage: () => (freeSpace.below(server().limits.free_disk) ? DISK_FULL : undefined),
+  };
+}
 
-  async function take(mail: InboundMessage, pieces: Chunks): Promise<string> {
-    if (mail.recipients.every(({ kind }) => kind === 'discard')) return discard(mail, pieces);
+function createAccept(parts: SmtpPolicyParts): ReceiveParts['accept'] {
+  const { store, clock, log } = parts;
+
+  async function take(mail: InboundMessage, recipient: Accepted): Promise<IntakeResult> {
+    switch (recipient.kind) {
+      case 'forward': {
+        const { tenant, domain, targets: recipients, original } = recipient;
+        const source: ForwardSource = { inbound: mail.id, original, sender: mail.sender };
+        const message = { tenant, kind: 'forward', submission: null, domain, source, recipients } as const;
+        return enqueued({ ...message, ttl: parts.ttl() }, clock.now());
+      }
+      case 'discard':
+        return {};
+      case 'bounce':
+        return parts.takeBounce(mail, recipient);
+      case 'srs':
+        return parts.takeReturned(mail, recipient);
+      case 'reply':
+        return parts.takeReply(mail, recipient);
+    }
+  }
+
+  function logged(mail: InboundMessage, reply: string): Statement[] {
+    const { ip, helo, sender } = mail;
+    return mail.recipients.flatMap(({ kind: reason, original: recipient, tenant, domain }) => {
+      const inbound = reason === 'discard' ? undefined : mail.id;
+      return logReply({ ip, helo, sender, recipient, tenant, domain, reply, reason, inbound }, mail.at);
+    });
+  }
+
+  async function discard(mail: InboundMessage, chunks: Chunks): Promise<string> {
+    const reply = '250 2.0.0 accepted';
+    await store.write([...chunks.dropped(), ...logged(mail, reply)]);
+    log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
+    return reply;
+  }
+
+  async function commit(mail: InboundMessage, chunks: Chunks): Promise<string | Refusal> {
+    const { id, ip, sender, size } = mail;
     const authentication = await parts.authenticate(mail);
-    if (authentication.refusal !== undefined) return refuse(mail, pieces, authentication.refusal);
-    const handled = await Promise.all(mail.recipients.map((recipient) => handle(mail, recipient, authentication)));
-    const refused = handled.find(({ refusal }) => refusal !== undefined)?.refusal;
-    if (refused !== undefined) return refuse(mail, pieces, refused);
-    const messages = handled.flatMap((each) => each.messages ?? []);
-    const needed = messages.length > 0;
-    const reply = `250 2.0.0 taken as ${mail.id}`;
+    if (authentication.refusal !== undefined) return authentication.refusal;
+    const taken = await Promise.all(mail.recipients.map((recipient) => take(mail, recipient)));
+    const refusal = taken.find((each) => each.refusal !== undefined)?.refusal;
+    if (refusal !== undefined) return refusal;
+    const messages = taken.flatMap((each) => each.messages ?? []);
+    const reply = `250 2.0.0 accepted as ${id}`;
+    const trace = parts.received(mail) + authentication.headers;
     await store.write([
-      insertInbound({
-        id: mail.id,
-        sender: mail.sender,
-        recipients: JSON.stringify(mail.recipients.map(({ original }) => original)),
-        ip: mail.ip,
-        helo: mail.helo,
-        tls: mail.tls,
-        size: mail.size,
-        encoding: mail.encoding,
-        trace: parts.received(mail) + authentication.headers,
-        verdicts: authentication.verdicts,
-        messages: JSON.stringify(messages),
-        created_at: mail.at,
-      }),
-      ...(needed ? pieces.last() : pieces.dropped()),
-      ...handled.flatMap(({ rows }) => rows),
-      ...told(mail, reply),
-      ...duesOf(handled),
+      insertInbound(inboundRow(mail, { trace, verdicts: authentication.verdicts, messages })),
+      ...(messages.length > 0 ? chunks.last() : chunks.dropped()),
+      ...taken.flatMap(({ rows = [] }) => rows),
+      ...logged(mail, reply),
+      ...duesOf(taken),
     ]);
-    parts.counters?.recipients.count('accepted', mail.recipients.length);
-    log.info('inbound.accepted', { inbound: mail.id, ip: mail.ip, sender: mail.sender, size: mail.size });
+    log.info('inbound.accepted', { inbound: id, ip, sender, size });
     parts.wake();
     for (const recipient of mail.recipients) {
       if (recipient.kind !== 'forward') continue;
@@ -84,100 +163,72 @@ export function createAccept(parts: AcceptParts): Accept {
     return reply;
   }
 
-  async function handle(
-    mail: InboundMessage,
-    recipient: Accepted,
-    authentication: AuthenticationOutcome,
-  ): Promise<IntakeResult> {
-    switch (recipient.kind) {
-      case 'forward':
-        return forward(mail, recipient);
-      case 'discard':
-        return { rows: [] };
-      case 'bounce':
-        return parts.takeBounce(mail, recipient, authentication);
-      case 'srs':
-        return parts.takeReturned(mail, recipient, authentication);
-      case 'reply':
-        return parts.takeReply(mail, recipient, authentication);
-    }
-  }
-
-  function forward(mail: InboundMessage, recipient: Extract<Accepted, { kind: 'forward' }>): IntakeResult {
-    const { tenant, domain, targets, original } = recipient;
-    const source: ForwardSource = { inbound: mail.id, original, sender: mail.sender };
-    const message = { tenant, kind: 'forward', submission: null, domain, source, recipients: targets } as const;
-    const { id, rows, dues } = enqueue({ ...message, ttl: parts.ttl() }, clock.now());
-    return { rows, dues, messages: [id] };
-  }
-
-  async function discard(mail: InboundMessage, pieces: Chunks): Promise<string> {
-    const reply = '250 2.0.0 taken';
-    await store.write([...pieces.dropped(), ...told(mail, reply)]);
-    parts.counters?.recipients.count('accepted', mail.recipients.length);
-    log.info('inbound.discarded', { ip: mail.ip, sender: mail.sender, size: mail.size });
-    return reply;
-  }
-
-  async function refuse(mail: InboundMessage, pieces: Chunks, refusal: Refusal): Promise<string> {
-    const { reply, reason } = refusal;
-    record(mail.recipients.map((recipient) => ({ ...whose(mail, recipient), reply, reason })));
-    if (isDroppable(refusal)) await drop(pieces);
-    return reply;
-  }
-
-  /** What cannot be dropped now is swept later. */
-  async function drop(pieces: Chunks): Promise<void> {
-    const unit = pieces.dropped();
-    if (unit.length === 0) return;
-    await store.write(unit).catch((error: unknown) => log.warn('inbound.cleanup_failed', errorFields(error)));
-  }
-
-  function told(mail: InboundMessage, reply: string): Statement[] {
-    return mail.recipients.flatMap((recipient) => {
-      const inbound = recipient.kind === 'discard' ? undefined : mail.id;
-      return logReply({ ...whose(mail, recipient), reply, reason: recipient.kind, inbound }, mail.at);
-    });
-  }
-
-  return async (mail, pieces) => {
-    try {
-      return await take(mail, pieces);
-    } catch (error) {
-      log.error('inbound.failed', { inbound: mail.id, ...errorFields(error) });
-      return refuse(mail, pieces, storeRefusal(error));
-    }
+  return async (mail, chunks) => {
+    const isDiscarded = mail.recipients.every(({ kind }) => kind === 'discard');
+    const done = await (isDiscarded ? discard(mail, chunks) : commit(mail, chunks));
+    if (typeof done === 'string') parts.counters?.recipients.count('accepted', mail.recipients.length);
+    return done;
   };
 }
 
-/** The mail may be in the queue all the same: what is stored of it stays. */
-const OUTCOME_UNKNOWN: Refusal = {
-  reply: '451 4.3.0 the database did not confirm the mail: send it again',
-  reason: 'outcome_unknown',
-};
-
-/** Whether what has come of the mail can be dropped: it is surely not accepted. */
-export function isDroppable(refusal: Refusal): boolean {
-  return refusal !== OUTCOME_UNKNOWN;
+/** A message that reads the chunks of the one that causes it. */
+export function enqueued(message: NewMessage, now: number): IntakeResult {
+  const { id, rows, dues } = enqueue(message, now);
+  return { rows, dues, messages: [id] };
 }
 
-/** What a client hears of a store that cannot write: it keeps the mail. */
-export function storeRefusal(error: unknown): Refusal {
-  if (error instanceof UnknownOutcomeError) return OUTCOME_UNKNOWN;
-  const isFull = error instanceof StoreError && /^(?:SQLITE_FULL|53100|ENOSPC)/.test(codeOf(error) ?? '');
-  return isFull
-    ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
-    : { reply: '451 4.3.0 mail cannot be stored just now', reason: 'store_failed' };
-}
-
-function whose({ ip, helo, sender }: InboundMessage, { tenant, domain, original }: Accepted) {
-  return { ip, helo, sender, recipient: original, tenant, domain };
+/** The row of a message that is accepted. */
+export function inboundRow(
+  { id, sender, recipients, ip, helo, tls, size, encoding, at }: InboundMessage,
+  { trace, verdicts, messages }: { trace: string; verdicts: string; messages: readonly string[] },
+): InboundRow {
+  return {
+    id,
+    sender,
+    recipients: JSON.stringify(recipients.map(({ original }) => original)),
+    ip,
+    helo,
+    tls,
+    size,
+    encoding,
+    trace,
+    verdicts,
+    messages: JSON.stringify(messages),
+    created_at: at,
+  };
 }
 
 /** Rows that many messages share, in one order and last (queue/enqueue). */
-function duesOf(handled: readonly IntakeResult[]): Statement[] {
+function duesOf(taken: readonly IntakeResult[]): Statement[] {
   const dues = new Map<string, number>();
-  for (const { name, due } of handled.flatMap((each) => each.dues ?? []))
+  for (const { name, due } of taken.flatMap((each) => each.dues ?? []))
     dues.set(name, Math.min(due, dues.get(name) ?? Infinity));
   return [...dues].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, due]) => noteDue({ name, due }));
+}
+
+/** Large messages are read back from the store to be authenticated: so many at a time, so that memory stays bounded. Enough that DNS servers which take their time hold up nobody for long. */
+const MAX_AT_ONCE = 16;
+
+/** At most MAX_AT_ONCE messages at a time; one of a single chunk never waits. */
+export function limitConcurrency(authenticate: MailAuthenticator): MailAuthenticator {
+  const waiting: (() => void)[] = [];
+  let active = 0;
+
+  async function turn(): Promise<void> {
+    if (active < MAX_AT_ONCE) active++;
+    // Whoever ends hands its turn on.
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+  }
+
+  return async (mail) => {
+    if (mail.size <= RAW_CHUNK_BYTES) return authenticate(mail);
+    await turn();
+    try {
+      return await authenticate(mail);
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) active--;
+      else next();
+    }
+  };
 }

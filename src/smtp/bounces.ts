@@ -12,14 +12,17 @@ import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/srs.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
-import { enqueue } from '../queue/enqueue.ts';
 import { insertBounce, findInbound } from '../store/inbound.ts';
+
+
+
 import { findMessage } from '../store/messages.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { readForward, type ForwardSource } from './forward-source.ts';
-import type { IntakeResult, InboundMessage, Intake } from './interfaces.ts';
+import { enqueued, type Intake, type IntakeResult } from './accept.ts';
+import type { InboundMessage } from './receive.ts';
 import { decideRecipient, type Directory } from './recipients.ts';
 
 export interface BounceParts {
@@ -37,7 +40,6 @@ export interface Bounces {
   readonly takeReturned: Intake<'srs'>;
 }
 
-const NOTHING: IntakeResult = { rows: [] };
 const MAX_REPORTS = { count: 5, windowMs: 86_400_000 };
 
 export function createBounces({ store, limits, directory, ttl }: BounceParts): Bounces {
@@ -51,18 +53,21 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
 
   async function passOn(mail: InboundMessage, original: string, sender: string): Promise<IntakeResult> {
     const { tenant, recipients } = targetsOf(sender);
-    if (recipients.length === 0) return NOTHING;
+    if (recipients.length === 0) return {};
     const { header } = await splitHeader(mail.pieces());
     if (mail.sender !== '' || !isReport(fieldsOf(header))) {
-      return refused('550 5.7.1 this address takes delivery reports with the null sender only', 'not_a_report');
+      const reply = '550 5.7.1 this address accepts only delivery reports from the null sender';
+      return { refusal: { reply, reason: 'not_a_report' } };
     }
     const room = await limits.take(`returned:${sender.toLowerCase()}`, MAX_REPORTS);
-    if (!room.allowed) return refused('550 5.7.1 this address has had its reports for today', 'rate_limited');
+    if (!room.allowed) {
+      const reply = '550 5.7.1 too many delivery reports for this address today';
+      return { refusal: { reply, reason: 'rate_limited' } };
+    }
     const source: ForwardSource = { inbound: mail.id, original, sender: '' };
     const about = { tenant, submission: null, domain: directory().snapshot.server.server.hostname };
     const message = { ...about, kind: 'forward', source, recipients, ttl: ttl() } as const;
-    const { id, rows, dues } = enqueue(message, mail.at);
-    return { rows, dues, messages: [id] };
+    return enqueued(message, mail.at);
   }
 
   /** The one who sent what is forwarded by this message, where he did. */
@@ -76,10 +81,10 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
     takeReturned: (mail, { original, sender }) => passOn(mail, original, sender),
     async takeBounce(mail, { message: id, original }) {
       const message = await findMessage(store, id);
-      if (message === undefined) return NOTHING;
+      if (message === undefined) return {};
       if (message.kind === 'forward') {
         // It holds no longer than an SRS address.
-        if (mail.at - message.created_at > SRS_VALID_MS) return NOTHING;
+        if (mail.at - message.created_at > SRS_VALID_MS) return {};
         // Of a sender whose address has no SRS form.
         const sender = await vouchedSender(message);
         if (sender !== undefined) return passOn(mail, original, sender);
@@ -90,10 +95,6 @@ export function createBounces({ store, limits, directory, ttl }: BounceParts): B
       };
     },
   };
-}
-
-function refused(reply: string, reason: string): IntakeResult {
-  return { rows: [], refusal: { reply, reason } };
 }
 
 async function headOf(mail: InboundMessage): Promise<Uint8Array> {

@@ -22,7 +22,7 @@ export class Chunks {
   /** Chunks that are written or being written. */
   #count = 0;
   #writing: Promise<void> | undefined;
-  /** Memory of a piece that is written. */
+  /** Memory of a chunk that is written. */
   #spare: Buffer | undefined;
   #failure: unknown;
   #size = 0;
@@ -43,58 +43,49 @@ export class Chunks {
     return this.#count === 0 ? this.#filling.subarray(0, this.#filled) : undefined;
   }
 
-  /** Why a piece could not be written; undefined while all is well. */
+  /** Why a chunk could not be written; undefined while all is well. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** Adds bytes, which are copied; `beforeFirst` sees the beginning before it leaves. Resolves when more may come. */
-  add(bytes: Uint8Array, beforeFirst: () => void): Promise<void> | undefined {
-    this.#size += bytes.length;
-    let rest = bytes;
-    while (rest.length > 0) {
+  /** Adds bytes, which are copied; `beforeFirst` is called before the first chunk is written. Resolves when more may come. */
+  async add(bytes: Uint8Array, beforeFirst: () => void): Promise<void> {
+    for (let rest = bytes; rest.length > 0;) {
       this.#grow(rest.length);
       const part = rest.subarray(0, this.#filling.length - this.#filled);
       this.#filling.set(part, this.#filled);
       this.#filled += part.length;
+      this.#size += part.length;
       rest = rest.subarray(part.length);
       if (this.#filled < RAW_CHUNK_BYTES) continue;
       if (this.#count === 0) beforeFirst();
-      if (this.#writing !== undefined) {
-        const left = Buffer.from(rest);
-        return this.#writing.then(() => {
-          this.#send();
-          this.#size -= left.length;
-          return this.add(left, beforeFirst);
-        });
-      }
+      await this.#writing;
       this.#send();
     }
-    return undefined;
   }
 
   #grow(more: number): void {
     if (this.#filled + more <= this.#filling.length || this.#filling.length === RAW_CHUNK_BYTES) return;
-    const larger = pieceOfMemory();
+    const larger = sharedChunk();
     this.#filling.copy(larger, 0, 0, this.#filled);
     this.#filling = larger;
   }
 
-  /** Writes the piece that is full, and goes on with another. */
+  /** Writes the chunk that is full, and goes on with another. */
   #send(): void {
     const bytes = this.#filling;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#writing = promise;
-    this.#filling = this.#spare ?? pieceOfMemory();
+    this.#filling = this.#spare ?? sharedChunk();
     this.#spare = undefined;
     this.#filled = 0;
-    this.#store
+    this.#writing = this.#store
       .write([insertRawChunk({ inbound: this.#id, seq: this.#count++, bytes, created_at: this.#at })])
-      .catch((error: unknown) => (this.#failure ??= error))
+      .then(
+        () => undefined,
+        (error: unknown) => void (this.#failure ??= error),
+      )
       .finally(() => {
         this.#spare = bytes;
         this.#writing = undefined;
-        resolve();
       });
   }
 
@@ -103,7 +94,7 @@ export class Chunks {
     await this.#writing;
   }
 
-  /** The statement that writes the last piece, for the unit that takes the message. Nothing may be added any more. */
+  /** The statement that writes the last chunk, for the unit that takes the message. Nothing may be added any more. */
   last(): Statement[] {
     if (this.#filled === 0) return [];
     const filled = this.#filling.subarray(0, this.#filled);
@@ -124,7 +115,7 @@ export class Chunks {
   }
 }
 
-function pieceOfMemory(): Buffer {
+function sharedChunk(): Buffer {
   return Buffer.from(new SharedArrayBuffer(RAW_CHUNK_BYTES));
 }
 

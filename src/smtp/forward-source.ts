@@ -1,116 +1,171 @@
 /**
- * Where the bytes of forwarded mail come from: header lines of ours, and then what came in, byte for byte. It is streamed
- * from the store, whatever its size; only our lines are made here, once.
+ * Where the bytes of mail come from that came in and goes on: header lines of ours, and then what came in, streamed from the
+ * store, whatever its size. Forwarded mail is the same byte for byte but for a line that claims to be ours, and a From that
+ * DMARC would refuse at the next server: then it names our domain, which signs it. Mail in the name of a domain of ours
+ * (submitted, or a reply) has an edited header, and the domain's signature.
  */
+import { isAscii } from 'node:buffer';
 import { z } from 'zod';
 import { createGarbage } from '../lib/gc.ts';
 import { returnPath } from '../mail/return-path.ts';
 import { forwardSender } from '../mail/srs.ts';
 import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
-import type { Prepared, Source } from '../queue/transport.ts';
+import type { Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
 import type { InboundRow, MessageRow } from '../store/tables.ts';
 import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
+
 import { arcSeal } from '../mail/arc.ts';
-import { hashBody, parseFields, type HeaderField, signFields, type Hashed } from '../mail/dkim.ts';
-import type { SigningContext } from '../mail/sign.ts';
+
+import { hashBody, parseFields, signFields, type HeaderField } from '../mail/dkim.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
 import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
+
+import type { SigningContext } from '../mail/sign.ts';
+
+import { completeHeader } from '../mail/submitted.ts';
+
 import { deliveriesOfMessage } from '../store/deliveries.ts';
+
 import type { Store } from '../store/store.ts';
 
-export interface ForwardParts extends ForwardHeaderParts {
+
+
+
+
+
+export interface SourceParts {
+  readonly store: Store;
+  readonly signing: SigningContext;
+}
+
+interface Original {
+  readonly message: MessageRow;
+  readonly inbound: InboundRow;
+  readonly read: ReadFrom;
+}
+
+/** What is sent in the place of the first bytes of what came in. */
+interface Head {
+  readonly sender: string;
+  readonly encoding: InboundRow['encoding'];
+  /** Header lines, one character a byte. */
+  readonly lines: string;
+  /** Where the rest begins in what came in, bytes. */
+  readonly from: number;
+}
+
+/** `idOf`: the inbound message (`inb_…`) that a message's `source` names. `headOf` is asked once; every retry sends the same. */
+function createSource(
+  store: Store,
+  idOf: (source: string) => string,
+  headOf: (original: Original) => Promise<Head>,
+): Source {
+  const raw = { store, garbage: createGarbage() };
+  return {
+    async prepare(message, kept) {
+      const inbound = await findInbound(store, idOf(message.source));
+      if (inbound === undefined) return { kind: 'unrenderable', reason: 'the original message has been deleted' };
+      const read = await openRaw(raw, inbound);
+      if (kept !== undefined) {
+        const { sender, size, encoding } = message;
+        const from = inbound.size - (size - kept.length);
+        return { kind: 'streamed', sender: sender ?? '', size, encoding, prefix: kept, pieces: () => read(from) };
+      }
+      const { sender, encoding, lines, from } = await headOf({ message, inbound, read });
+      const prefix = Buffer.from(lines, 'latin1');
+      const size = prefix.length + inbound.size - from;
+      return { kind: 'streamed', sender, size, encoding, prefix, pieces: () => read(from) };
+    },
+  };
+}
+
+const EMPTY_LINE = '\r\n';
+const editedSource = z.object({ raw: z.string() });
+
+export interface EditedSourceParts extends SourceParts {
+  /** The header as it is sent, one character a byte, each line with its CRLF. */
+  readonly edit: (header: string, message: MessageRow) => string;
+}
+
+/** The source of messages that go out in the name of a domain of ours. */
+export function createEditedSource({ store, signing, edit }: EditedSourceParts): Source {
+  return createSource(
+    store,
+    (json) => editedSource.parse(JSON.parse(json)).raw,
+    async ({ message, inbound, read }) => {
+      const { id, domain, tenant } = message;
+      const keys = await signing.keysOf(domain, tenant);
+      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+      const { header: given } = await splitHeader(read(0));
+      const header = edit(given, message);
+      // A message may end with its header.
+      const from = Math.min(given.length + EMPTY_LINE.length, inbound.size);
+      const hashed = { fields: parseFields(header), bodyHash: await hashBody(read(from)) };
+      const lines = `${await signFields(hashed, keys, signing.now())}${header}${EMPTY_LINE}`;
+      // An address in a line of ours may need more of the next server than what came in.
+      const isUtf8 = !isAscii(Buffer.from(lines, 'latin1')) && isAscii(Buffer.from(given, 'latin1'));
+      const encoding = isUtf8 ? 'smtputf8' : inbound.encoding;
+      const sender = returnPath(id, { secret: signing.secret, hostname: signing.hostname() });
+      return { sender, encoding, lines, from };
+    },
+  );
+}
+
+/** The source of mail that programs submitted. */
+export function createSubmittedSource(parts: SourceParts): Source {
+  return createEditedSource({
+    ...parts,
+    edit: (header, { id, domain, created_at: date }) =>
+      completeHeader(withoutForgedResults(header, parts.signing.hostname()), {
+        date,
+        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+      }),
+  });
+}
+
+export interface ForwardParts extends SourceParts {
+  readonly config: () => Pick<ServerConfig, 'inbound'>;
   readonly srs: SrsKeys;
 }
 
 /** The source of messages of the kind `forward`. */
 export function createForwardSource(parts: ForwardParts): Source {
-  const { store, signing, srs } = parts;
-  const raw = { store, garbage: createGarbage() };
-
-  /** Of a sender for whom nothing vouched no address is made that leads to him: he may never have sent it. */
-  async function senderOf({ message, source, inbound }: Forward): Promise<string> {
-    const hostname = signing.hostname();
-    const ours = returnPath(message.id, { secret: signing.secret, hostname });
-    if (source.sender !== '' && !readAuthResults(inbound.verdicts).vouched) return ours;
-    await srs.renew();
-    return forwardSender(source.sender, { secrets: srs.secrets(), hostname, now: signing.now() }, ours);
-  }
-
-  async function prepareFirst(forward: Forward): Promise<Prepared> {
-    const { inbound, read } = forward;
-    const { lines, from } = await editHeader(forward, parts);
-    const prefix = Buffer.from(lines, 'latin1');
-    return {
-      kind: 'streamed',
-      sender: await senderOf(forward),
-      size: prefix.length + inbound.size - from,
-      encoding: inbound.encoding,
-      prefix,
-      pieces: () => read(from),
-    };
-  }
-
-  return {
-    async prepare(message, kept) {
-      const source = readForward(message.source);
-      const inbound = await findInbound(store, source.inbound);
-      if (inbound === undefined) return { kind: 'unrenderable', reason: 'what came in is not kept any more' };
-      const read = await openRaw(raw, inbound);
-      if (kept === undefined) return prepareFirst({ message, source, inbound, read });
-      const { sender, size, encoding } = message;
-      const from = inbound.size - (size - kept.length);
-      return { kind: 'streamed', sender: sender ?? '', size, encoding, prefix: kept, pieces: () => read(from) };
+  return createSource(
+    parts.store,
+    (json) => readForward(json).inbound,
+    async (original) => {
+      const { message, inbound, read } = original;
+      const { header } = await splitHeader(read(0));
+      const honest = withoutForgedResults(header, parts.signing.hostname());
+      const verdicts = readAuthResults(inbound.verdicts);
+      const rewrites = parts.config().inbound.from_rewrite === 'auto' && needsFromRewrite(verdicts);
+      const shown = rewrites ? rewriteFrom(honest, message.domain) : honest;
+      const targets = (await deliveriesOfMessage(parts.store, message.id)).map(({ recipient }) => recipient);
+      const ours = forwardHeaders({ original: readForward(message.source).original, targets }) + inbound.trace;
+      const bodyAt = header.length + EMPTY_LINE.length;
+      const unsigned = { header: ours + shown, bodyAt, isAuthor: shown !== honest, verdicts };
+      const lines = (await sign(unsigned, original, parts)) + ours;
+      const rest = shown === header ? { lines, from: 0 } : { lines: lines + shown, from: header.length };
+      return { ...rest, sender: await senderOf(original, verdicts, parts), encoding: inbound.encoding };
     },
-  };
+  );
 }
 
-// * What stands before a message that is forwarded: the ARC set, where it came to and goes on to, and its trace. What came
-// in follows byte for byte; its header is edited only where a line of it claims to be ours, or where DMARC would refuse
-// it at the next server under its author's name: then it names our domain, which signs it.
-
-/** What is to be forwarded. */
-export interface Forward {
-  readonly message: MessageRow;
-  readonly source: ForwardSource;
-  readonly inbound: InboundRow;
-  readonly read: ReadFrom;
-}
-
-export interface ForwardHeaderParts {
-  readonly store: Store;
-  readonly signing: SigningContext;
-  readonly config: () => Pick<ServerConfig, 'inbound'>;
-}
-
-/** What stands before the rest of the message as it is sent on. */
-export interface EditedHeader {
-  /** Header lines, one character a byte. */
-  readonly lines: string;
-  /** Where the rest begins in what came in, bytes; all before it is in `lines`. */
-  readonly from: number;
-}
-
-/** The CRLF between header and body. */
-const EMPTY_LINE = 2;
-
-/** The same for all targets. Rejects where the message cannot be read for now. */
-async function editHeader(forward: Forward, parts: ForwardHeaderParts): Promise<EditedHeader> {
-  const { message, source, inbound, read } = forward;
-  const { store, signing, config } = parts;
-  const verdicts = readAuthResults(inbound.verdicts);
-  const { header } = await splitHeader(read(0));
-  const honest = withoutForgedResults(header, signing.hostname());
-  const rewrites = config().inbound.from_rewrite === 'auto' && needsFromRewrite(verdicts);
-  const shown = rewrites ? rewriteFrom(honest, message.domain) : honest;
-  const targets = (await deliveriesOfMessage(store, message.id)).map(({ recipient }) => recipient);
-  const ours = forwardHeaders({ original: source.original, targets }) + inbound.trace;
-  const bodyAt = header.length + EMPTY_LINE;
-  const signatures = await sign({ header: ours + shown, bodyAt, isAuthor: shown !== honest, verdicts }, forward, parts);
-  const lines = signatures + ours;
-  return shown === header ? { lines, from: 0 } : { lines: lines + shown, from: header.length };
+/** Of a sender for whom nothing vouched no address is made that leads to him: he may never have sent it. */
+async function senderOf(
+  { message }: Original,
+  { vouched }: AuthResults,
+  { signing, srs }: ForwardParts,
+): Promise<string> {
+  const { sender } = readForward(message.source);
+  const hostname = signing.hostname();
+  const ours = returnPath(message.id, { secret: signing.secret, hostname });
+  if (sender !== '' && !vouched) return ours;
+  await srs.renew();
+  return forwardSender(sender, { secrets: srs.secrets(), hostname, now: signing.now() }, ours);
 }
 
 interface Unsigned {
@@ -124,13 +179,13 @@ interface Unsigned {
 /** Our signature where we are the author, and the ARC set; nothing of a header that verifiers would read in many ways. */
 async function sign(
   { header, bodyAt, isAuthor, verdicts }: Unsigned,
-  { message, inbound, read }: Forward,
-  { signing, config }: ForwardHeaderParts,
+  { message, inbound, read }: Original,
+  { signing, config }: ForwardParts,
 ): Promise<string> {
   const { seal } = config().inbound.arc;
   const fields = isAuthor || seal ? readable(header) : undefined;
   if (fields === undefined) return '';
-  const hashed: Hashed = { fields, bodyHash: await hashBody(read(bodyAt)) };
+  const hashed = { fields, bodyHash: await hashBody(read(bodyAt)) };
   const signature = isAuthor
     ? await signFields(hashed, await signing.keysOf(message.domain, message.tenant), signing.now())
     : '';
@@ -150,8 +205,6 @@ function readable(header: string): HeaderField[] | undefined {
     return undefined;
   }
 }
-
-// What accepting writes as JSON for a message that is forwarded, and delivering reads again: one place says the shape.
 
 const forward = z.object({
   /** `inb_…`, whose pieces are the message. */

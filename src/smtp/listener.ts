@@ -10,10 +10,10 @@ import type { CertificateKeeper } from '../lib/certificate.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { Refusal } from '../mail/auth-results.ts';
 import { listenOn, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import { createConnectionLimits, type Limits } from './connection-limits.ts';
 import type { SmtpCounters } from './record.ts';
-import type { Refusal } from './header-check.ts';
 import { Session, SmtpUser, type Deadlines, type SessionParts, type SmtpPolicy } from './session.ts';
 import { Server } from './smtp-server.ts';
 

@@ -1,38 +1,66 @@
 /**
- * One message on its way in: what the wire gives goes into the store in pieces, within the limits, and then to whoever
+ * One message on its way in: what the wire gives goes into the store in chunks, within the limits, and then to whoever
  * takes it. Memory is bounded by a constant whatever the size; a message that is refused or cut off leaves nothing.
  */
 import { isAscii } from 'node:buffer';
 import { asciiAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
-import { errorFields } from '../lib/errors.ts';
+import { codeOf, errorFields } from '../lib/errors.ts';
 import type { Garbage } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
-import type { Store } from '../store/store.ts';
-import { storeRefusal, type Accept } from './accept.ts';
-import { MAX_HEADER_BYTES, MAX_HEADER_LINES, refuseHeaders, type Refusal } from './header-check.ts';
-import type { Client, InboundMessage } from './interfaces.ts';
+import type { Refusal } from '../mail/auth-results.ts';
+import { fieldsOf, valueOf } from '../mail/header-block.ts';
+import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import { Chunks } from './chunks.ts';
 import type { Accepted } from './recipients.ts';
 import type { Recorder } from './record.ts';
 import type { Sink } from './wire.ts';
 
+/** A client, and how it introduced itself. */
+export interface Client {
+  readonly ip: string;
+  /** The argument of EHLO. */
+  readonly helo: string;
+  /** `TLSv1.3`, … ; null for clear text. */
+  readonly tls: string | null;
+  /** `ESMTPS`, … (RFC 3848), for Received. */
+  readonly protocol: string;
+  /** Whether it is this very daemon, with mail of its own. */
+  readonly isOwn: boolean;
+}
+
+export interface Envelope extends Client {
+  /** In its normal form; empty for the null sender. */
+  readonly sender: string;
+  readonly smtpUtf8: boolean;
+  readonly recipients: readonly Accepted[];
+}
+
+/** A whole message that is not answered yet. */
+export interface InboundMessage extends Omit<Envelope, 'smtpUtf8'> {
+  /** `inb_…` */
+  readonly id: string;
+  readonly size: number;
+  readonly encoding: '7bit' | '8bit' | 'smtputf8';
+  /** When it had come, ms. */
+  readonly at: number;
+  /** Its bytes as they came, dots unstuffed, chunk by chunk; may be called again. */
+  pieces(): AsyncIterable<Uint8Array>;
+}
+
 export interface ReceiveParts {
+  /** The first word of its log events. */
+  readonly name: 'inbound' | 'submission';
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly accept: Accept;
+  /** Commits a whole message, and answers its 250, or says why it is not taken. */
+  readonly accept: (mail: InboundMessage, chunks: Chunks) => Promise<string | Refusal>;
   readonly record: Recorder;
   /** Takes note of bytes that came and are done with. */
   readonly garbage: Garbage;
   readonly limits: () => { readonly message: number; readonly hops: number };
-}
-
-export interface Envelope extends Client {
-  readonly sender: string;
-  readonly smtpUtf8: boolean;
-  readonly recipients: readonly Accepted[];
 }
 
 export interface Answer {
@@ -42,14 +70,20 @@ export interface Answer {
   stop(reply: string): void;
 }
 
-const SPOILT: Refusal = { reply: '554 5.6.0 a message has no bare CR, bare LF or NUL', reason: 'bare_newline' };
+const SPOILT: Refusal = {
+  reply: '554 5.6.0 the message contains a bare CR, a bare LF or a NUL',
+  reason: 'bare_newline',
+};
+/** The longest header block that is taken; what the first chunk has to hold of a longer message. */
+const MAX_HEADER_BYTES = 100 * 1024;
+const MAX_HEADER_LINES = 1000;
 
 export class Reception implements Sink {
   readonly #parts: ReceiveParts;
   readonly #envelope: Envelope;
   readonly #answer: Answer;
   readonly #id: string;
-  readonly #pieces: Chunks;
+  readonly #chunks: Chunks;
   #refusal: Refusal | undefined;
   #looked = false;
   #ascii = true;
@@ -63,25 +97,28 @@ export class Reception implements Sink {
     this.#envelope = envelope;
     this.#answer = answer;
     this.#id = newId('inb', now);
-    this.#pieces = new Chunks(parts.store, this.#id, now);
+    this.#chunks = new Chunks(parts.store, this.#id, now);
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
     if (this.#state !== 'open') return undefined;
     const { message: most } = this.#parts.limits();
-    if (this.#pieces.size + this.#wasted + bytes.length > most) {
-      this.#refusal = { reply: `552 5.3.4 a message has at most ${most} bytes`, reason: 'too_large' };
-      this.#stop();
+    if (this.#chunks.size + this.#wasted + bytes.length > most) {
+      this.#refusal = { reply: `552 5.3.4 a message may have at most ${most} bytes`, reason: 'too_large' };
+      this.#state = 'stopped';
+      this.#record(this.#refusal);
+      this.#answer.stop(this.#refusal.reply);
+      void this.#drop();
       return undefined;
     }
-    if (this.#pieces.failure !== undefined) this.#refusal ??= storeRefusal(this.#pieces.failure);
+    if (this.#chunks.failure !== undefined) this.#refusal ??= storeRefusal(this.#chunks.failure);
     if (this.#refusal !== undefined) {
       this.#wasted += bytes.length;
       return undefined;
     }
     this.#ascii &&= isAscii(bytes);
     this.#parts.garbage.add(bytes.length);
-    return this.#pieces.add(bytes, () => this.#look());
+    return this.#chunks.add(bytes, () => this.#look());
   }
 
   spoil(): void {
@@ -91,10 +128,7 @@ export class Reception implements Sink {
   end(): void {
     if (this.#state !== 'open') return;
     this.#state = 'ended';
-    this.#finish().catch((error: unknown) => {
-      this.#parts.log.error('inbound.failed', { inbound: this.#id, ...errorFields(error) });
-      this.#answer.reply(storeRefusal(error).reply);
-    });
+    void this.#finish().then((reply) => this.#answer.reply(reply));
   }
 
   /** The client is gone, or was too slow: nothing of it stays. */
@@ -104,78 +138,101 @@ export class Reception implements Sink {
     void this.#drop();
   }
 
-  #stop(): void {
-    this.#state = 'stopped';
-    this.#written();
-    this.#answer.stop(this.#refusal?.reply ?? SPOILT.reply);
-    void this.#drop();
-  }
-
   /** Looks at the header, once the beginning is here. */
   #look(): void {
-    const { start } = this.#pieces;
+    const { start } = this.#chunks;
     if (this.#looked || start === undefined) return;
     this.#looked = true;
-    this.#refusal ??= refuseHeaders(start, {
-      bytes: MAX_HEADER_BYTES,
-      lines: MAX_HEADER_LINES,
-      hops: this.#parts.limits().hops,
-      recipients: this.#envelope.recipients.map(({ original }) => asciiAddress(original).toLowerCase()),
-    });
+    const recipients = this.#envelope.recipients.map(({ original }) => asciiAddress(original).toLowerCase());
+    this.#refusal ??= refuseHeader(headerOf(start), this.#parts.limits().hops, recipients);
   }
 
-  async #finish(): Promise<void> {
-    await this.#pieces.settle();
+  /** The reply to the whole message. Never rejects. */
+  async #finish(): Promise<string> {
+    const { accept, log, name } = this.#parts;
+    await this.#chunks.settle();
     this.#look();
-    if (this.#pieces.failure !== undefined) this.#refusal ??= storeRefusal(this.#pieces.failure);
-    if (this.#refusal === undefined) {
-      this.#answer.reply(await this.#parts.accept(this.#incoming(), this.#pieces));
-      return;
-    }
-    this.#written();
-    this.#answer.reply(this.#refusal.reply);
-    await this.#drop();
+    if (this.#chunks.failure !== undefined) this.#refusal ??= storeRefusal(this.#chunks.failure);
+    const done =
+      this.#refusal ??
+      (await accept(this.#message(), this.#chunks).catch((error: unknown) => {
+        log.error(`${name}.failed`, { inbound: this.#id, ...errorFields(error) });
+        return storeRefusal(error);
+      }));
+    if (typeof done === 'string') return done;
+    this.#record(done);
+    if (done !== OUTCOME_UNKNOWN) await this.#drop();
+    return done.reply;
   }
 
-  #incoming(): InboundMessage {
+  #message(): InboundMessage {
     const { smtpUtf8, ...envelope } = this.#envelope;
+    const { start, size } = this.#chunks;
     // RFC 6531 §3.4: of the message SMTPUTF8 is about the header; a body needs 8BITMIME.
-    const encoding = this.#ascii ? '7bit' : smtpUtf8 && !isAscii(headerOf(this.#pieces.start)) ? 'smtputf8' : '8bit';
-    const pieces = () => this.#pieces.all();
-    const { size } = this.#pieces;
-    return { ...envelope, id: this.#id, size, encoding, at: this.#parts.clock.now(), pieces };
+    const isUtf8 = smtpUtf8 && start !== undefined && !isAscii(headerOf(start));
+    const encoding = this.#ascii ? '7bit' : isUtf8 ? 'smtputf8' : '8bit';
+    return { ...envelope, id: this.#id, size, encoding, at: this.#parts.clock.now(), pieces: () => this.#chunks.all() };
   }
 
   /** Why it was refused, for each recipient. */
-  #written(): void {
-    const refusal = this.#refusal;
-    if (refusal === undefined) return;
+  #record(refusal: Refusal): void {
     const { ip, helo, sender, recipients } = this.#envelope;
+    const about = { ip, helo, sender, ...refusal };
     this.#parts.record(
-      recipients.map(({ original, tenant, domain }) => ({
-        ip,
-        helo,
-        sender,
-        recipient: original,
-        tenant,
-        domain,
-        ...refusal,
-      })),
+      recipients.map(({ original: recipient, tenant, domain }) => ({ ...about, recipient, tenant, domain })),
     );
   }
 
   /** What cannot be dropped now is swept later. */
   async #drop(): Promise<void> {
-    await this.#pieces.settle();
-    const unit = this.#pieces.dropped();
+    await this.#chunks.settle();
+    const unit = this.#chunks.dropped();
     if (unit.length === 0) return;
-    const { store, log } = this.#parts;
-    await store.write(unit).catch((error: unknown) => log.warn('inbound.cleanup_failed', errorFields(error)));
+    const { store, log, name } = this.#parts;
+    await store.write(unit).catch((error: unknown) => log.warn(`${name}.cleanup_failed`, errorFields(error)));
   }
 }
 
-/** The header block that a message begins with. */
-function headerOf(start: Buffer = Buffer.alloc(0)): Buffer {
+/** The mail may be in the queue all the same: what is stored of it stays. */
+const OUTCOME_UNKNOWN: Refusal = {
+  reply: '451 4.3.0 the database did not confirm the message, send it again',
+  reason: 'outcome_unknown',
+};
+
+/** What a client hears of a store that cannot write: it keeps the mail. */
+function storeRefusal(error: unknown): Refusal {
+  if (error instanceof UnknownOutcomeError) return OUTCOME_UNKNOWN;
+  const isFull = error instanceof StoreError && /^(?:SQLITE_FULL|53100|ENOSPC)/.test(codeOf(error) ?? '');
+  return isFull ? DISK_FULL : { reply: '451 4.3.0 mail cannot be stored at the moment', reason: 'store_failed' };
+}
+
+export const DISK_FULL: Refusal = { reply: '452 4.3.1 insufficient disk space, try again later', reason: 'disk_full' };
+
+/** The header block that a message begins with, without the empty line. */
+function headerOf(start: Buffer): Buffer {
   const end = start.indexOf('\r\n\r\n');
-  return start.subarray(0, start.indexOf('\r\n') === 0 ? 0 : end === -1 ? start.length : end);
+  return start.subarray(0, start.indexOf('\r\n') === 0 ? 0 : end === -1 ? start.length : end + 2);
+}
+
+/**
+ * Why a message with this header is not taken: its size, how many hops it has made (`Received:`), and whether it has been
+ * here before, which a Delivered-To with one of the `recipients` (in lower case) says.
+ */
+function refuseHeader(header: Buffer, hops: number, recipients: readonly string[]): Refusal | undefined {
+  const text = header.toString('latin1');
+  if (header.length > MAX_HEADER_BYTES || text.split('\r\n').length - 1 > MAX_HEADER_LINES) {
+    return { reply: '552 5.3.4 the header of this message is too large', reason: 'header_too_large' };
+  }
+  const fields = fieldsOf(text);
+  const isKnown = fields.some((field) => {
+    const [, address = ''] = /^\s*<?([^\s<>]+)>?\s*$/.exec(valueOf(field)) ?? [];
+    return field.name === 'delivered-to' && recipients.includes(address.toLowerCase());
+  });
+  if (isKnown) return { reply: '554 5.4.6 mail loop: this message has been delivered here before', reason: 'loop' };
+  const count = (wanted: string) => fields.filter(({ name }) => name === wanted).length;
+  if (count('received') > hops) return { reply: '554 5.4.6 too many hops, possible mail loop', reason: 'loop' };
+  // Verifiers do not agree on which of them counts (RFC 7489 §6.6.1).
+  if (count('from') > 1)
+    return { reply: '550 5.7.1 the message must have only one From header', reason: 'several_from' };
+  return undefined;
 }

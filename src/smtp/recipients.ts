@@ -3,12 +3,17 @@
  * never taken, so that nothing has to be bounced later. Nothing here forwards for a stranger: an address is either in the
  * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
  */
+import { isServed } from '../accounts/tenants.ts';
 import { responsible } from '../config/forms.ts';
 import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
 import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
 import type { ReplyTicket } from '../mail/relay.ts';
 import { OPERATOR } from '../store/tenants.ts';
+import { isDomainServed } from '../store/domains.ts';
+
+
+import type { Store } from '../store/store.ts';
 import type { DomainStatus } from '../store/tables.ts';
 
 /** What the decision is made from. */
@@ -67,6 +72,27 @@ export function decideRecipient(text: string, sender: string, directory: Directo
     if (decision !== undefined) return decision;
   }
   return atDomain(address, directory);
+}
+
+/** What becomes of mail for the address as it stands in RCPT: by the directory, and by whether its account is served. */
+export async function decideServed(
+  { address, sender }: { readonly address: string; readonly sender: string },
+  directory: Directory,
+  store: Store,
+): Promise<Decision> {
+  const decision = decideRecipient(address, sender, directory);
+  if (decision.kind === 'refuse' && decision.reason === 'relay_denied') {
+    const domain = parseAddress(address)?.domain;
+    // One that the database knows and this daemon cannot serve: its configuration lacks it as yet.
+    const isKnown = domain !== undefined && !directory.snapshot.domains.has(domain);
+    if (!isKnown || !(await isDomainServed(store, domain))) return decision;
+    const reply = '451 4.3.5 the configuration of this domain is not loaded yet, try again later';
+    return { ...decision, reply, reason: 'domain_not_loaded' };
+  }
+  if (decision.kind === 'refuse' || (await isServed(store, decision.tenant))) return decision;
+  const { domain, tenant } = decision;
+  const reply = '451 4.7.1 mail for this address is not accepted at the moment';
+  return { kind: 'refuse', reply, reason: 'tenant_suspended', domain, tenant };
 }
 
 /** Addresses that this server made itself, and its postmaster's. */
@@ -131,7 +157,13 @@ function follow(start: Address, ours: Ours, directory: Directory): Decision {
   if (targets.length > 0) return { kind: 'forward', targets, ...ours };
   if (discarded) return { kind: 'discard', ...ours };
   const { domain, tenant } = ours;
-  return { kind: 'refuse', reply: '554 5.4.6 forwarding goes round in a loop', reason: 'loop', domain, tenant };
+  return {
+    kind: 'refuse',
+    reply: '554 5.4.6 mail loop: the forwarding of this address leads back to itself',
+    reason: 'loop',
+    domain,
+    tenant,
+  };
 }
 
 /** Each project by itself is within the bound; several together need not be. */
@@ -168,20 +200,20 @@ function toPerson(address: string, ours: Ours, directory: Directory): Accepted {
 }
 
 function relayDenied(ours?: Ours): Refused {
-  const reply = '550 5.7.1 this server does not relay';
+  const reply = '550 5.7.1 relaying denied';
   return { kind: 'refuse', reply, reason: 'relay_denied', domain: ours?.domain ?? null, tenant: ours?.tenant ?? null };
 }
 
 function unknown({ domain, tenant }: Ours, reason = 'unknown_recipient'): Refused {
-  return { kind: 'refuse', reply: '550 5.1.1 there is no such address here', reason, domain, tenant };
+  return { kind: 'refuse', reply: '550 5.1.1 no such address here', reason, domain, tenant };
 }
 
 function noToken(reason: 'return_path' | 'srs', { domain, tenant }: Ours): Refused {
-  const reply = '550 5.1.1 this address is not one that we gave out';
+  const reply = '550 5.1.1 this address was not issued by this server';
   return { kind: 'refuse', reply, reason: `invalid_${reason}`, domain, tenant };
 }
 
 function unavailable(domain: string): Refused {
-  const reply = `451 4.3.5 the configuration of ${domain} is being mended`;
+  const reply = `451 4.3.5 the configuration of ${domain} is temporarily unavailable`;
   return { kind: 'refuse', reply, reason: 'domain_unavailable', domain, tenant: null };
 }

@@ -1,4 +1,4 @@
-/** Writes the replies to each recipient into the log of inbound mail, and makes an event of it where the address is an account's. */
+/** The log of mail that comes in and is submitted: the reply to each recipient, and an event of it where the address is an account's. */
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -29,18 +29,28 @@ export interface LoggedReply {
 
 const MAX_LENGTH = 500;
 
-/** The statements that write it down. */
+/** The statements that write it down, and make an event of it where it is an account's and final. */
 export function logReply(said: LoggedReply, now: number): Statement[] {
-  const { ip, tenant, domain, reply, reason, inbound = null } = said;
-  const [helo, sender, recipient] = [said.helo, said.sender, said.recipient].map((text) => text.slice(0, MAX_LENGTH));
-  if (helo === undefined || sender === undefined || recipient === undefined) return [];
+  const { tenant, domain, ip, reply, reason, inbound = null } = said;
+  const outcome = outcomeOf(reply);
+  if (tenant === null || outcome === 'deferred') return [logRow(said, now)];
+  const [helo, from, to] = textsOf(said);
+  const data = { from, to, ip, helo, reason, reply, inbound };
+  const type = `inbound.${outcome}` as const;
+  const event = recordEvent({ type, tenant, at: now, data, ...(domain === null ? {} : { domain }) });
+  return [logRow(said, now), event];
+}
+
+function logRow(said: LoggedReply, now: number): Statement {
+  const { tenant, domain, ip, reply, reason, inbound = null } = said;
+  const [helo, sender, recipient] = textsOf(said);
   const outcome = outcomeOf(reply);
   const row = { tenant, domain, ip, helo, sender, recipient, outcome, reply, reason, inbound, created_at: now };
-  const written = insertInboundLog({ id: newId('inl', now), ...row });
-  if (tenant === null || outcome === 'deferred') return [written];
-  const data = { from: sender, to: recipient, ip, helo, reason, reply, inbound };
-  const type = `inbound.${outcome}` as const;
-  return [written, recordEvent({ type, tenant, at: now, data, ...(domain === null ? {} : { domain }) })];
+  return insertInboundLog({ id: newId('inl', now), ...row });
+}
+
+function textsOf({ helo, sender, recipient }: LoggedReply): [helo: string, sender: string, recipient: string] {
+  return [helo.slice(0, MAX_LENGTH), sender.slice(0, MAX_LENGTH), recipient.slice(0, MAX_LENGTH)];
 }
 
 function outcomeOf(reply: string): 'accepted' | 'rejected' | 'deferred' {
@@ -57,16 +67,26 @@ export interface RecorderParts {
 
 export type Recorder = (said: readonly LoggedReply[]) => void;
 
-/** Writes refusals behind the answer: nobody waits for them, and mail is refused whether or not the disk has room. */
-export function createRecorder({ store, clock, log, counters }: RecorderParts): Recorder {
+/**
+ * Writes refusals after the answer: nobody waits for them, and mail is refused whether or not the disk has room. What is
+ * submitted is of the account that submits it, and makes no event.
+ */
+export function createRecorder(
+  { store, clock, log, counters }: RecorderParts,
+  name: 'inbound' | 'submission',
+  submitter: string | null = null,
+): Recorder {
   return (said) => {
-    for (const { ip, sender, recipient, reply, reason } of said)
-      log.info(`inbound.${outcomeOf(reply)}`, { ip, sender, recipient, reply, reason });
-    for (const { reply } of said) counters?.recipients.count(outcomeOf(reply));
     const now = clock.now();
+    const isInbound = name === 'inbound';
+    const tenant = isInbound ? {} : { tenant: submitter };
+    for (const { ip, sender, recipient, reply, reason } of said) {
+      log.info(`${name}.${outcomeOf(reply)}`, { ip, ...tenant, sender, recipient, reply, reason });
+      if (isInbound) counters?.recipients.count(outcomeOf(reply));
+    }
     store
-      .write(said.flatMap((each) => logReply(each, now)))
-      .catch((error: unknown) => log.error('inbound.log_failed', errorFields(error)));
+      .write(said.flatMap((each) => (isInbound ? logReply(each, now) : [logRow({ ...each, ...tenant }, now)])))
+      .catch((error: unknown) => log.error(`${name}.log_failed`, errorFields(error)));
   };
 }
 

@@ -8,12 +8,12 @@ import { isAutomatic } from '../mail/automatic.ts';
 import type { SigningContext } from '../mail/sign.ts';
 import { fieldsOf, splitHeader, type Field } from '../mail/header-block.ts';
 import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
-import { enqueue } from '../queue/enqueue.ts';
 import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
-import { createEditedSource } from './edited-source.ts';
-import type { IntakeResult, InboundMessage, Intake } from './interfaces.ts';
+import { createEditedSource } from './forward-source.ts';
+import { enqueued, type Intake, type IntakeResult } from './accept.ts';
+import type { InboundMessage } from './receive.ts';
 
 export interface ReplyRelayParts {
   readonly clock: Clock;
@@ -41,19 +41,20 @@ export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: Re
   return async (mail, { ticket, tenant, domain }) => {
     const conversation = await conversationOf(ticket.message);
     if (conversation?.domain !== domain || conversation.tenant !== tenant) {
-      return refused(
-        '550 5.1.1 this conversation is over: what it was about is not kept any more',
-        'conversation_over',
-      );
+      const reply = '550 5.1.1 this conversation has ended: the submission has been deleted';
+      return { refusal: { reply, reason: 'conversation_over' } };
     }
     const { header } = await splitHeader(mail.pieces());
     const fields = fieldsOf(header);
     if (mail.sender === '' || isAutomatic(fields)) {
       log.info('reply.automatic_ignored', { ip: mail.ip, sender: mail.sender, submission: conversation.submission });
-      return { rows: [] };
+      return {};
     }
     const room = await limits.take(`reply:${conversation.submission}`, MAX);
-    if (!room.allowed) return refused('451 4.7.1 too many answers in this conversation for now', 'rate_limited');
+    if (!room.allowed) {
+      const reply = '451 4.7.1 too many replies in this conversation, try again later';
+      return { refusal: { reply, reason: 'rate_limited' } };
+    }
     return pass(mail, { ticket, conversation, fields });
   };
 
@@ -67,13 +68,8 @@ export function createReplyRelay({ clock, log, limits, conversationOf, ttl }: Re
     const shown = to === 'visitor' ? name : `${nameOf(fields) ?? visitor} via ${name}`;
     const data: z.output<typeof source> = { raw, notification, to, name: shown, recipients: [...recipients] };
     const message = { tenant, kind: 'reply', submission, domain, source: data, recipients, ttl: ttl() } as const;
-    const { id, rows, dues } = enqueue({ ...message, environment }, clock.now());
-    return { rows, dues, messages: [id] };
+    return enqueued({ ...message, environment }, clock.now());
   }
-}
-
-function refused(reply: string, reason: string): IntakeResult {
-  return { rows: [], refusal: { reply, reason } };
 }
 
 /** What the writer calls himself. */

@@ -7,8 +7,7 @@ import { Worker as Thread } from 'node:worker_threads';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-
-import type { Report } from '../mail/report-shapes.ts';
+import type { Report } from '../mail/report-parts.ts';
 import type { FromReports } from './report-thread.ts';
 
 export interface ReportReader {

@@ -11,20 +11,17 @@ import { needsSmtpUtf8, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import type { Refusal } from '../mail/auth-results.ts';
 import type { ConnectionLimits } from './connection-limits.ts';
-import type { Refusal } from './header-check.ts';
 import { Reception, type ReceiveParts } from './receive.ts';
 import { deliveriesFor, type Accepted, type Decision } from './recipients.ts';
-import type { Recorder } from './record.ts';
 import { Connection, type ConnectionDetails, type Done } from './smtp-server.ts';
 
 /** What a client may do, and what becomes of its mail. */
-export interface SmtpPolicy {
+export interface SmtpPolicy extends ReceiveParts {
   /** What becomes of mail from this sender for the address as it stands in RCPT. */
   readonly decide: (address: string, sender: string) => Promise<Decision>;
-  readonly record: Recorder;
-  readonly receive: ReceiveParts;
-  /** Why no mail is accepted just now; undefined as a rule. */
+  /** Why no mail is accepted at the moment; undefined as a rule. */
   readonly outage: () => Refusal | undefined;
   readonly maxRecipients: () => number;
 }
@@ -242,7 +239,7 @@ export class Session extends Connection {
       recipients: [...transaction.accepted.values()],
     };
     const replied = Promise.withResolvers<string>();
-    const reception = new Reception(this.#policy.receive, envelope, {
+    const reception = new Reception(this.#policy, envelope, {
       reply: replied.resolve,
       stop: (reply) => {
         this.reply(reply);
@@ -359,7 +356,7 @@ function readSender(text: string, smtpUtf8: boolean): { readonly address: string
   if (text === '') return { address: '' };
   const parsed = parseAddress(text);
   if (parsed === undefined) {
-    return { refusal: { reply: '553 5.1.7 the sender is no address that mail could go to', reason: 'invalid_sender' } };
+    return { refusal: { reply: '553 5.1.7 the sender is not a valid address', reason: 'invalid_sender' } };
   }
   if (needsSmtpUtf8(parsed.address) && !smtpUtf8) {
     return { refusal: { reply: '553 5.6.7 this sender needs SMTPUTF8', reason: 'invalid_sender' } };

@@ -8,28 +8,28 @@ import type { Verdict } from '../accounts/rate-limits.ts';
 
 import type { MessageLimits } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
+
+
+import type { FreeSpace } from '../store/database.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
-import type { Clock } from '../lib/clock.ts';
-import { errorFields } from '../lib/errors.ts';
-import { createGarbage } from '../lib/gc.ts';
-import { newId } from '../lib/ids.ts';
-import type { Log } from '../lib/log.ts';
+import type { Refusal } from '../mail/auth-results.ts';
 import { splitHeader } from '../mail/header-block.ts';
 import { readSubmitted, type Submitted } from '../mail/submitted.ts';
 import { noteDue } from '../store/destinations.ts';
-import type { FreeSpace } from '../store/database.ts';
-import { insertInbound, insertInboundLog } from '../store/inbound.ts';
+
+import { insertInbound, } from '../store/inbound.ts';
+
+
 import type { Statement } from '../store/statement.ts';
-import { UnmetError, type Store } from '../store/store.ts';
-import { isDroppable, storeRefusal } from './accept.ts';
-import type { Refusal } from './header-check.ts';
-import type { InboundMessage } from './interfaces.ts';
-import type { Login } from './listener.ts';
-import type { SmtpPolicy } from './session.ts';
+import { UnmetError } from '../store/store.ts';
+import { inboundRow, policyBasis } from './accept.ts';
 import type { Chunks } from './chunks.ts';
+import type { Login } from './listener.ts';
+import type { InboundMessage } from './receive.ts';
 import type { Decision } from './recipients.ts';
-import type { Recorder } from './record.ts';
+import { createRecorder, type RecorderParts } from './record.ts';
+import type { SmtpPolicy } from './session.ts';
 
 /** A mail as it would be sent. */
 export interface SubmittedMail extends Submitted {
@@ -60,10 +60,7 @@ export interface Submissions {
   >;
 }
 
-export interface SubmissionParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface SubmissionParts extends Omit<RecorderParts, 'counters'> {
   readonly snapshot: () => Snapshot;
   readonly freeSpace: FreeSpace;
   readonly authenticator: Pick<Authenticator, 'byKey'>;
@@ -88,69 +85,47 @@ const USER = 'apikey';
 const MAX_LINE_BYTES = 998;
 
 const NOT_YET: Refusal = {
-  reply: '530 5.7.0 STARTTLS first where this is clear text, then AUTH with an API key',
+  reply: '530 5.7.0 authentication required: use STARTTLS, then AUTH with an API key',
   reason: 'auth_required',
 };
 
 export function createSubmission(parts: SubmissionParts): Submission {
-  const { store, clock, log, submissions, snapshot } = parts;
-  const admit = createAdmission(parts.authenticator);
-  const garbage = createGarbage();
-
-  function recorder(tenant: string | null): Recorder {
-    return (said) => {
-      const at = clock.now();
-      const unit = said.map(({ ip, helo, sender, recipient, domain, reply, reason }) => {
-        const outcome = reply.startsWith('4') ? 'deferred' : 'rejected';
-        log.info(`submission.${outcome}`, { ip, tenant, sender, recipient, reply, reason });
-        const told = { ip, tenant, domain, helo, sender, recipient, outcome, reply, reason, inbound: null } as const;
-        return insertInboundLog({ ...told, id: newId('inl', at), created_at: at });
-      });
-      store.write(unit).catch((error: unknown) => log.error('submission.log_failed', errorFields(error)));
-    };
-  }
+  const { clock, log, submissions, snapshot } = parts;
+  const basis = policyBasis({ ...parts, server: () => snapshot().server });
 
   async function decideFor(principal: Principal, address: string, sender: string): Promise<Decision> {
     const { id: tenant } = principal.tenant;
     const parsed = parseAddress(address);
     const domain = parseAddress(sender)?.domain ?? null;
-    if (parsed === undefined) {
-      const reply = '553 5.1.3 the recipient is no address that mail could go to';
-      return { kind: 'refuse', reply, reason: 'invalid_recipient', domain, tenant };
-    }
+    const refuse = (reply: string, reason: string) => ({ kind: 'refuse', reply, reason, domain, tenant }) as const;
+    if (parsed === undefined) return refuse('553 5.1.3 the recipient is not a valid address', 'invalid_recipient');
     const wrongSender = await submissions.objectToSender(sender, principal);
-    if (wrongSender !== undefined) {
-      return { kind: 'refuse', reply: `550 5.7.1 ${wrongSender}`, reason: 'sender_not_allowed', domain, tenant };
-    }
-    const wrong = submissions.objectToRecipient(parsed.address, principal);
-    if (wrong !== undefined) {
-      return { kind: 'refuse', reply: `550 5.7.1 ${wrong}`, reason: 'recipient_not_allowed', domain, tenant };
-    }
+    if (wrongSender !== undefined) return refuse(`550 5.7.1 ${wrongSender}`, 'sender_not_allowed');
     const { address: original } = parsed;
+    const wrong = submissions.objectToRecipient(original, principal);
+    if (wrong !== undefined) return refuse(`550 5.7.1 ${wrong}`, 'recipient_not_allowed');
     return { kind: 'forward', original, domain: domain ?? '', tenant, targets: [original] };
   }
 
-  /** The reply to a whole message. Never rejects. */
-  async function accept(key: string, mail: InboundMessage, pieces: Chunks): Promise<string> {
-    let principal: Principal | Refusal | undefined;
+  /** The key is looked up anew, so that it can be revoked. */
+  async function accept(key: string, mail: InboundMessage, chunks: Chunks): Promise<string | Refusal> {
+    const principal = await admit(parts.authenticator, key, mail.ip);
+    if ('reply' in principal) return principal;
     try {
-      principal = await admit(key, mail.ip);
-      const done = 'reply' in principal ? principal : await take(principal, mail, pieces);
-      if (typeof done === 'string') {
-        parts.wake();
-        return done;
-      }
-      return await refuse(principal, { mail, pieces, refusal: done });
+      const done = await take(principal, mail, chunks);
+      if (typeof done === 'string') parts.wake();
+      parts.used(principal, typeof done === 'string' ? 200 : done.reply.startsWith('4') ? 429 : 400);
+      return done;
     } catch (error) {
-      log.error('submission.failed', { inbound: mail.id, ...errorFields(error) });
-      return refuse(principal, { mail, pieces, refusal: storeRefusal(error) });
+      parts.used(principal, 429);
+      throw error;
     }
   }
 
-  async function take(principal: Principal, mail: InboundMessage, pieces: Chunks): Promise<string | Refusal> {
+  async function take(principal: Principal, mail: InboundMessage, chunks: Chunks): Promise<string | Refusal> {
     const verdict = await parts.takeAccount(principal);
     if (verdict?.allowed === false) {
-      return { reply: '451 4.7.1 this account has sent as much as it may for now', reason: 'rate_limited' };
+      return { reply: '451 4.7.1 this account has reached its rate limit, try again later', reason: 'rate_limited' };
     }
     const { header } = await splitHeader(mail.pieces());
     const read = readSubmitted(header);
@@ -162,7 +137,7 @@ export function createSubmission(parts: SubmissionParts): Submission {
     }
     const longest = await longestLine(mail.pieces());
     if (longest > MAX_LINE_BYTES) {
-      const words = `a line has ${longest} bytes, ${MAX_LINE_BYTES} is the limit: send the body as quoted-printable or base64`;
+      const words = `a line has ${longest} bytes, the limit is ${MAX_LINE_BYTES}: encode the body as quoted-printable or base64`;
       return { reply: `550 5.6.0 ${words}`, reason: 'line_too_long' };
     }
     const recipients = mail.recipients.map(({ original }) => original);
@@ -174,113 +149,50 @@ export function createSubmission(parts: SubmissionParts): Submission {
     if (room.kind === 'later') return { reply: `450 4.7.1 ${room.message}`, reason: 'plan_limit' };
     const unit = [
       ...room.unit,
-      insertInbound({
-        id: mail.id,
-        sender: mail.sender,
-        recipients: JSON.stringify(recipients),
-        ip: mail.ip,
-        helo: mail.helo,
-        tls: mail.tls,
-        size: mail.size,
-        encoding: mail.encoding,
-        trace: '',
-        verdicts: '{}',
-        messages: JSON.stringify([plan.id]),
-        created_at: mail.at,
-      }),
-      ...pieces.last(),
+      insertInbound(inboundRow(mail, { trace: '', verdicts: '{}', messages: [plan.id] })),
+      ...chunks.last(),
       ...plan.rows,
       ...plan.dues.map((due) => noteDue(due)),
     ];
     try {
-      await store.write(unit);
+      await parts.store.write(unit);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      return {
-        reply: '450 4.7.1 The account has sent as much as its plan allows. Try again later.',
-        reason: 'plan_limit',
-      };
+      const reply = '450 4.7.1 The account has sent as much as its plan allows. Try again later.';
+      return { reply, reason: 'plan_limit' };
     }
-    parts.used(principal, 200);
     log.info('submission.accepted', { message: plan.id, tenant: principal.tenant.id, ip: mail.ip, size: mail.size });
     return `250 2.0.0 queued as ${plan.id}`;
   }
 
-  interface Refused {
-    readonly mail: InboundMessage;
-    readonly pieces: Chunks;
-    readonly refusal: Refusal;
-  }
-
-  async function refuse(
-    principal: Principal | Refusal | undefined,
-    { mail, pieces, refusal }: Refused,
-  ): Promise<string> {
-    const known = principal !== undefined && 'tenant' in principal ? principal : undefined;
-    const { ip, helo, sender } = mail;
-    const tenant = known?.tenant.id ?? null;
-    const whole = { ip, helo, sender, tenant, ...refusal };
-    recorder(tenant)(mail.recipients.map(({ original: recipient, domain }) => ({ ...whole, recipient, domain })));
-    if (known !== undefined) parts.used(known, refusal.reply.startsWith('4') ? 429 : 400);
-    const unit = isDroppable(refusal) ? pieces.dropped() : [];
-    if (unit.length > 0) {
-      // What cannot be dropped now is swept later.
-      await store.write(unit).catch((error: unknown) => log.warn('submission.cleanup_failed', errorFields(error)));
-    }
-    return refusal.reply;
-  }
-
-  function limits(): Snapshot['server']['limits'] {
-    return snapshot().server.limits;
-  }
-
-  function policyFor(key: string, principal: Principal): SmtpPolicy {
-    const record = recorder(principal.tenant.id);
-    return {
-      decide: (address, sender) => decideFor(principal, address, sender),
-      record,
-      receive: {
-        store,
-        clock,
-        log,
-        record,
-        garbage,
-        accept: (mail, pieces) => accept(key, mail, pieces),
-        limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
-      },
-      outage: () =>
-        parts.freeSpace.below(limits().free_disk)
-          ? { reply: '452 4.3.1 there is no room for mail just now', reason: 'disk_full' }
-          : undefined,
-      maxRecipients: () => limits().recipients,
-    };
-  }
-
-  const record = recorder(null);
+  const record = createRecorder(parts, 'submission');
+  const policy: SmtpPolicy = {
+    ...basis,
+    name: 'submission',
+    record,
+    decide: () => Promise.resolve({ kind: 'refuse', ...NOT_YET, domain: null, tenant: null }),
+    accept: () => Promise.resolve(NOT_YET),
+    outage: () => NOT_YET,
+    maxRecipients: () => snapshot().server.limits.recipients,
+  };
   return {
-    policy: {
-      decide: () => Promise.resolve({ kind: 'refuse', ...NOT_YET, domain: null, tenant: null }),
-      record,
-      receive: {
-        store,
-        clock,
-        log,
-        record,
-        garbage,
-        accept: () => Promise.resolve(NOT_YET.reply),
-        limits: () => ({ message: 0, hops: 0 }),
-      },
-      outage: () => NOT_YET,
-      maxRecipients: () => 0,
-    },
+    policy,
     async login({ user, password, ip, helo }) {
       const principal =
         user === USER
-          ? await admit(password, ip)
-          : { reply: `535 5.7.8 the user name is ${USER}, and the password an API key`, reason: 'auth_invalid' };
-      if (!('reply' in principal)) return policyFor(password, principal);
-      record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
-      return principal;
+          ? await admit(parts.authenticator, password, ip)
+          : { reply: `535 5.7.8 the user name must be ${USER}, the password an API key`, reason: 'auth_invalid' };
+      if ('reply' in principal) {
+        record([{ ip, helo, sender: '', recipient: '', tenant: null, domain: null, ...principal }]);
+        return principal;
+      }
+      return {
+        ...policy,
+        record: createRecorder(parts, 'submission', principal.tenant.id),
+        decide: (address, sender) => decideFor(principal, address, sender),
+        accept: (mail, chunks) => accept(password, mail, chunks),
+        outage: basis.outage,
+      };
     },
   };
 }
@@ -304,40 +216,21 @@ async function longestLine(pieces: AsyncIterable<Uint8Array>): Promise<number> {
 
 const LF = 0x0a;
 
-// Keys of clients that submit mail: who may send, and in words why not.
+const KEY_FAULTS: Readonly<Record<AuthFault, Refusal>> = {
+  AUTH_INVALID_KEY: { reply: '535 5.7.8 invalid API key', reason: 'auth_invalid' },
+  AUTH_EXPIRED_KEY: { reply: '535 5.7.8 this API key has expired', reason: 'auth_expired' },
+  AUTH_REVOKED_KEY: { reply: '535 5.7.8 this API key was revoked', reason: 'auth_revoked' },
+  TENANT_SUSPENDED: { reply: '535 5.7.8 the account of this API key is suspended', reason: 'tenant_suspended' },
+  TENANT_UNCONFIRMED: { reply: '535 5.7.8 the account of this API key is not confirmed', reason: 'tenant_unconfirmed' },
+};
 
-/** Whose key this is, if it may send from there; looked up each time anew, so that a key can be revoked. */
-export type Admission = (key: string, ip: string) => Promise<Principal | Refusal>;
-
-function createAdmission(authenticator: Pick<Authenticator, 'byKey'>): Admission {
-  return async (key, ip) => {
-    const known = await authenticator.byKey(key, ip);
-    if (typeof known === 'string') return refuseKey(known);
-    const denial = decide(known, { permission: 'email.send', domain: 'narrowed', ip });
-    switch (denial) {
-      case undefined:
-        return known;
-      case 'AUTH_IP_NOT_ALLOWED':
-        return { reply: '535 5.7.8 this API key may not be used from your address', reason: 'auth_ip_not_allowed' };
-      case 'AUTH_FORBIDDEN':
-      case 'AUTH_TEST_KEY':
-      case 'AUTH_DOMAIN_NOT_ALLOWED':
-        return { reply: '535 5.7.8 this API key lacks the permission email.send', reason: 'auth_forbidden' };
-    }
-  };
-}
-
-function refuseKey(fault: AuthFault): Refusal {
-  switch (fault) {
-    case 'AUTH_INVALID_KEY':
-      return { reply: '535 5.7.8 this is no API key of this server', reason: 'auth_invalid' };
-    case 'AUTH_EXPIRED_KEY':
-      return { reply: '535 5.7.8 this API key has expired', reason: 'auth_expired' };
-    case 'AUTH_REVOKED_KEY':
-      return { reply: '535 5.7.8 this API key was revoked', reason: 'auth_revoked' };
-    case 'TENANT_SUSPENDED':
-      return { reply: '535 5.7.8 the account of this API key is suspended', reason: 'tenant_suspended' };
-    case 'TENANT_UNCONFIRMED':
-      return { reply: '535 5.7.8 the account of this API key is not confirmed yet', reason: 'tenant_unconfirmed' };
-  }
+/** Whose key this is, if it may send from there. */
+async function admit(authenticator: SubmissionParts['authenticator'], key: string, ip: string) {
+  const known = await authenticator.byKey(key, ip);
+  if (typeof known === 'string') return KEY_FAULTS[known];
+  const denial = decide(known, { permission: 'email.send', domain: 'narrowed', ip });
+  if (denial === undefined) return known;
+  return denial === 'AUTH_IP_NOT_ALLOWED'
+    ? { reply: '535 5.7.8 this API key may not be used from your address', reason: 'auth_ip_not_allowed' }
+    : { reply: '535 5.7.8 this API key lacks the permission email.send', reason: 'auth_forbidden' };
 }

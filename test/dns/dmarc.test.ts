@@ -185,7 +185,7 @@ describe('DMARC of a subdomain', () => {
       {
         status: 'wrong',
         value: '',
-        problem: 'The policy at _dmarc.example.test is meant for here too: fo=x is not understood. Mend it there.',
+        problem: 'The policy at _dmarc.example.test applies here too: fo=x is not understood. Correct it there.',
       },
     ],
     [

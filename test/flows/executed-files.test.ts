@@ -1,17 +1,18 @@
 /** A newcomer follows a request through few files. How many is held here; the message of a failure lists them with their functions. */
 import { join } from 'node:path';
+import nodemailer from 'nodemailer';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
-import { ask, openAppliance } from '../harness/binary.ts';
+import { ask, HOSTNAME, openAppliance } from '../harness/binary.ts';
 import { startCatcher } from '../harness/catcher.ts';
 import { until } from '../harness/child.ts';
 import { inspect, type Executed } from '../harness/executed-files.ts';
 
-const MAX_FILES = { post: 44, delivery: 56, domains: 36 };
+const MAX_FILES = { post: 44, delivery: 56, inbound: 45, forwarding: 48, domains: 36 };
 
 afterEach(() => vi.unstubAllEnvs());
 
-test('a form post and GET /domains each execute few files', { timeout: 120_000 }, async () => {
+test('a form post, an inbound message and GET /domains each execute few files', { timeout: 120_000 }, async () => {
   vi.stubEnv('NODE_OPTIONS', '--inspect=127.0.0.1:0');
   const catcher = await startCatcher();
   const appliance = await openAppliance({ deliverTo: catcher.port });
@@ -32,6 +33,18 @@ test('a form post and GET /domains each execute few files', { timeout: 120_000 }
   });
   expect(post.main.size, listed('accepting one form post', post.main)).toBeLessThanOrEqual(MAX_FILES.post);
   expect(post.others.size, listed('delivering its mail', post.others)).toBeLessThanOrEqual(MAX_FILES.delivery);
+
+  const transport = nodemailer.createTransport({ host: '127.0.0.1', port: appliance.smtpPort, ignoreTLS: true });
+  const inbound = await inspector.executed(async () => {
+    const arrived = catcher.mails.length;
+    const text = { subject: 'Hello', text: 'Are you open?' };
+    await transport.sendMail({ ...text, from: 'ada@example.net', to: `postmaster@${HOSTNAME}` });
+    await until('the mail arrives', () => catcher.mails.length > arrived);
+  });
+  expect(inbound.main.size, listed('accepting an inbound message', inbound.main)).toBeLessThanOrEqual(
+    MAX_FILES.inbound,
+  );
+  expect(inbound.others.size, listed('forwarding it', inbound.others)).toBeLessThanOrEqual(MAX_FILES.forwarding);
 
   const authorization = `Bearer ${await createKey(join(appliance.folder, 'admin.sock'))}`;
   const domains = await inspector.executed(async () => {

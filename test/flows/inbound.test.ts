@@ -39,7 +39,7 @@ describe('forwarding', () => {
       envelope: { from: 'ann@sender.test', to: 'info@example.test' },
       raw,
     });
-    expect(sent.response).toMatch(/^250 2\.0\.0 taken as inb_/);
+    expect(sent.response).toMatch(/^250 2\.0\.0 accepted as inb_/);
     const mails = await caught(1);
     const [mail] = mails.list();
     expect(mail?.envelope.to).toEqual(['ana@inbox.test']);

@@ -85,7 +85,7 @@ function reached({ mx }: Pick<TestWorld, 'mx'>): () => string[] {
 test('a mail of the API follows the forwarding, and its sender sees his own address delivered', async () => {
   const world = await start();
   expect(await world.send('Info@example.test')).toMatchObject([
-    { address: 'Info@example.test', state: 'delivered', reply: expect.stringMatching(/^250 2\.0\.0 taken as inb_/) },
+    { address: 'Info@example.test', state: 'delivered', reply: expect.stringMatching(/^250 2\.0\.0 accepted as inb_/) },
   ]);
   await expect.poll(reached(world), PATIENTLY).toEqual(['ana@inbox.test', 'bea@inbox.test']);
   const { mails } = world.mx;

@@ -92,7 +92,7 @@ describe('an answer', () => {
     await expect.poll(states).toEqual([{ state: 'delivered' }]);
     const [about] = await world.daemon.store.read.selectFrom('submissions').select('id').execute();
     await world.daemon.store.write(removeSubmission(about?.id ?? ''));
-    await expect(transport.sendMail({ ...text, to: address })).rejects.toThrow('550 5.1.1 this conversation is over');
+    await expect(transport.sendMail({ ...text, to: address })).rejects.toThrow('550 5.1.1 this conversation has ended');
     const rows = await world.daemon.store.read.selectFrom('messages').select('kind').execute();
     expect(rows).toEqual([{ kind: 'notification' }]);
     // A refusal is written behind the answer.
@@ -107,6 +107,6 @@ describe('an answer', () => {
     const { transport, address } = await start();
     const pooled = { from: 'owner@inbox.test', to: address, subject: 'x', text: 'x' };
     for (let i = 0; i < 30; i++) await transport.sendMail(pooled);
-    await expect(transport.sendMail(pooled)).rejects.toThrow('451 4.7.1 too many answers');
+    await expect(transport.sendMail(pooled)).rejects.toThrow('451 4.7.1 too many replies');
   });
 });

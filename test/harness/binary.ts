@@ -19,7 +19,7 @@ import { freePort, startChild, until, untilReady, type Child } from './child.ts'
 import { temporaryFolder } from './store.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/postern');
-const HOSTNAME = 'mail.postern.test';
+export const HOSTNAME = 'mail.postern.test';
 const DOMAIN = 'forms.test';
 const FORM = `/${DOMAIN}/contact`;
 /** Longer than the ten seconds between two scheduled jobs. */

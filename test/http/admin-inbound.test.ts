@@ -40,7 +40,7 @@ async function fill(): Promise<TestHttp> {
       now + 86_400_000,
     ),
     said(
-      { ...REFUSED, ...nobodys, sender: '', reply: '550 5.7.1 this server does not relay', reason: 'relay_denied' },
+      { ...REFUSED, ...nobodys, sender: '', reply: '550 5.7.1 relaying denied', reason: 'relay_denied' },
       now + 2 * 86_400_000,
     ),
   ]);
@@ -110,7 +110,7 @@ test('postern inbound list shows a line for each, or the daemon’s JSON', async
   expect(await inboundList(options, { outcome: 'rejected', limit: 1 })).toBe(0);
   expect(terminal.out().split('\n')).toEqual([
     expect.stringMatching(/^AT +OUTCOME +REASON +FROM +SENDER +RECIPIENT +REPLY$/),
-    '2026-01-03T00:00:00Z  rejected  relay_denied  192.0.2.7  <>      a%b@else.example  550 5.7.1 this server does not relay',
+    '2026-01-03T00:00:00Z  rejected  relay_denied  192.0.2.7  <>      a%b@else.example  550 5.7.1 relaying denied',
     expect.stringMatching(/^1 of 2; for more, add --cursor inl_/),
     '',
   ]);

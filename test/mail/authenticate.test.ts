@@ -138,7 +138,7 @@ describe('a forgery', () => {
     const verdicts = await found(mail, { ...SPF, ...REJECT }, forged);
     expect(verdicts.dmarc).toEqual({ result: 'fail', policy: 'reject', domain: 'example.com' });
     expect(dmarcRefusal(verdicts, 'enforce')).toEqual({
-      reply: '550 5.7.1 the DMARC policy of example.com does not let this message in',
+      reply: '550 5.7.1 rejected by the DMARC policy of example.com',
       reason: 'dmarc',
     });
     expect(dmarcRefusal(verdicts, 'record')).toBeUndefined();

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { deliveryReport } from '../../src/mail/dsn.ts';
 import { MAX_REPORT_BYTES, readReport } from '../../src/mail/report.ts';
-import type { Report } from '../../src/mail/report-shapes.ts';
-import { isFailure } from '../../src/smtp/bounce-outcome.ts';
+import type { Report } from '../../src/mail/report-parts.ts';
+import { isFailure } from '../../src/smtp/bounce-reading.ts';
 import {
   BOUNCES,
   complaint,

@@ -2,12 +2,14 @@
 import { createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { arcSeal } from '../../src/mail/arc.ts';
-import { hashBody, splitMessage, generateDkimKey, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
+import { hashBody, parseFields, generateDkimKey, signDkim, type SigningKey } from '../../src/mail/dkim.ts';
+import { splitHeader } from '../../src/mail/header-block.ts';
 import { verifyChainsWithDkimpy, verifyWithDkimpy } from '../harness/dkimpy.ts';
 import { corpus, testKey } from '../mail/dkim-corpus.ts';
 
 async function sealed(bytes: Buffer, chain: 'none' | 'pass', key: SigningKey): Promise<Buffer> {
-  const { fields, body } = splitMessage([bytes]);
+  const { header, body } = await splitHeader([bytes]);
+  const fields = parseFields(header);
   const results = ` mail.${key.domain};\r\n dkim=pass header.i=@example.com;\r\n spf=none`;
   const seal = await arcSeal({ fields, bodyHash: await hashBody(body) }, { chain, results, key, now: Date.now() });
   return Buffer.concat([Buffer.from(seal, 'latin1'), bytes]);

@@ -416,7 +416,7 @@ describe('a bounce of what was forwarded', () => {
     ['no automatic mail', 'From: <shop@spam.test>\r\nAuto-Submitted: no\r\n\r\nbuy'],
   ])('does not pass in the shape of %s', async (_, text) => {
     const world = await openWorld();
-    expect(await world.comes(RETURNED, text)).toMatch(/^550 5\.7\.1 this address takes delivery reports/);
+    expect(await world.comes(RETURNED, text)).toMatch(/^550 5\.7\.1 this address accepts only delivery reports/);
     expect(await forwards(world)).toEqual([]);
     expect(await world.door.log()).toMatchObject([{ outcome: 'rejected', reason: 'not_a_report' }]);
   });

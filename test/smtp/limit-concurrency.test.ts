@@ -1,7 +1,7 @@
 /** Large messages are judged a few at a time. */
 import { expect, test } from 'vitest';
-import type { InboundMessage, AuthenticationOutcome } from '../../src/smtp/interfaces.ts';
-import { limitConcurrency } from '../../src/smtp/policy.ts';
+import { limitConcurrency, type AuthenticationOutcome } from '../../src/smtp/accept.ts';
+import type { InboundMessage } from '../../src/smtp/receive.ts';
 
 function mail(id: string, size: number): InboundMessage {
   return {

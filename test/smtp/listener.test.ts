@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
-import type { MailAuthenticator } from '../../src/smtp/interfaces.ts';
+import type { MailAuthenticator } from '../../src/smtp/accept.ts';
 import { keptCertificate } from '../harness/certificate.ts';
 import { freePort } from '../harness/child.ts';
 import { HOSTNAME, SmtpClient, startInboundSmtp } from '../harness/inbound-smtp.ts';
@@ -133,7 +133,7 @@ describe('the dialogue', () => {
       await client.say('RCPT TO:<info@example.test>');
       await client.say('DATA');
       client.socket.end(`Subject: x\r\n\r\nhello\r\n${end}`);
-      expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as/);
+      expect(await client.reply()).toMatch(/^250 2\.0\.0 accepted as/);
       if (end.includes('QUIT')) expect(await client.reply()).toMatch(/^221/);
       expect(await client.reply()).toBe('closed');
       await expect(door.taken()).resolves.toHaveLength(1);
@@ -339,7 +339,7 @@ describe('STARTTLS', () => {
     await client.say('RCPT TO:<info@example.test>');
     await client.say('DATA');
     client.socket.end('Subject: x\r\n\r\nhello\r\n.\r\nQUIT\r\n');
-    expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as/);
+    expect(await client.reply()).toMatch(/^250 2\.0\.0 accepted as/);
     expect(await client.reply()).toMatch(/^221/);
     expect(await client.reply()).toBe('closed');
   });

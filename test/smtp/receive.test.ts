@@ -26,7 +26,7 @@ describe('what is taken', () => {
     const door = await startInboundSmtp({ forwarding: { 'info@example.test': ['a@inbox.test', 'b@else.test'] } });
     const client = await begin(door.port);
     client.write(`${HEAD}..one\r\n.two\r\n...\r\n\r\n..\r\nlast\r\n.\r\n`);
-    expect(await client.reply()).toMatch(/^250 2\.0\.0 taken as inb_/);
+    expect(await client.reply()).toMatch(/^250 2\.0\.0 accepted as inb_/);
     const [mail] = await door.taken();
     expect(mail).toMatchObject({
       sender: 'x@sender.test',
@@ -78,7 +78,7 @@ describe('what is taken', () => {
     const door = await startInboundSmtp({ forwarding: { 'no@example.test': 'discard' } });
     const client = await SmtpClient.open(door.port);
     const body = 'x'.repeat(70).concat('\r\n').repeat(10_000);
-    expect(await client.send(HEAD + body, { to: ['no@example.test'] })).toBe('250 2.0.0 taken');
+    expect(await client.send(HEAD + body, { to: ['no@example.test'] })).toBe('250 2.0.0 accepted');
     expect(await door.taken()).toEqual([]);
     expect(await door.store.read.selectFrom('raw_chunks').select('seq').execute()).toEqual([]);
     expect(await door.log()).toMatchObject([{ outcome: 'accepted', reason: 'discard' }]);

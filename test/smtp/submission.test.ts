@@ -15,7 +15,7 @@ import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey } from '../../src/mail/dkim.ts';
 import { createListener } from '../../src/smtp/listener.ts';
 import { createSubmission } from '../../src/smtp/submission.ts';
-import { createSubmittedSource } from '../../src/smtp/edited-source.ts';
+import { createSubmittedSource } from '../../src/smtp/forward-source.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { findMessage } from '../../src/store/messages.ts';
@@ -254,7 +254,7 @@ describe('whom it refuses, and why', () => {
         raw: `From: a@shop.test\r\n\r\n${'x'.repeat(998)}\r\n${'x'.repeat(999)}\r\n`,
         envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
       },
-      '550 5.6.0 a line has 999 bytes, 998 is the limit',
+      '550 5.6.0 a line has 999 bytes, the limit is 998',
       'line_too_long',
     ],
     [
@@ -271,7 +271,7 @@ describe('whom it refuses, and why', () => {
         raw: 'From: a@shop.test\r\nFrom: b@other.test\r\n\r\nx',
         envelope: { from: 'a@shop.test', to: 'ana@inbox.test' },
       },
-      '550 5.7.1 a message has one From',
+      '550 5.7.1 the message must have only one From',
       'several_from',
     ],
     [
@@ -307,8 +307,10 @@ describe('whom it refuses, and why', () => {
 
   test('a key that is none, and another user name', async () => {
     const { transportAs, key } = await start();
-    await expect(transportAs('apikey', 'secret').sendMail(MAIL)).rejects.toThrow('535 5.7.8 this is no API key');
-    await expect(transportAs('ann', key.value).sendMail(MAIL)).rejects.toThrow('535 5.7.8 the user name is apikey');
+    await expect(transportAs('apikey', 'secret').sendMail(MAIL)).rejects.toThrow('535 5.7.8 invalid API key');
+    await expect(transportAs('ann', key.value).sendMail(MAIL)).rejects.toThrow(
+      '535 5.7.8 the user name must be apikey',
+    );
   });
 
   test('a key that is revoked while its connection stands', async () => {
@@ -326,7 +328,7 @@ describe('whom it refuses, and why', () => {
     const { transport } = await start({ limits: { recipients: 2 }, plans: { free: { requests_per_minute: 1 } } });
     const sent = await transport.sendMail({ ...MAIL, to: ['a@inbox.test', 'b@inbox.test', 'c@inbox.test'] });
     expect(sent.rejected).toEqual(['c@inbox.test']);
-    await expect(transport.sendMail(MAIL)).rejects.toThrow('451 4.7.1 this account has sent as much');
+    await expect(transport.sendMail(MAIL)).rejects.toThrow('451 4.7.1 this account has reached its rate limit');
   });
 });
 

@@ -6,7 +6,7 @@ import { enqueue } from '../../src/queue/enqueue.ts';
 import { dropAttachments, keepAttachments, findMessage } from '../../src/store/messages.ts';
 import { insertDomain, updateDomain } from '../../src/store/domains.ts';
 import type { KeptEmail } from '../../src/transactional/email.ts';
-import { createSubmittedSource } from '../../src/smtp/edited-source.ts';
+import { createSubmittedSource } from '../../src/smtp/forward-source.ts';
 import { createTransactionalSource } from '../../src/transactional/source.ts';
 import { openTestStore } from '../harness/store.ts';
 
