@@ -50,7 +50,7 @@ import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
 import { foldMessageCounts } from '../store/message-counts.ts';
 import { createStore, databaseFile } from '../store/database.ts';
 import { joinCluster } from './cluster.ts';
-import { createProcessPool } from './process-pool.ts';
+import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
@@ -81,6 +81,8 @@ export interface DaemonParts {
   readonly resolver?: Resolver;
   readonly random?: () => number;
   readonly log?: AdjustableLog;
+  /** Of processes that outlive the daemon. */
+  readonly pool?: ProcessPool;
   /** Answers before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
 }
@@ -134,7 +136,8 @@ async function compose(
   const file = await findServerFile(configFile, env);
   const server = await readServer(file, reading);
   const log = parts.log ?? createLog(server.log);
-  const pool = createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
+  const pool =
+    parts.pool ?? createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
   ending.push(() => pool.close());
   const { reader, renderer } = pool;
 

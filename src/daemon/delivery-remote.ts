@@ -18,7 +18,7 @@ export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'
   /** As it was at the start. */
   readonly server: ServerConfig;
   /** What the test holds. */
-  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
+  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
 
 /** Starts it, where this daemon has the role. */
@@ -37,7 +37,7 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
     return startDeliveryThread(here.store, server, here.clock);
   let listening: Listening | undefined;
   const random = parts.random ?? Math.random;
-  const delivery = await startDelivery({ ...here, random, listening: () => listening });
+  const delivery = await startDelivery({ ...here, random, pool: parts.pool, listening: () => listening });
   return {
     ...delivery,
     // In this thread it reads the configuration by itself.

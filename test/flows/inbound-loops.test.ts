@@ -77,6 +77,7 @@ test.each([
 
 test('a catch-all whose mail comes back under ever other names ends', async () => {
   const world = await startTestWorld({
+    asInProduction: true,
     projects: { 'site.yml': site('example.test', { '*@example.test': 'box@inbox.test' }) },
     server: { limits: { smtp: { hops: 6 } } },
     zone: AUTHOR,
@@ -126,6 +127,7 @@ test('a bounce of a bounce ends, and so does the report that nobody takes', asyn
 
 test('an owner and an operator whose domain is forwarded here get what is for the postmaster', async () => {
   const world = await startTestWorld({
+    asInProduction: true,
     projects: {
       'site.yml': site('example.test', { 'info@example.test': 'ana@inbox.test' }).replace(
         'owner@inbox',

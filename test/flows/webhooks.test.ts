@@ -68,7 +68,7 @@ async function operator(world: TestWorld) {
 
 test('a submission and its mail are posted within seconds, signed so that the published verifier takes them', async () => {
   const { heard, port } = await startReceiver();
-  const world = await startTestWorld({ server: PRIVATE });
+  const world = await startTestWorld({ asInProduction: true, server: PRIVATE });
   const ask = await operator(world);
   const made = await ask('/webhooks', { url: `http://127.0.0.1:${port}/hook` });
   const began = performance.now();
