@@ -17,6 +17,7 @@ import {
 import { findRevisionOf, revisionsOf, saveOperator } from '../../src/store/revisions.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
+import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const PUSH: ProjectSource = {
@@ -32,19 +33,8 @@ const PUSH: ProjectSource = {
 
 async function open(): Promise<Store> {
   const store = await openTestStore();
-  const row = {
-    name: 'T',
-    plan: 'free',
-    requests_per_hour: null,
-    messages_per_hour: null,
-    messages_per_day: null,
-    suspended: 0,
-    trusted: 1,
-    confirmed_at: 1,
-    created_at: 1,
-  };
   await saveOperator(store, 'ops@example.net', 1);
-  await store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
+  await store.write([insertTenant(tenantRow({ email: 'a@example.org' }))]);
   return store;
 }
 
