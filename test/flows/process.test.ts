@@ -111,7 +111,7 @@ test('SIGHUP under load takes over the new configuration and drops nothing', TIM
   const { appliance, catcher } = await world();
   await appliance.configure({ server: { watch: false } });
   const run = await appliance.startVerified();
-  const load = startLoad({ url: appliance.formUrl, connections: CONNECTIONS });
+  const load = startLoad({ url: appliance.formUrl, connections: CONNECTIONS, pauseMs: 50 });
   for (const words of ['Thank you one.', 'Thank you two.', 'Thank you three.']) {
     await appliance.writeProject(thanking(words));
     run.signal('SIGHUP');
