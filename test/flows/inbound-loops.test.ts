@@ -22,11 +22,9 @@ function transportTo(port: number) {
 }
 
 /** Resolves when every delivery has its end, and answers how many there were of each kind of message. */
-async function settled({ daemon }: TestWorld): Promise<Record<string, number>> {
-  const { read } = daemon.store;
-  const open = () => read.selectFrom('deliveries').select('id').where('settled_at', 'is', null).execute();
-  await expect.poll(async () => (await open()).length, { timeout: 20_000, interval: 50 }).toBe(0);
-  const kinds = (await read.selectFrom('messages').select('kind').execute()).map(({ kind }) => kind);
+async function settled({ daemon, queue }: TestWorld): Promise<Record<string, number>> {
+  await expect.poll(async () => (await queue()).every(({ settled_at }) => settled_at !== null)).toBe(true);
+  const kinds = (await daemon.store.read.selectFrom('messages').select('kind').execute()).map(({ kind }) => kind);
   return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((each) => each === kind).length]));
 }
 

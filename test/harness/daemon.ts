@@ -3,6 +3,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
+import type { z } from 'zod';
+import { queue } from '../../src/contract/queue.ts';
 import { hostRecords } from '../../src/domains/host-key.ts';
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon/daemon.ts';
 import { createProcessPool, type ProcessPool } from '../../src/daemon/process-pool.ts';
@@ -10,8 +12,11 @@ import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createLog, silentLog } from '../../src/lib/log.ts';
+import { ask } from './binary.ts';
 import { startTestDns } from './dns.ts';
 import { migratedDatabase, temporaryFolder } from './store.ts';
+
+type Queue = z.output<typeof queue.list.answer>['deliveries'];
 
 export interface TestWorld {
   readonly daemon: Daemon;
@@ -25,6 +30,8 @@ export interface TestWorld {
   readonly folder: string;
   /** Posts a form's fields and answers the response. */
   post(path: string, fields: Record<string, string> | FormData, headers?: Record<string, string>): Promise<Response>;
+  /** All deliveries as the operator sees them, newest first. */
+  queue(): Promise<Queue>;
   /** Waits until this many mails were caught. */
   caught(count: number): Promise<CatchingMx['mails']>;
 }
@@ -133,6 +140,10 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     post(path, fields, headers = {}) {
       const body = fields instanceof FormData ? fields : new URLSearchParams(fields);
       return fetch(url + path, { method: 'POST', body, headers, redirect: 'manual' });
+    },
+    async queue() {
+      const { body } = await ask({ socketPath: daemon.addresses?.socket, path: '/admin/queue?limit=100' });
+      return queue.list.answer.parse(body).deliveries;
     },
     async caught(count) {
       for (let i = 0; i < 3000 && mx.mails.list().length < count; i++)
