@@ -68,8 +68,8 @@ webhooks: [{ url: '${url}', events: [submission.accepted] }]
   const request = answer.headers.get('x-request-id') ?? '';
   await settled();
   await until('the webhook was told', async () => {
-    const posts = (await world.queue()).filter(({ destination }) => destination.startsWith('whk_'));
-    return posts[0]?.state === 'delivered';
+    const post = (await world.queue()).find(({ destination }) => destination.startsWith('whk_'));
+    return post?.state === 'delivered';
   });
   const traced = await trace(request);
   expect(traced).toMatchObject({ id: request, request, messages: [expect.stringMatching(/^msg_/)] });
