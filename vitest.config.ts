@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 /** What is waited for comes at once on a machine that does nothing else. */
-const expect = { poll: { timeout: 30_000 } };
+const expect = { poll: { timeout: 30_000, interval: 20 } };
 
 /**
  * `unit` needs npm alone, and so does `fuzz` (200,000 mutated requests and 50,000 sessions, or for `FUZZ_SECONDS`) and
@@ -20,7 +20,7 @@ export default defineConfig({
           // Loading the program anew for each file took as long as all of its tests. What a test changes of its process
           // (environment, mocks) it takes back.
           isolate: false,
-          setupFiles: ['test/harness/each-file.ts'],
+          setupFiles: ['test/harness/key-pairs.ts', 'test/harness/each-file.ts'],
           include: ['test/**/*.test.ts'],
           exclude: ['test/peers/**', 'test/browser/**', 'test/fuzz/**'],
           testTimeout: 180_000,

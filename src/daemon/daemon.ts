@@ -56,7 +56,7 @@ import { createLog, type AdjustableLog, type Log } from '../lib/log.ts';
 import { isClockBehind, pullBackDueTimes } from '../store/clock-step.ts';
 import { foldMessageCounts } from '../store/usage.ts';
 import { joinCluster } from './cluster.ts';
-import { createProcessPool } from './process-pool.ts';
+import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
@@ -93,6 +93,8 @@ export interface DaemonParts {
   readonly resolver?: Resolver;
   readonly random?: () => number;
   readonly log?: AdjustableLog;
+  /** Of processes that outlive the daemon. */
+  readonly pool?: ProcessPool;
   /** Answers before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
 }
@@ -148,12 +150,10 @@ async function start(
   const server = await readServer(file, reading);
   const { roles, hostname } = server.server;
   const log = parts.log ?? createLog(server.log);
-  const { reader, renderer, ...pool } = createProcessPool({
-    log,
-    cacheFolder: env['NODE_COMPILE_CACHE'],
-    maxWaiting: MAX_WAITING,
-  });
-  ending.push(pool.close);
+  const pool =
+    parts.pool ?? createProcessPool({ log, cacheFolder: env['NODE_COMPILE_CACHE'], maxWaiting: MAX_WAITING });
+  ending.push(() => pool.close());
+  const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
   const store = await createStore(server.database.url);

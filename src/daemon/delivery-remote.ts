@@ -27,7 +27,7 @@ export interface OpenDelivery extends Omit<DeliveryParts, 'random' | 'listening'
   /** As it was at the start. */
   readonly server: ServerConfig;
   /** What the test holds. */
-  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random'>>;
+  readonly parts: Partial<Pick<DeliveryParts, 'clock' | 'resolver' | 'random' | 'pool'>>;
 }
 
 /** Starts it where this daemon has the role: in a thread of its own, or in this one where a test holds the clock or the name servers. */
@@ -46,7 +46,8 @@ export async function openDelivery({ server, parts, ...here }: OpenDelivery): Pr
     return startDeliveryThread(here.store, server, here.clock);
   }
   let listening: Listening | undefined;
-  const delivery = await startDelivery({ ...here, random: parts.random ?? Math.random, listening: () => listening });
+  const random = parts.random ?? Math.random;
+  const delivery = await startDelivery({ ...here, random, pool: parts.pool, listening: () => listening });
   return {
     ...delivery,
     // In this thread it reads the configuration by itself.

@@ -48,6 +48,8 @@ export interface DeliveryParts {
   readonly listening: () => Listening | undefined;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Of its own unless told. */
+  readonly pool?: ProcessPool | undefined;
 }
 
 /** Where this daemon listens. */
@@ -74,7 +76,7 @@ const STUCK_MS = 30_000;
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   const { store, clock, log, resolver, random, config, listening } = parts;
-  const pool = createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
+  const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
   const source = await createSource(parts, { renderer: pool.renderer, revisionOf });
   const mail = createSmtpClient({

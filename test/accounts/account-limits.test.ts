@@ -1,7 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccountLimits, type AccountLimits } from '../../src/accounts/plans.ts';
-import { principalOf } from '../../src/accounts/authenticate.ts';
-import { makeKey } from '../../src/accounts/api-keys.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
@@ -11,6 +9,7 @@ import { OPERATOR } from '../../src/store/tenants.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { TenantRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
+import { testPrincipal } from '../harness/keys.ts';
 import { freshDatabase, openTestStore } from '../harness/store.ts';
 
 const MINUTE = 60_000;
@@ -29,25 +28,9 @@ async function accounts(store: Store, clock: TestClock): Promise<AccountLimits> 
   return createAccountLimits({ limits, config: () => config });
 }
 
-const TENANT = {
-  id: 'ten_a',
-  name: 'A',
-  email: 'a@inbox.test',
-  plan: 'free',
-  requests_per_hour: null,
-  messages_per_hour: null,
-  messages_per_day: null,
-  suspended: 0,
-  trusted: 1,
-  confirmed_at: 0,
-  created_at: 0,
-};
-
 /** Somebody with a new key of this tenant. */
 function somebody(tenant: Partial<TenantRow> = {}, restrictions: Restrictions = {}): Principal {
-  const owner = { ...TENANT, ...tenant };
-  const grant = { tenant: owner.id, name: 'Key', environment: 'live', permissions: [], created_by: null } as const;
-  return principalOf({ key: makeKey({ ...grant, restrictions }, 0).row, tenant: owner });
+  return testPrincipal({ tenant, restrictions });
 }
 
 /** How many of so many requests in a row are allowed. */

@@ -1,30 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { principalOf } from '../../src/accounts/authenticate.ts';
-import { decide, type Need, type Principal, type Restrictions } from '../../src/accounts/principal.ts';
-import { FULL, makeKey, expandPermissions } from '../../src/accounts/api-keys.ts';
+import { decide, type Need, type Restrictions } from '../../src/accounts/principal.ts';
+import { FULL, expandPermissions } from '../../src/accounts/api-keys.ts';
 import type { PermissionName } from '../../src/lib/permission-names.ts';
 import { networkWithin, normalNetwork } from '../../src/dns/networks.ts';
+import { testPrincipal } from '../harness/keys.ts';
 
-const TENANT = {
-  id: 'ten_a',
-  name: 'A',
-  email: 'a@inbox.test',
-  plan: 'free',
-  requests_per_hour: null,
-  messages_per_hour: null,
-  messages_per_day: null,
-  suspended: 0,
-  trusted: 1,
-  confirmed_at: 0,
-  created_at: 0,
-};
-
-/** Who asks with such a key, as it is read from the store. */
-function principal(held: { permissions?: PermissionName[]; restrictions?: Restrictions }): Principal {
-  const permissions = held.permissions === undefined ? FULL : expandPermissions(held.permissions);
-  const grant = { tenant: 'ten_a', name: 'Key', environment: 'live', restrictions: {}, created_by: null } as const;
-  const { row } = makeKey({ ...grant, ...held, permissions }, 0);
-  return principalOf({ key: row, tenant: TENANT });
+/** Who asks with such a key. */
+function principal({ permissions, restrictions }: { permissions?: PermissionName[]; restrictions?: Restrictions }) {
+  const held = permissions === undefined ? FULL : expandPermissions(permissions);
+  return testPrincipal({ permissions: held, ...(restrictions && { restrictions }) });
 }
 
 const NEED: Need = { permission: 'any', domain: 'narrowed', ip: '192.0.2.1' };

@@ -1,32 +1,14 @@
 import { expect, test, vi } from 'vitest';
-import { principalOf } from '../../src/accounts/authenticate.ts';
-import { makeKey } from '../../src/accounts/api-keys.ts';
-import type { Principal } from '../../src/accounts/principal.ts';
 import { createUsage } from '../../src/accounts/usage.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { StoreError, type Store } from '../../src/store/store.ts';
 import { usageOf, usageOfAll } from '../../src/store/usage.ts';
 import { testClock } from '../harness/clock.ts';
+import { testPrincipal } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const DAY = 86_400_000;
 const NEW_YEAR = Date.UTC(2026, 0, 1);
-
-function somebody(): Principal {
-  const grant = { tenant: 'ten_a', name: 'Key', environment: 'live', permissions: [], created_by: null } as const;
-  const tenant = { id: 'ten_a', name: 'A', email: 'a@inbox.test', plan: 'free' };
-  const account = {
-    ...tenant,
-    requests_per_hour: null,
-    messages_per_hour: null,
-    messages_per_day: null,
-    suspended: 0,
-    trusted: 1,
-    confirmed_at: 0,
-    created_at: 0,
-  };
-  return principalOf({ key: makeKey({ ...grant, restrictions: {} }, 0).row, tenant: account });
-}
 
 const days = (store: Store) => usageOf(store, 'ten_a', { from: 0, until: NEW_YEAR + 10 * DAY });
 
@@ -34,7 +16,7 @@ test('requests, errors and refusals are counted per key and day, and several dae
   const clock = testClock();
   const store = await openTestStore();
   const [one, two] = [createUsage({ store, clock, log: silentLog }), createUsage({ store, clock, log: silentLog })];
-  const [who, other] = [somebody(), somebody()];
+  const [who, other] = [testPrincipal({}), testPrincipal({})];
   for (const status of [200, 200, 404, 429, 500]) one.used(who, status);
   two.used(who, 200);
   two.used(other, 403);
@@ -59,7 +41,7 @@ test('counts are in the store within seconds, and what it did not take is tried 
   const store = await openTestStore();
   const usage = createUsage({ store, clock, log: silentLog });
   vi.spyOn(store, 'write').mockRejectedValueOnce(new StoreError('disk full', 'SQLITE_FULL'));
-  const who = somebody();
+  const who = testPrincipal({});
   usage.used(who, 200);
   await usage.flush();
   expect(await days(store)).toEqual([]);

@@ -6,6 +6,7 @@ import { LAUNCHER, runBinary, runProgram } from '../harness/command.ts';
 import { startHttp } from '../harness/http.ts';
 import { testKey } from '../harness/keys.ts';
 import { temporaryFolder } from '../harness/store.ts';
+import { person } from './cli-world.ts';
 
 /** As configuration files of this machine might name a server. */
 const NOWHERE = { POSTERN_CONFIG: '/nowhere/server.yml' };
@@ -13,27 +14,34 @@ const NOWHERE = { POSTERN_CONFIG: '/nowhere/server.yml' };
 describe('exit codes', () => {
   test.each([
     [0, ['--version'], {}, /^\d+\.\d+\.\d+\n$/, /^$/],
-    [0, ['queue', 'list', '--help'], {}, /^Usage: postern queue list/, /^$/],
     [2, [], {}, /^$/, /^Usage: postern/],
-    [2, ['queue'], {}, /^$/, /^Usage: postern queue/],
-    [2, ['qeue'], {}, /^$/, /unknown command 'qeue'\n\(Did you mean queue\?\)/],
-    [2, ['queue', 'list', '--satte', 'x'], {}, /^$/, /Did you mean --state\?/],
     [2, ['queue', 'show'], {}, /^$/, /missing required argument 'id'/],
-    [2, ['queue', 'show', 'a', 'b'], {}, /^$/, /too many arguments/],
     [2, ['auth', 'status'], NOWHERE, /^$/, /^postern: No server configured\. Pass --url/],
-    [
-      2,
-      ['auth', 'revoke-key', 'key_x', '--url', 'nonsense'],
-      { POSTERN_API_KEY: 'x' },
-      /^$/,
-      /Must be a URL such as https:/,
-    ],
     [
       3,
       ['auth', 'status', '--url', 'http://127.0.0.1:1'],
       { POSTERN_API_KEY: 'x' },
       /^$/,
       /^Cannot connect to the daemon: .*Is the daemon running\?\n$/,
+    ],
+    [78, ['config', 'check'], NOWHERE, /^$/, /^postern: .*nowhere/],
+  ] as const)('%i of %j, from the program', async (code, args, env, out, err) => {
+    const said = await runBinary(args, { folder: await temporaryFolder(), env });
+    expect(said).toEqual({ code, out: expect.stringMatching(out), err: expect.stringMatching(err) });
+  });
+
+  test.each([
+    [0, ['queue', 'list', '--help'], {}, /^Usage: postern queue list/, /^$/],
+    [2, ['queue'], {}, /^$/, /^Usage: postern queue/],
+    [2, ['qeue'], {}, /^$/, /unknown command 'qeue'\n\(Did you mean queue\?\)/],
+    [2, ['queue', 'list', '--satte', 'x'], {}, /^$/, /Did you mean --state\?/],
+    [2, ['queue', 'show', 'a', 'b'], {}, /^$/, /too many arguments/],
+    [
+      2,
+      ['auth', 'revoke-key', 'key_x', '--url', 'nonsense'],
+      { POSTERN_API_KEY: 'x' },
+      /^$/,
+      /Must be a URL such as https:/,
     ],
     [3, ['queue', 'list', '--url', 'unix:/nowhere/admin.sock'], {}, /^$/, /no socket at \/nowhere\/admin\.sock/],
     [2, ['auth', 'status'], { POSTERN_URL: 'nonsense' }, /^$/, /^postern: POSTERN_URL is not a server URL: nonsense/],
@@ -48,11 +56,10 @@ describe('exit codes', () => {
     [2, ['domains', 'setup', 'example.com', '--zone', '--json'], {}, /^$/, /'--zone' cannot be used with/],
     [2, ['test', 'send', 'a@example.com', '--no-wait', '--timeout', '5'], {}, /^$/, /'--timeout <seconds>' cannot be/],
     [2, ['analytics', '--json', 'api-usage'], {}, /^$/, /put --json after the subcommand/],
-    [78, ['config', 'check'], NOWHERE, /^$/, /^postern: .*nowhere/],
     [78, ['queue', 'list', '--config', '/nowhere/server.yml'], {}, /^$/, /^postern: .*nowhere/],
   ] as const)('%i of %j', async (code, args, env, out, err) => {
-    const said = await runBinary(args, { folder: await temporaryFolder(), env });
-    expect(said).toEqual({ code, out: expect.stringMatching(out), err: expect.stringMatching(err) });
+    const { say } = await person(env);
+    expect(await say(args)).toEqual({ code, out: expect.stringMatching(out), err: expect.stringMatching(err) });
   });
 
   test('78 of credentials that nobody can read', async () => {

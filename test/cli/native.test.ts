@@ -3,13 +3,13 @@ import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { bareEnvironment, LAUNCHER } from '../harness/command.ts';
 import { temporaryFolder } from '../harness/store.ts';
 
-const LAUNCHER = join(import.meta.dirname, '../../bin/postern');
 const FORBID = `data:text/javascript,${encodeURIComponent(`process.dlopen = (_, file) => { throw new Error('native: ' + file); };`)}`;
 
 function run(cwd: string, ...args: string[]) {
-  const env = { PATH: process.env['PATH'], HOME: cwd, NODE_OPTIONS: `--import ${FORBID}`, POSTERN_API_KEY: 'key' };
+  const env = { ...bareEnvironment(cwd), NODE_OPTIONS: `--import ${FORBID}`, POSTERN_API_KEY: 'key' };
   return spawnSync(LAUNCHER, args, { cwd, env, encoding: 'utf8', timeout: 60_000 });
 }
 

@@ -4,7 +4,7 @@ import { runBinary } from '../harness/command.ts';
 import { temporaryFolder } from '../harness/store.ts';
 import { startEmptyWorld, walk } from '../harness/walk.ts';
 
-test('from signup to the first delivered mail, and to figures and keys', { timeout: 120_000 }, async () => {
+test('from signup to the first delivered mail, and to figures and keys', async () => {
   const world = await startEmptyWorld();
   const folder = await temporaryFolder();
   await walk(world, async ({ args, flags = [], code = 0 }) => {

@@ -7,6 +7,8 @@ import { deleteProject, findProject, putInForce } from '../../src/store/projects
 import { OPERATOR, insertTenant } from '../../src/store/tenants.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
 
+
+import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 import { configFolder, openSource, projectText } from './folder.ts';
 
@@ -16,23 +18,11 @@ interface Push {
   readonly yaml: string;
 }
 
-const TENANT = {
-  name: 'T',
-  plan: 'free',
-  requests_per_hour: null,
-  messages_per_hour: null,
-  messages_per_day: null,
-  suspended: 0,
-  trusted: 1,
-  confirmed_at: 1,
-  created_at: 1,
-};
-
 /** A folder with these files, and a database that takes pushes. */
 async function start(files: Record<string, string> = {}) {
   const folder = await configFolder(files);
   const store = await openTestStore();
-  for (const id of ['ten_b', 'ten_c']) await store.write([insertTenant({ ...TENANT, id, email: `${id}@example.org` })]);
+  for (const id of ['ten_b', 'ten_c']) await store.write([insertTenant(tenantRow({ id, email: `${id}@example.org` }))]);
   let pushes = 0;
   const push = async ({ tenant, slug, yaml }: Push) => {
     const now = ++pushes;

@@ -22,6 +22,7 @@ import type { Store, Unit } from '../../src/store/store.ts';
 
 import { testClock } from '../harness/clock.ts';
 import { startTestDns } from '../harness/dns.ts';
+import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const HOUR = 3600_000;
@@ -221,18 +222,7 @@ test('the owner and the operator are told once when records break, and once when
 
 test('without an owner the tenant’s own address is told; an operator who is both is told once', async () => {
   const tenant = await setUp({ claims: [['ten_a']] });
-  const row = {
-    name: 'A',
-    plan: 'free',
-    requests_per_hour: null,
-    messages_per_hour: null,
-    messages_per_day: null,
-    suspended: 0,
-    trusted: 1,
-    confirmed_at: 1,
-    created_at: 1,
-  };
-  await tenant.store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
+  await tenant.store.write([insertTenant(tenantRow({ email: 'a@example.org' }))]);
   const both = await setUp({ claims: [[OPERATOR, 'ops@example.net']] });
   for (const { publish, domains, server } of [tenant, both]) {
     await publish();

@@ -25,7 +25,7 @@ templates:
 `;
 
 async function startWorld() {
-  const world = await startTestWorld();
+  const world = await startTestWorld({ asInProduction: true });
   const attacker = await apiClient(world);
   expect((await attacker.ask('PUT', '/projects/mine/config', { config: MINE })).status).toBe(200);
   const { body } = await attacker.ask('GET', '/domains/mine.test');
@@ -110,7 +110,7 @@ test('what is slow by design is refused, or takes its time, while everybody else
 test.each(['a*a*a*a*a*a*b', String.raw`\w*-?\w*-?\w*-?\w*-?\w*`, 'a{0,100}a{0,100}a{0,100}b'])(
   'a form with the pattern %s answers every visitor soon',
   async (pattern) => {
-    const world = await startTestWorld();
+    const world = await startTestWorld({ asInProduction: true });
     const client = await apiClient(world);
     const made = await client.ask('POST', '/forms', { name: 'F', to: 'a@inbox.test', fields: { p: { pattern } } });
     expect(made.status).toBe(200);
@@ -136,7 +136,7 @@ domains:
 templates:
   slow: { text: "{% if form.name == 'Slow' %}${LOOP}{% endif %}Hello {{ form.name }}" }
 `;
-  const world = await startTestWorld({ projects: { 'slow.yml': slow } });
+  const world = await startTestWorld({ asInProduction: true, projects: { 'slow.yml': slow } });
   for (const name of ['Ann', 'Slow']) {
     expect((await world.post('/example.test/contact', { name }, { Accept: 'application/json' })).status).toBe(200);
     await world.caught(name === 'Ann' ? 1 : 2);

@@ -6,6 +6,6 @@ const SEED = Number(process.env['POSTERN_TEST_SEED'] ?? Date.now() % 2 ** 31);
 
 test(
   'kill -9 at any moment loses nothing that was accepted, and sends nothing that was refused',
-  { timeout: 180_000 },
+  { timeout: 600_000 },
   () => expectToSurvive({ crashes: 12, seed: SEED }),
 );

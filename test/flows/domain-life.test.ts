@@ -88,8 +88,7 @@ test('pending, verified, degraded, failed, verified again, as the scheduled chec
   await until('both are told', () => subjects(world).length === 5);
   // A lead is taken, and its mail waits.
   expect(await post()).toBe(200);
-  const { read } = world.daemon.store;
-  const waits = () => read.selectFrom('deliveries').select('recipient').where('state', '=', 'deferred').execute();
+  const waits = async () => (await world.queue()).filter(({ state }) => state === 'deferred');
   await until('its mail waits', async () => (await waits()).length === 1);
 
   world.dns.set([...world.publicZone, ...records]);

@@ -143,14 +143,10 @@ test('a form that is posted with a test key mails nobody either', async () => {
     { ...headers, Accept: 'application/json' },
   );
   expect(posted.status).toBe(200);
-  const state = async () => {
-    const rows = await world.daemon.store.read.selectFrom('deliveries').select('state').execute();
-    return rows.map((row) => row.state);
-  };
-  await expect.poll(state).toEqual(['captured']);
+  await expect.poll(() => world.queue()).toMatchObject([{ state: 'captured' }]);
   expect(world.mx.mails.list()).toEqual([]);
-  const { id } = await world.daemon.store.read.selectFrom('messages').select('id').executeTakeFirstOrThrow();
-  const source = await fetch(`${world.url}/email/${id}/source`, { headers });
+  const [delivery] = await world.queue();
+  const source = await fetch(`${world.url}/email/${delivery?.message}/source`, { headers });
   expect(((await source.json()) as { source: string }).source).toContain('Hello');
 });
 

@@ -20,7 +20,7 @@ function operator(world: TestWorld) {
 }
 
 test('the operator holds a destination, sees what waits, releases it, and sees how it left', async () => {
-  const world = await startTestWorld();
+  const world = await startTestWorld({ asInProduction: true });
   const say = operator(world);
   expect(await say((options) => queueAct(options, 'hold', { what: 'inbox.test', dryRun: false, yes: false }))).toEqual({
     code: 0,
@@ -39,7 +39,7 @@ test('the operator holds a destination, sees what waits, releases it, and sees h
 });
 
 test('a configuration that breaks while the daemon runs shows in readyz, and stops nothing', async () => {
-  const world = await startTestWorld();
+  const world = await startTestWorld({ asInProduction: true });
   const file = join(world.folder, 'projects', 'site.yml');
   await writeFile(file, SITE.replace('uploads', 'uplaods'));
   await world.daemon.reload();
@@ -57,7 +57,7 @@ test('a configuration that breaks while the daemon runs shows in readyz, and sto
 });
 
 test('an unverified domain tells its owner what to publish, and works once it is published', async () => {
-  const world = await startTestWorld({ unverified: ['example.test'] });
+  const world = await startTestWorld({ asInProduction: true, unverified: ['example.test'] });
   const refused = await world.post('/example.test/contact', { message: 'Hello' }, JSON_ANSWER);
   const body = (await refused.json()) as {
     records: { type: string; name: string; value: string; required: boolean }[];

@@ -6,6 +6,6 @@ const SEED = Number(process.env['POSTERN_TEST_SEED'] ?? Date.now() % 2 ** 31);
 
 test(
   'kill -9 at any moment loses no mail that was answered 250, and forwards none that was refused',
-  { timeout: 180_000 },
+  { timeout: 600_000 },
   () => expectMailToSurvive({ crashes: 4, seed: SEED }),
 );

@@ -54,8 +54,7 @@ async function start(server: Record<string, Record<string, unknown>> = {}) {
   /** Waits until so many have come out, and a while for more. */
   async function out(count: number): Promise<typeof peer.messages> {
     await expect.poll(() => peer.messages.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(count);
-    const open = () => world.daemon.store.read.selectFrom('deliveries').select('id').where('settled_at', 'is', null);
-    await expect.poll(async () => (await open().execute()).length).toBe(0);
+    await expect.poll(async () => (await world.queue()).every(({ settled_at }) => settled_at !== null)).toBe(true);
     return peer.messages;
   }
 

@@ -87,9 +87,8 @@ describe('an answer', () => {
     await transport.sendMail({ ...text, to: address, envelope: { from: '', to: address } });
     const forged = address.replace(/.@/, (last) => (last === 'a@' ? 'b@' : 'a@'));
     await expect(transport.sendMail({ ...text, to: forged })).rejects.toThrow('550 5.1.1');
-    const states = () => world.daemon.store.read.selectFrom('deliveries').select('state').execute();
     // What came to the mail server is written down a moment later.
-    await expect.poll(states).toEqual([{ state: 'delivered' }]);
+    await expect.poll(() => world.queue()).toMatchObject([{ state: 'delivered' }]);
     const [about] = await world.daemon.store.read.selectFrom('submissions').select('id').execute();
     await world.daemon.store.write(removeSubmission(about?.id ?? ''));
     await expect(transport.sendMail({ ...text, to: address })).rejects.toThrow('550 5.1.1 this conversation has ended');

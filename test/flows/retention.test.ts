@@ -45,8 +45,8 @@ async function start() {
       for (const job of jobs) await job();
     },
     async settled(count: number) {
-      const settled = world.daemon.store.read.selectFrom('deliveries').select('id').where('state', '=', 'delivered');
-      await expect.poll(async () => (await settled.execute()).length).toBe(count);
+      const delivered = async () => (await world.queue()).filter(({ state }) => state === 'delivered');
+      await expect.poll(async () => (await delivered()).length).toBe(count);
     },
   };
 }

@@ -112,8 +112,7 @@ async function lookedThrough({ daemon }: TestWorld, done: () => Promise<boolean>
 }
 
 async function stateOf(world: TestWorld): Promise<string> {
-  const row = await world.daemon.store.read.selectFrom('deliveries').select('state').executeTakeFirstOrThrow();
-  return row.state;
+  return (await world.queue())[0]?.state ?? 'none';
 }
 
 async function events(world: TestWorld): Promise<string[]> {

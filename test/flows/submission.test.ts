@@ -16,7 +16,7 @@ async function parsed(mails: CatchingMx['mails'], index = 0): Promise<ParsedMail
 }
 
 test('a form post arrives as one signed mail, its text and files as they were sent', async () => {
-  const world = await startTestWorld();
+  const world = await startTestWorld({ asInProduction: true });
   const form = new FormData();
   form.set('name', '山田 太郎');
   form.set('email', 'yamada@inbox.test');
@@ -127,7 +127,7 @@ test('what was accepted is rendered under the revision that accepted it', async 
 templates:
   mine: { subject: "${word}: {{ form.name }}", text: "${word} {{ form.message || 'nothing' }}" }
 `;
-  const world = await startTestWorld({ projects: { 'site.yml': templates('First') } });
+  const world = await startTestWorld({ asInProduction: true, projects: { 'site.yml': templates('First') } });
   await hold(world.daemon.store, 'inbox.test');
   await world.post('/example.test/contact', { name: 'Ann', message: 'one' });
   await writeFile(join(world.folder, 'projects', 'site.yml'), templates('Second'));

@@ -38,8 +38,8 @@ async function start(settings: WorldSettings = {}) {
     },
     settled: () =>
       until('all is settled', async () => {
-        const rows = await world.daemon.store.read.selectFrom('deliveries').select('settled_at').execute();
-        return rows.length > 0 && rows.every(({ settled_at }) => settled_at !== null);
+        const queue = await world.queue();
+        return queue.length > 0 && queue.every(({ settled_at }) => settled_at !== null);
       }),
   };
 }
@@ -68,12 +68,8 @@ webhooks: [{ url: '${url}', events: [submission.accepted] }]
   const request = answer.headers.get('x-request-id') ?? '';
   await settled();
   await until('the webhook was told', async () => {
-    const rows = await world.daemon.store.read
-      .selectFrom('deliveries')
-      .select('state')
-      .where('webhook', 'is not', null)
-      .execute();
-    return rows[0]?.state === 'delivered';
+    const post = (await world.queue()).find(({ destination }) => destination.startsWith('whk_'));
+    return post?.state === 'delivered';
   });
   const traced = await trace(request);
   expect(traced).toMatchObject({ id: request, request, messages: [expect.stringMatching(/^msg_/)] });

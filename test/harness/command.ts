@@ -18,6 +18,12 @@ export interface CommandSettings {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+/** What every program has; the compiled code of the checkout is nobody's own, and takes long to make. */
+export function bareEnvironment(folder: string): NodeJS.ProcessEnv {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  return { PATH, HOME: folder, ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) };
+}
+
 /** Runs a program with nothing on its standard input. */
 export async function runProgram(
   command: string,
@@ -26,7 +32,7 @@ export async function runProgram(
 ): Promise<Finished> {
   const child = spawn(command, args, {
     cwd: folder,
-    env: { PATH: process.env['PATH'], HOME: folder, ...env },
+    env: { ...bareEnvironment(folder), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   endWithUs(child);

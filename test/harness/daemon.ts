@@ -4,12 +4,21 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
 import { hostRecords } from '../../src/domains/rotation.ts';
+import type { z } from 'zod';
+import { queue } from '../../src/contract/queue.ts';
+
+
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon/daemon.ts';
+import { createProcessPool, type ProcessPool } from '../../src/daemon/process-pool.ts';
 import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { createLog, silentLog } from '../../src/lib/log.ts';
+import { ask } from './binary.ts';
 import { startTestDns } from './dns.ts';
 import { migratedDatabase, temporaryFolder } from './store.ts';
+
+type Queue = z.output<typeof queue.list.answer>['deliveries'];
 
 export interface TestWorld {
   readonly daemon: Daemon;
@@ -23,6 +32,8 @@ export interface TestWorld {
   readonly folder: string;
   /** Posts a form's fields and answers the response. */
   post(path: string, fields: Record<string, string> | FormData, headers?: Record<string, string>): Promise<Response>;
+  /** All deliveries as the operator sees them, newest first. */
+  queue(): Promise<Queue>;
   /** Waits until this many mails were caught. */
   caught(count: number): Promise<CatchingMx['mails']>;
 }
@@ -37,6 +48,11 @@ export interface WorldSettings {
   /** Domains that stay unverified. */
   readonly unverified?: readonly string[];
   readonly parts?: DaemonParts;
+  /**
+   * With a thread for delivery and processes of its own. Otherwise delivery runs in this thread, and the processes are
+   * those of all tests: to load the program into them again takes longer than most tests do.
+   */
+  readonly asInProduction?: boolean;
 }
 
 export const SITE = `
@@ -55,9 +71,24 @@ const PUBLIC_ZONE: readonly ZoneRecord[] = [
   { name: 'mx.inbox.test', type: 'A', value: '127.0.0.1' },
 ];
 
+let pool: ProcessPool | undefined;
+
+/** One for all daemons of this process, which ends with it. */
+function sharedPool(): ProcessPool {
+  pool ??= createProcessPool({ log: silentLog, cacheFolder: process.env['NODE_COMPILE_CACHE'] });
+  return { ...pool, close: () => Promise.resolve() };
+}
+
 /** Starts it; everything ends with the test. */
 export async function startTestWorld(settings: WorldSettings = {}): Promise<TestWorld> {
-  const { projects = { 'site.yml': SITE }, server = {}, zone = [], unverified = [], parts = {} } = settings;
+  const {
+    projects = { 'site.yml': SITE },
+    server = {},
+    zone = [],
+    unverified = [],
+    parts = {},
+    asInProduction = false,
+  } = settings;
   const folder = await temporaryFolder();
   const { server: dns, resolver } = await startTestDns([...PUBLIC_ZONE, ...zone]);
   const mx = await startCatchingMx({
@@ -87,7 +118,11 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     log: { level: 'silent', ...server['log'] },
   });
   const log = createLog({ level: 'silent', format: 'json', redact_addresses: false });
-  const daemon = await startDaemon(file, { log, ...parts });
+  const daemon = await startDaemon(file, {
+    log,
+    ...(asInProduction ? {} : { clock: systemClock, pool: sharedPool() }),
+    ...parts,
+  });
   onTestFinished(() => daemon.close());
   const publicZone = [
     ...PUBLIC_ZONE,
@@ -107,6 +142,10 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
     post(path, fields, headers = {}) {
       const body = fields instanceof FormData ? fields : new URLSearchParams(fields);
       return fetch(url + path, { method: 'POST', body, headers, redirect: 'manual' });
+    },
+    async queue() {
+      const { body } = await ask({ socketPath: daemon.addresses?.socket, path: '/admin/queue?limit=100' });
+      return queue.list.answer.parse(body).deliveries;
     },
     async caught(count) {
       for (let i = 0; i < 3000 && mx.mails.list().length < count; i++)

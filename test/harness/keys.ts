@@ -1,7 +1,8 @@
 /** API keys for a test, made as the daemon makes them, without the HTTP around it. */
 import { FULL, makeKey, expandPermissions } from '../../src/accounts/api-keys.ts';
-import type { PermissionName } from '../../src/lib/permission-names.ts';
-import type { Restrictions } from '../../src/accounts/principal.ts';
+import { principalOf } from '../../src/accounts/authenticate.ts';
+import type { Permission, PermissionName } from '../../src/lib/permission-names.ts';
+import type { Principal, Restrictions } from '../../src/accounts/principal.ts';
 import { isoTime, systemClock } from '../../src/lib/clock.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';
@@ -39,7 +40,9 @@ export async function testKey(store: Store, settings: TestKeySettings = {}): Pro
   const { now = systemClock.now(), permissions, restrictions = {}, environment = 'live', name = 'Test' } = settings;
   const tenant = settings.tenant ?? newId('ten', now);
   if ((await findTenant(store, tenant)) === undefined) {
-    await store.write([insertTenant({ ...NEW, id: tenant, confirmed_at: now, created_at: now, ...settings.account })]);
+    await store.write([
+      insertTenant(tenantRow({ id: tenant, confirmed_at: now, created_at: now, ...settings.account })),
+    ]);
   }
   const { row, value, unit } = makeKey(
     {
@@ -56,13 +59,35 @@ export async function testKey(store: Store, settings: TestKeySettings = {}): Pro
   return { tenant, id: row.id, value, headers: { Authorization: `Bearer ${value}` } };
 }
 
-const NEW = {
-  name: 'Tenant',
-  email: 'tenant@inbox.test',
-  plan: 'free',
-  requests_per_hour: null,
-  messages_per_hour: null,
-  messages_per_day: null,
-  suspended: 0,
-  trusted: 1,
-} as const;
+/** A tenant as the store has it: on the free plan, confirmed and trusted. */
+export function tenantRow(more: Partial<TenantRow> = {}): TenantRow {
+  return {
+    id: 'ten_a',
+    name: 'Tenant',
+    email: 'tenant@inbox.test',
+    plan: 'free',
+    requests_per_hour: null,
+    messages_per_hour: null,
+    messages_per_day: null,
+    suspended: 0,
+    trusted: 1,
+    confirmed_at: 1,
+    created_at: 1,
+    ...more,
+  };
+}
+
+/** Who asks with a new key of this tenant, without a store. */
+export function testPrincipal({
+  tenant,
+  permissions = [],
+  restrictions = {},
+}: {
+  readonly tenant?: Partial<TenantRow>;
+  readonly permissions?: readonly Permission[];
+  readonly restrictions?: Restrictions;
+}): Principal {
+  const owner = tenantRow(tenant);
+  const grant = { tenant: owner.id, name: 'Key', environment: 'live', created_by: null } as const;
+  return principalOf({ key: makeKey({ ...grant, permissions, restrictions }, 0).row, tenant: owner });
+}

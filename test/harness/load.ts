@@ -17,6 +17,8 @@ export interface LoadOptions {
   readonly count?: number;
   /** What the n-th submission is; `plain` unless told. */
   readonly kind?: (n: number) => Kind;
+  /** Of each visitor between two submissions; none unless told. */
+  readonly pauseMs?: number;
 }
 
 export interface Tally {
@@ -44,7 +46,8 @@ export function referenceIn(mail: string): string | undefined {
 }
 
 /** Begins to send. */
-export function startLoad({ url, connections, count = Infinity, kind = () => 'plain' }: LoadOptions): Load {
+export function startLoad(options: LoadOptions): Load {
+  const { url, connections, count = Infinity, kind = () => 'plain', pauseMs = 0 } = options;
   const urls = [url].flat();
   const name = `${Date.now().toString(36)}${(loads++).toString(36)}`;
   const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
@@ -70,6 +73,7 @@ export function startLoad({ url, connections, count = Infinity, kind = () => 'pl
     while (!stopped && next < count) {
       const n = next++;
       await submit(n);
+      if (pauseMs > 0) await sleep(pauseMs);
     }
   }
 

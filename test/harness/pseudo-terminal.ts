@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { stripVTControlCharacters } from 'node:util';
 import { endWithUs } from './child.ts';
-import { LAUNCHER, type CommandSettings } from './command.ts';
+import { bareEnvironment, LAUNCHER, type CommandSettings } from './command.ts';
 
 export interface Seen {
   readonly code: number | null;
@@ -27,7 +27,7 @@ export async function typeIn(program: readonly string[], { folder, env = {}, key
   const command = ['stty cols 100 rows 40 &&', ...program.map(quoted)].join(' ');
   const child = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], {
     cwd: folder,
-    env: { PATH: process.env['PATH'], HOME: folder, TERM: 'xterm', SHELL: '/bin/sh', ...env },
+    env: { ...bareEnvironment(folder), TERM: 'xterm', SHELL: '/bin/sh', ...env },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   endWithUs(child);

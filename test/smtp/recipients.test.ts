@@ -6,6 +6,7 @@ import { decideRecipient, type Decision, type Directory } from '../../src/smtp/r
 import { insertDomain } from '../../src/store/domains.ts';
 import type { DomainStatus } from '../../src/store/tables.ts';
 import { HOSTNAME, RETURN_SECRET, inboundSnapshot, returnPathOf, startInboundSmtp } from '../harness/inbound-smtp.ts';
+import { tenantRow } from '../harness/keys.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 
 const forwarding = {
@@ -231,16 +232,7 @@ test('a suspended tenant’s mail waits at its sender', async () => {
   const project = { ...domain.project, tenant: 'ten_other' };
   const theirs = { ...snapshot, domains: new Map([[domain.name, { ...domain, project }]]) };
   const door = await startInboundSmtp({ directory: { snapshot: theirs } });
-  const tenant = {
-    id: 'ten_other',
-    name: 'Other',
-    email: 'o@inbox.test',
-    plan: 'free',
-    requests_per_hour: null,
-    messages_per_hour: null,
-    messages_per_day: null,
-  };
-  await door.store.write([insertTenant({ ...tenant, suspended: 1, trusted: 1, confirmed_at: 1, created_at: 1 })]);
+  await door.store.write([insertTenant(tenantRow({ id: 'ten_other', suspended: 1 }))]);
   const client = await door.client();
   await client.say('EHLO client.test');
   await client.say('MAIL FROM:<x@sender.test>');

@@ -19,6 +19,8 @@ import {
 import { saveOperator, insertTenant } from '../../src/store/tenants.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 
+
+import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 
 const PUSH: ProjectSource = {
@@ -34,19 +36,8 @@ const PUSH: ProjectSource = {
 
 async function open(): Promise<Store> {
   const store = await openTestStore();
-  const row = {
-    name: 'T',
-    plan: 'free',
-    requests_per_hour: null,
-    messages_per_hour: null,
-    messages_per_day: null,
-    suspended: 0,
-    trusted: 1,
-    confirmed_at: 1,
-    created_at: 1,
-  };
   await saveOperator(store, 'ops@example.net', 1);
-  await store.write([insertTenant({ ...row, id: 'ten_a', email: 'a@example.org' })]);
+  await store.write([insertTenant(tenantRow({ email: 'a@example.org' }))]);
   return store;
 }
 
