@@ -13,12 +13,12 @@ const COUNT = 2000;
 export const row: Row = {
   number: 5,
   measure: 'relayed (accepted, forwarded, delivered)',
-  reference: 'Postfix',
+  reference: 'Postfix that checks nothing',
   goals: [
-    { name: 'a connection each', atLeast: 4 },
-    { name: 'connections kept open', atLeast: 7 },
-    { name: 'without a seal: a connection each', atLeast: 4 },
-    { name: 'without a seal: connections kept open', atLeast: 7 },
+    { name: 'a connection each', atLeast: 2 },
+    { name: 'connections kept open', atLeast: 2 },
+    { name: 'without a seal: a connection each', atLeast: 3 },
+    { name: 'without a seal: connections kept open', atLeast: 3 },
   ],
   async run({ rounds }) {
     await using open = new AsyncDisposableStack();

@@ -102,6 +102,7 @@ export interface Decoder {
 
 /** The decoder of a charset by any of its labels, or undefined where it is unknown. */
 export function decoderOf(label: string): Decoder | undefined {
+  if (/^\s*utf-?8\s*$/i.test(label)) return UTF_8;
   try {
     const decoder = new TextDecoder(label.trim(), { fatal: true, ignoreBOM: false });
     return {
@@ -118,6 +119,12 @@ export function decoderOf(label: string): Decoder | undefined {
     return undefined;
   }
 }
+
+/** A TextDecoder takes three times as long for the short texts of a form. */
+const UTF_8: Decoder = {
+  charset: 'utf-8',
+  decode: (bytes) => (isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString() : undefined),
+};
 
 /** The text where it is the UTF-8 that it is declared to be, or may be because nothing is declared: the short way to it. */
 export function utf8Text(bytes: Buffer, charset: string | undefined): string | undefined {

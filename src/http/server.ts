@@ -395,7 +395,10 @@ function rawAnswer(refusal: Refusal, { limit, remaining, reset }: Verdict, id: s
 const JSON_POLICY = "default-src 'none'; frame-ancestors 'none'";
 const NO_CONTENT = 204;
 
-/** Hands Koa the answer and the headers that every response has; where Koa's own middleware has answered, only these. */
+/**
+ * Writes the answer with the headers that every response has; where Koa's own middleware has answered, adds these alone.
+ * Header by header, as Koa does it, writing costs a tenth of a form post (bench row 1): a stream alone is left to it.
+ */
 function respond(ctx: Context, isLast: boolean): void {
   const { answer, exchange, readableFor } = ctx.state;
   const common = {
@@ -413,10 +416,22 @@ function respond(ctx: Context, isLast: boolean): void {
     return;
   }
   const { status, type, body, stream, headers } = answer;
-  ctx.status = status;
-  ctx.set(type.startsWith('text/html') ? common : { ...common, 'Content-Security-Policy': JSON_POLICY });
-  if (headers !== undefined) ctx.set(headers);
-  if (status === NO_CONTENT) return;
-  ctx.set('Content-Type', type);
-  ctx.body = stream === undefined ? body : Readable.from(stream);
+  const all = {
+    ...common,
+    ...(type.startsWith('text/html') ? {} : { 'Content-Security-Policy': JSON_POLICY }),
+    ...(status === NO_CONTENT ? {} : { 'Content-Type': type }),
+    ...headers,
+  };
+  if (stream !== undefined) {
+    ctx.status = status;
+    ctx.set(all);
+    ctx.body = Readable.from(stream);
+    return;
+  }
+  ctx.respond = false;
+  ctx.res.writeHead(
+    status,
+    status === NO_CONTENT ? all : { ...all, 'Content-Length': String(Buffer.byteLength(body)) },
+  );
+  ctx.res.end(body);
 }

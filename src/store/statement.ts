@@ -71,6 +71,8 @@ function placeholder(name: string): Placeholder {
 
 export interface CompiledStatement {
   readonly sql: string;
+  /** How many it has. */
+  readonly parameters: number;
   /** The parameters for these values, in the order of their placeholders. */
   bind(values: object): Value[];
 }
@@ -99,6 +101,7 @@ export class Compiler {
 function compiledStatement({ sql, parameters }: CompiledQuery): CompiledStatement {
   return {
     sql,
+    parameters: parameters.length,
     bind(values) {
       const given = values as Record<string, Value>;
       return parameters.map((parameter) => {
