@@ -1,6 +1,5 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
 import { Option } from 'commander';
-import { z } from 'zod';
 import { labelOf } from '../config/label.ts';
 import { formSchema } from '../config/schema-project.ts';
 import type { FormConfig } from '../config/schema.ts';
@@ -128,21 +127,17 @@ function recipientText({ address, status }: { readonly address: string; readonly
   return status === 'confirmed' ? address : `${address} (${status})`;
 }
 
+const SHOWN_SETTINGS: ReadonlySet<string> = new Set(['required', 'fields', 'uploads', 'spam_protection']);
+
 /** What a page needs to know; what an older or newer server says more is left out. */
-const shownSettings = z.preprocess(
-  (settings) =>
-    Object.fromEntries(
-      Object.entries(Object(settings)).filter(([name]) =>
-        ['required', 'fields', 'uploads', 'spam_protection'].includes(name),
-      ),
-    ),
-  formSchema,
-);
+function settingsOf(settings: Readonly<Record<string, unknown>>): FormConfig {
+  return formSchema.parse(Object.fromEntries(Object.entries(settings).filter(([name]) => SHOWN_SETTINGS.has(name))));
+}
 
 /** Prints code for a page with the form. */
 async function snippet(api: Api, id: string, { style }: { style: Style }): Promise<void> {
   const { endpoint, ...form } = await findForm(api, id);
-  const settings = shownSettings.parse('settings' in form ? form.settings : {});
+  const settings = settingsOf('settings' in form ? form.settings : {});
   const { honeypot } = settings.spam_protection;
   const code = snippetOf({ id: form.id, endpoint, honeypot, fields: fieldsOf(settings) }, style);
   if (api.json) writeJson(api.terminal, { id: form.id, endpoint, style, code });

@@ -73,7 +73,7 @@ function cellsOf<Row>(columns: Columns<Row>, row: Row): string[] {
   return Object.values(columns).map((column) => {
     const value: unknown = typeof column === 'function' ? column(row) : row[column];
     if (Array.isArray(value)) return value.join(' ');
-    return typeof value === 'string' || value === null ? shortTime(value) : String(value);
+    return typeof value === 'string' || value === null ? shortTime(value) : JSON.stringify(value);
   });
 }
 

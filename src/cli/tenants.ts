@@ -60,7 +60,7 @@ export function addCommands(program: CliCommand): void {
     .option('--requests-per-hour <count>', 'Override the requests per hour of the plan', wholeNumber(1))
     .option('--messages-per-hour <count>', 'Override the recipients per hour of the plan', wholeNumber(1))
     .option('--messages-per-day <count>', 'Override the recipients per 24 hours of the plan', wholeNumber(1))
-    .operator((api, id: string, plan: string, flags: PlanFlags) => {
+    .operator((api, ...[id, plan, flags]: [string, string, PlanFlags]) => {
       const { requestsPerHour = null, messagesPerHour = null, messagesPerDay = null } = flags;
       return change(api, id, {
         plan,
