@@ -6,7 +6,7 @@ import { documentsOf } from '../src/cli/reference/documents.ts';
 import { treeOf } from '../src/cli/reference/tree.ts';
 import { processTerminal } from '../src/cli/terminal.ts';
 
-const program = createProgram({
+const program = await createProgram({
   version: '',
   // As wide as help is that no terminal reads.
   terminal: { ...processTerminal(), width: undefined },

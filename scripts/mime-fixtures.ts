@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { SMTPServerDataStream } from 'smtp-server';
 import { FORWARDED, startPostern } from '../bench/lib/postern.ts';
 import { sendMail } from '../bench/lib/smtp-client.ts';
-import { PromptServer } from '../src/dev/prompt-server.ts';
+import { PromptServer } from '../src/dev/catching-mx.ts';
 
 interface Message {
   readonly name: string;

@@ -31,7 +31,8 @@ process.exitCode = await run(process.argv);
 
 async function run(argv: readonly string[]): Promise<number> {
   let exitCode: number = EXIT.done;
-  const program = createProgram({
+  const program = await createProgram({
+    command: argv[2],
     version: version(),
     terminal,
     exit: (code) => (exitCode = code),

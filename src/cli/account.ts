@@ -1,40 +1,120 @@
 /** `postern signup` and `auth …`: an account and its API keys. */
-import { keys } from '../contract/keys.ts';
-import { accounts } from '../contract/tenants.ts';
-import type { AnswerOf } from '../contract/route.ts';
-import {
-  readAnswer,
-  isConfirmed,
-  EXIT,
-  queryOf,
-  run,
-  shortTime,
-  writeJson,
-  type CommandOptions,
-  CommandFailed,
-  UsageError,
-} from './run.ts';
+import { Option } from 'commander';
 import { z } from 'zod';
-import type { PageFlags, ApiOptions } from './commands/options.ts';
-import { type Terminal, printable } from './terminal.ts';
-
-import { writeFacts, writePage } from './output.ts';
-
-import { systemClock } from '../lib/clock.ts';
+import { keys } from '../contract/keys.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { accounts } from '../contract/tenants.ts';
 import { parseAddress } from '../lib/addresses.ts';
+import { systemClock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
+import { COARSE, PERMISSIONS, type PermissionName } from '../lib/permission-names.ts';
 import { createClient } from './client.ts';
+import type { CliCommand, PageFlags } from './command.ts';
+import { print, printPage, shortTime, writeFacts, writeJson } from './output.ts';
+import { CommandFailed, EXIT, isConfirmed, run, UsageError, type Api } from './run.ts';
 import {
   credentialsFile,
+  findServer,
   readCredentials,
   saveCredentials,
-  findServer,
   type Server,
   type ServerFlags,
 } from './target.ts';
-import { isServerAddress, SERVER_ADDRESS } from './values.ts';
+import { printable, type Terminal } from './terminal.ts';
+import {
+  domainName,
+  isServerAddress,
+  listOf,
+  mailAddress,
+  moment,
+  oneOf,
+  SERVER_ADDRESS,
+  serverAddress,
+  wholeNumber,
+} from './values.ts';
 
-export interface NewKey {
+const NAMES: readonly PermissionName[] = [...COARSE, ...PERMISSIONS];
+
+/** Adds `signup` and `auth …`. */
+export function addCommands(program: CliCommand): void {
+  const { terminal, exit } = program.cli;
+  program
+    .command('signup')
+    .summary('Create an account and its first API key')
+    .description('Create an account and its first API key, and save both for later commands')
+    .option('--name <name>', 'Your name, or the name of your organisation')
+    .option('--email <address>', 'Address for alerts', mailAddress)
+    .option(
+      '--url <address>',
+      'URL of the server (default: $POSTERN_URL, then the server on this machine)',
+      serverAddress,
+    )
+    .addOption(new Option('--config <file>', 'Connect through the admin socket of this server.yml').conflicts('url'))
+    .option('--force', 'Replace the saved key', false)
+    .option('--json', 'Print the account and its key as JSON', false)
+    .example('signup --url https://mail.example.net', 'Create an account; asks for your name and address')
+    .action(async (flags: SignupFlags) => exit(await signup(terminal, flags)));
+  const auth = program.command('auth').description('Manage API keys');
+  auth
+    .command('status')
+    .description('Show the current API key, its permissions and its remaining rate limit')
+    .option('--debug', 'Also show the connection: URL, versions, round-trip time, clock difference', false)
+    .account((api, { debug }: { debug: boolean }) => authStatus(api, debug ? program.cli.version : undefined));
+  auth
+    .command('create-key')
+    .description('Create an API key with at most your own permissions. The key is shown only once')
+    .requiredOption('--name <name>', 'Name of the key')
+    .requiredOption('--permissions <list>', `Comma-separated list of: ${NAMES.join(', ')}`, listOf(oneOf(NAMES)))
+    .option('--rate-limit <count>', 'Requests per hour', wholeNumber(1))
+    .option('--burst-limit <count>', 'Requests per minute', wholeNumber(1))
+    .option('--ip <list>', 'IP addresses and networks that may use the key', listOf(String))
+    .option('--domain <list>', 'Domains that the key may be used for', listOf(domainName))
+    .option('--expires <time>', 'Date or time when the key expires', moment)
+    .choice('--environment <name>', 'Mail from a test key is captured, never delivered', ['live', 'test'])
+    .example('auth create-key --name Shop --permissions email.send --rate-limit 500', 'A key for one program')
+    .account(createKey);
+  auth
+    .command('list-keys')
+    .description('List the API keys of the account, newest first')
+    .pages()
+    .account((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: keys.list, query },
+        {
+          rows: (answer) => answer.api_keys,
+          columns: {
+            KEY: 'id',
+            NAME: 'name',
+            VALUE: ({ prefix, last4 }) => `${prefix}…${last4}`,
+            STATE: ({ revoked_at }) => (revoked_at === null ? 'active' : 'revoked'),
+            'LAST USED': 'last_used_at',
+            PERMISSIONS: 'permissions',
+          },
+          nothing: 'No API keys found.',
+        },
+      ),
+    );
+  auth
+    .command('revoke-key')
+    .argument('<key_id>', 'ID of the key, from `postern auth list-keys`')
+    .description('Revoke an API key at once')
+    .option('--with-children', 'Also revoke every key created with this key. Use this for a stolen key', false)
+    .confirmed()
+    .account(revokeKey);
+  auth
+    .command('permissions')
+    .description('List the permissions of an API key')
+    .requiredOption('--key-id <key_id>', 'ID of the key, from `postern auth list-keys`')
+    .account(async ({ client, terminal, json }, { keyId: id }: { keyId: string }) => {
+      const { permissions, restrictions } = await client.call({ route: keys.show, params: { id } });
+      if (json) return writeJson(terminal, { id, permissions, restrictions });
+      for (const permission of permissions) terminal.write(`${permission}\n`);
+      if (terminal.width !== undefined) writeFacts(terminal, restrictionFacts(restrictions));
+    });
+}
+
+interface NewKey {
   readonly name: string;
   readonly environment?: string | undefined;
   readonly permissions: readonly string[];
@@ -46,139 +126,114 @@ export interface NewKey {
   readonly expires?: string | undefined;
 }
 
-/** Makes a key and shows its value, once. Returns the exit code, as all of these do. */
-export function createKey(options: CommandOptions, request: NewKey): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = request;
-    const data = await client.post('/api-keys', {
-      name,
-      environment,
-      permissions,
-      restrictions: {
-        rate_limit: rateLimit,
-        burst_limit: burstLimit,
-        ip_whitelist: ip,
-        domain_restrictions: domain,
-        expires_at: expires,
-      },
-    });
-    if (json) return writeJson(terminal, data);
-    const created = readAnswer(keys.create, data);
-    writeFacts(terminal, [
-      ['key', created.key],
-      ['id', created.id],
-      ['name', created.name],
-      ['environment', created.environment],
-      ['permissions', created.permissions.join(', ')],
+/** Creates a key and shows its value, once. */
+function createKey(api: Api, given: NewKey): Promise<number | void> {
+  const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = given;
+  const restrictions = {
+    rate_limit: rateLimit,
+    burst_limit: burstLimit,
+    ip_whitelist: ip,
+    domain_restrictions: domain,
+    expires_at: expires,
+  };
+  return print(api, { route: keys.create, body: { name, environment, permissions, restrictions } }, (created) => {
+    writeFacts(api.terminal, {
+      key: created.key,
+      id: created.id,
+      name: created.name,
+      environment: created.environment,
+      permissions: created.permissions.join(', '),
       ...restrictionFacts(created.restrictions),
-    ]);
-    terminal.writeError('Save the key now. It is not shown again.\n');
-  });
-}
-
-/** Lists the account's keys, newest first. */
-export function listKeys(options: CommandOptions, page: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/api-keys${queryOf(page)}`);
-    if (json) return writeJson(terminal, data);
-    const { api_keys: apiKeys, ...where } = readAnswer(keys.list, data);
-    const rows = apiKeys.map((row) => [
-      row.id,
-      row.name,
-      `${row.prefix}…${row.last4}`,
-      row.revoked_at === null ? 'active' : 'revoked',
-      shortTime(row.last_used_at),
-      row.permissions.join(' '),
-    ]);
-    const headings = ['KEY', 'NAME', 'VALUE', 'STATE', 'LAST USED', 'PERMISSIONS'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'No API keys found.' });
+    });
+    api.terminal.writeError('Save the key now. It is not shown again.\n');
   });
 }
 
 /** Revokes a key, and on request the keys created with it, after confirmation. */
-export function revokeKey(
-  options: CommandOptions,
+async function revokeKey(
+  api: Api,
   id: string,
   { yes, withChildren }: { yes: boolean; withChildren: boolean },
-): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const path = `/api-keys/${encodeURIComponent(id)}`;
-    const { name, revoked_at, active_children: children } = readAnswer(keys.show, await client.get(path));
-    const revoking = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
-    if (revoking.length > 0) {
-      const named = revoking.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
-      const question = `Revoke ${named}? Requests with ${revoking.length === 1 ? 'this key' : 'these keys'} will be rejected.`;
-      if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
-    }
-    const data = await client.delete(`${path}${queryOf({ with_children: withChildren ? 'true' : undefined })}`);
-    if (json) return writeJson(terminal, data);
-    const done = readAnswer(keys.revoke, data);
-    for (const key of [done, ...done.revoked_children]) {
+): Promise<number | void> {
+  const { client, terminal } = api;
+  const { name, revoked_at, active_children: children } = await client.call({ route: keys.show, params: { id } });
+  const revoking = [...(revoked_at === null ? [{ id, name }] : []), ...(withChildren ? children : [])];
+  const question = `Revoke ${named(revoking)}? Requests with ${revoking.length === 1 ? 'this key' : 'these keys'} will be rejected.`;
+  if (revoking.length > 0 && !(await isConfirmed(terminal, question, yes))) return EXIT.failed;
+  const query = withChildren ? { with_children: true } : {};
+  return print(api, { route: keys.revoke, params: { id }, query }, (done) => {
+    for (const key of [done, ...done.revoked_children])
       terminal.write(`${key.id} was revoked ${shortTime(key.revoked_at)}\n`);
-    }
-    if (done.active_children.length === 0) return undefined;
-    const left = done.active_children.map((key) => `${key.id} (${printable(key.name)})`).join(', ');
-    terminal.writeError(`Keys created with this key are still active: ${left}.\n`);
+    if (done.active_children.length === 0) return;
+    terminal.writeError(`Keys created with this key are still active: ${named(done.active_children)}.\n`);
     terminal.writeError(`If the key was stolen, revoke them too: postern auth revoke-key ${id} --with-children\n`);
-    return undefined;
   });
 }
 
-/** Lists what a key may do. */
-export function keyPermissions(options: CommandOptions, { keyId }: { keyId: string }): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/api-keys/${encodeURIComponent(keyId)}`);
-    const { permissions, restrictions } = readAnswer(keys.show, data);
-    if (json) return writeJson(terminal, { id: keyId, permissions, restrictions });
-    for (const permission of permissions) terminal.write(`${permission}\n`);
-    const facts = restrictionFacts(restrictions);
-    if (terminal.width !== undefined && facts.length > 0) writeFacts(terminal, facts);
-  });
+function named(list: readonly { readonly id: string; readonly name: string }[]): string {
+  return list.map(({ id, name }) => `${id} (${printable(name)})`).join(', ');
 }
 
-/** What narrows a key, as lines of a name and a value. */
-function restrictionFacts(restrictions: AnswerOf<typeof keys.show>['restrictions']): [string, string][] {
+type Key = AnswerOf<typeof keys.show>;
+
+/** What narrows a key. */
+function restrictionFacts(restrictions: Key['restrictions']): Record<string, string | undefined> {
   const { ip_whitelist, domain_restrictions, rate_limit, burst_limit, expires_at } = restrictions;
-  const facts: [string, string | undefined][] = [
-    ['IP addresses', ip_whitelist?.join(', ')],
-    ['domains', domain_restrictions?.join(', ')],
-    ['per hour', rate_limit === undefined ? undefined : `${rate_limit} requests`],
-    ['per minute', burst_limit === undefined ? undefined : `${burst_limit} requests`],
-    ['expires', expires_at === undefined ? undefined : shortTime(expires_at)],
-  ];
-  return facts.flatMap(([name, fact]) => (fact === undefined ? [] : [[name, fact] satisfies [string, string]]));
+  return {
+    'IP addresses': ip_whitelist?.join(', '),
+    domains: domain_restrictions?.join(', '),
+    'per hour': rate_limit === undefined ? undefined : `${rate_limit} requests`,
+    'per minute': burst_limit === undefined ? undefined : `${burst_limit} requests`,
+    expires: expires_at === undefined ? undefined : shortTime(expires_at),
+  };
 }
 
-const reference = z.object({ info: z.object({ version: z.string() }) });
+const openapi = {
+  method: 'GET',
+  path: '/openapi.json',
+  answer: z.object({ info: z.object({ version: z.string() }) }),
+} as const;
 
-/** Shows the current key and its remaining rate limit; with `debug` also the connection. Returns the exit code. */
-export function authStatus(
-  options: ApiOptions,
-  { debug, version }: { debug: boolean; version: string },
-): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const begun = systemClock.monotonic();
-    const { data, headers } = await client.ask({ method: 'GET', path: '/auth/status' });
-    const roundTrip = Math.round(systemClock.monotonic() - begun);
-    const ahead = secondsAhead(headers.date);
-    const { rate_limits } = readAnswer(keys.limits, await client.get('/rate-limits'));
-    const connection = debug
-      ? { ...(await connectionOf(options, version)), round_trip_ms: roundTrip, clock_ahead_s: ahead }
-      : undefined;
-    if (json)
-      return writeJson(terminal, {
-        ...z.looseObject({}).parse(data),
-        rate_limits,
-        ...(connection && { debug: connection }),
-      });
-    const { key, tenant } = readAnswer(keys.status, data);
-    writeFacts(terminal, [
-      ['account', `${tenant.name} (${tenant.id}), plan ${tenant.plan}`],
-      ...(key === null ? ([['key', 'none (operator, through the admin socket)']] as const) : factsOf(key)),
-      ['this hour', remainingText(rate_limits.requests_per_hour)],
-      ['this minute', remainingText(rate_limits.requests_per_minute)],
-      ...(connection === undefined ? [] : factsOfConnection(connection)),
-    ]);
+/** Shows the current key and its remaining rate limit; with our own `version` also the connection. */
+async function authStatus({ client, target, terminal, json }: Api, version: string | undefined): Promise<void> {
+  const begun = systemClock.monotonic();
+  const { data, headers, read } = await client.ask({ route: keys.status });
+  const roundTrip = Math.round(systemClock.monotonic() - begun);
+  const ahead = secondsAhead(headers.date);
+  const { rate_limits } = await client.call({ route: keys.limits });
+  const connection = version !== undefined && {
+    server: target.address,
+    server_from: target.addressFrom,
+    key_from: target.keyFrom ?? null,
+    server_version: (await client.call({ route: openapi })).info.version,
+    cli_version: version,
+    node_version: process.version,
+    round_trip_ms: roundTrip,
+    clock_ahead_s: ahead,
+  };
+  if (json) {
+    const status = z.looseObject({}).parse(data);
+    return writeJson(terminal, { ...status, rate_limits, ...(connection && { debug: connection }) });
+  }
+  const { key, tenant } = read();
+  writeFacts(terminal, {
+    account: `${tenant.name} (${tenant.id}), plan ${tenant.plan}`,
+    ...(key === null
+      ? { key: 'none (operator, through the admin socket)' }
+      : {
+          key: `${key.name} (${key.id}), ${key.prefix}…${key.last4}, ${key.environment}`,
+          permissions: key.permissions.join(', '),
+          ...restrictionFacts(key.restrictions),
+        }),
+    'this hour': remainingText(rate_limits.requests_per_hour),
+    'this minute': remainingText(rate_limits.requests_per_minute),
+    ...(connection && {
+      server: `${connection.server} (${connection.server_from})`,
+      'key from': connection.key_from ?? 'none (not needed for the admin socket)',
+      versions: `server ${connection.server_version}, CLI ${connection.cli_version}, Node.js ${connection.node_version}`,
+      'round trip': `${roundTrip} ms`,
+      clock: clockText(ahead),
+    }),
   });
 }
 
@@ -188,82 +243,37 @@ function secondsAhead(date = ''): number | null {
   return Number.isNaN(seconds) ? null : Math.round(seconds);
 }
 
-async function connectionOf({ client, target }: ApiOptions, version: string) {
-  const { info } = reference.parse(await client.get('/openapi.json'));
-  return {
-    server: target.address,
-    server_from: target.addressFrom,
-    key_from: target.keyFrom ?? null,
-    server_version: info.version,
-    cli_version: version,
-    node_version: process.version,
-  };
+function clockText(ahead: number | null): string {
+  if (ahead === null) return 'unknown';
+  return Math.abs(ahead) < 2 ? 'in sync' : `${Math.abs(ahead)} s ${ahead > 0 ? 'ahead' : 'behind'}`;
 }
 
-type Connection = Awaited<ReturnType<typeof connectionOf>> & {
-  readonly round_trip_ms: number;
-  readonly clock_ahead_s: number | null;
-};
+type Remaining = AnswerOf<typeof keys.limits>['rate_limits']['requests_per_hour'];
 
-function factsOfConnection(connection: Connection): [string, string][] {
-  const { clock_ahead_s: ahead } = connection;
-  const clock =
-    ahead === null
-      ? 'unknown'
-      : Math.abs(ahead) < 2
-        ? 'in sync'
-        : `${Math.abs(ahead)} s ${ahead > 0 ? 'ahead' : 'behind'}`;
-  return [
-    ['server', `${connection.server} (${connection.server_from})`],
-    ['key from', connection.key_from ?? 'none (not needed for the admin socket)'],
-    [
-      'versions',
-      `server ${connection.server_version}, CLI ${connection.cli_version}, Node.js ${connection.node_version}`,
-    ],
-    ['round trip', `${connection.round_trip_ms} ms`],
-    ['clock', clock],
-  ];
-}
-
-function remainingText({
-  limit,
-  remaining,
-  reset_time,
-}: AnswerOf<typeof keys.limits>['rate_limits']['requests_per_hour']): string {
+function remainingText({ limit, remaining, reset_time }: Remaining): string {
   return `${remaining} of ${limit} requests left${remaining < limit ? `, resets at ${shortTime(reset_time)}` : ''}`;
 }
 
-function factsOf({
-  id,
-  name,
-  prefix,
-  last4,
-  permissions,
-  restrictions,
-  environment,
-}: NonNullable<AnswerOf<typeof keys.status>['key']>): [string, string][] {
-  return [
-    ['key', `${name} (${id}), ${prefix}…${last4}, ${environment}`],
-    ['permissions', permissions.join(', ')],
-    ...restrictionFacts(restrictions),
-  ];
-}
-
-export interface SignupFlags extends ServerFlags {
+interface SignupFlags extends ServerFlags {
   readonly name?: string | undefined;
   readonly email?: string | undefined;
-  /** Writes over credentials that are there. */
+  /** Overwrites saved credentials. */
   readonly force: boolean;
   readonly json: boolean;
 }
 
 /** Creates the account. Returns the exit code; throws UsageError for a missing value if standard input is not a terminal. */
-export async function signup(terminal: Terminal, { name, email, force, json, ...flags }: SignupFlags): Promise<number> {
+async function signup(terminal: Terminal, { name, email, force, json, ...flags }: SignupFlags): Promise<number> {
   const { env, write } = terminal;
   const file = credentialsFile(env);
-  if (!force) await refuseToReplace(env, file);
-  const { address } = await serverFor(terminal, flags);
-  const request = {
+  const saved = force ? undefined : await readCredentials(env);
+  if (saved !== undefined)
+    throw new UsageError(
+      `${file} already contains an API key for ${saved.url} (see: postern auth status). To replace it, add --force; save a copy of the old key first if you still need it`,
+    );
+  const target = await serverFor(terminal, flags);
+  const { address } = target;
+  const body = {
     name: name ?? (await prompt(terminal, { flag: '--name', question: 'Your name or organisation:' })),
     email:
       email ??
@@ -274,9 +284,9 @@ export async function signup(terminal: Terminal, { name, email, force, json, ...
           parseAddress(text) === undefined ? 'Enter an email address, such as you@example.com.' : undefined,
       })),
   };
-  return run({ client: createClient({ address }), terminal, json }, async ({ client }) => {
-    const data = await client.post('/signup', request);
-    const { tenant, key } = readAnswer(accounts.signup, data);
+  return run({ client: createClient({ address }), target, terminal, json }, async ({ client }) => {
+    const { data, read } = await client.ask({ route: accounts.signup, body });
+    const { tenant, key } = read();
     await saveCredentials(env, { url: address, key }).catch((error: unknown) => {
       // It is shown this once: without it the account would be lost.
       throw new CommandFailed(`${messageOf(error)}. The account was created. Save its key yourself: ${key}`);
@@ -285,21 +295,12 @@ export async function signup(terminal: Terminal, { name, email, force, json, ...
     write(`Created account ${tenant.id} on ${address}\n`);
     write(`Saved its API key ${key.slice(0, 12)}…${key.slice(-4)} to ${file}\n`);
     if ((env['POSTERN_API_KEY'] ?? '') !== '') write('POSTERN_API_KEY is set and takes precedence over this key.\n');
-    if (tenant.confirmed_at === null) {
+    if (tenant.confirmed_at === null)
       write(`\nTo activate the key, open the link in the email sent to ${printable(tenant.email)}.\n`);
-    }
     write(
       `\nNext:\n  postern auth status   Show the key and its permissions\n  postern init          Create a project in this folder\n`,
     );
   });
-}
-
-async function refuseToReplace(env: Terminal['env'], file: string): Promise<void> {
-  const kept = await readCredentials(env);
-  if (kept === undefined) return;
-  throw new UsageError(
-    `${file} already contains an API key for ${kept.url} (see: postern auth status). To replace it, add --force; save a copy of the old key first if you still need it`,
-  );
 }
 
 /** The server that flags, environment or this machine name, else the person. */

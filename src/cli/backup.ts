@@ -1,59 +1,56 @@
 /** `postern backup`: the daemon makes and verifies the copy, this side writes it and checks what arrived. */
-import { backups } from '../contract/server.ts';
-import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, poll, CommandFailed, run, writeJson, type CommandOptions } from './run.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { link, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
-import { z } from 'zod';
+import { backups } from '../contract/server.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import { DaemonUnreachable, type Client } from './client.ts';
+import type { CliCommand } from './command.ts';
+import { barText, counted, sizeText, writeJson } from './output.ts';
+import { CommandFailed, DaemonUnreachable, poll, type Api } from './run.ts';
+import { Interrupted } from './terminal.ts';
 
-import { Interrupted, type Terminal } from './terminal.ts';
-import { barText, counted, sizeText } from './output.ts';
-
-const verified = z.object({ size: z.number(), sha256: z.string(), rows: z.number() });
-type State = AnswerOf<typeof backups.show>;
-type Verified = z.output<typeof verified>;
-
-export interface BackupFlags {
-  /** Replace what is there. */
-  readonly force: boolean;
-}
-
-const PATH = '/admin/backup';
 const MAX_POLL_INTERVAL_MS = 500;
 
+/** Adds `backup`. */
+export function addCommands(program: CliCommand): void {
+  program
+    .command('backup')
+    .summary('Back up the database')
+    .argument('<file>', 'File to write, readable only by its owner')
+    .description('Back up and verify the SQLite database while the daemon runs (PostgreSQL: use pg_dump)')
+    .option('--force', 'Overwrite an existing file', false)
+    .example('backup /var/backups/postern.db --force', 'A nightly backup')
+    .operator(backup);
+}
+
 /** Writes a verified backup of the daemon's database to a file of mode 0600, in one piece or not at all. */
-export function backup(options: CommandOptions, output: string, { force }: BackupFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const file = resolve(terminal.folder, output);
-    const temporary = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
-    const target = await create(temporary, file, force);
-    const end = new AbortController();
-    const { signal } = end;
-    function interrupt(): void {
-      end.abort(new Interrupted('interrupted'));
-    }
-    process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
-    try {
-      const copy = await makeCopy({ client, terminal, signal });
-      await fetchInto(target, copy, { client, terminal, signal });
-      await moveInto(temporary, file, force);
-      terminal.progress('');
-      if (json) return writeJson(terminal, { file, ...copy });
-      const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
-      terminal.write(
-        `${output}: ${what}\nThe backup contains all secrets of the server. Protect it like the server itself.\n`,
-      );
-    } finally {
-      process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
-      terminal.progress('');
-      await target.close();
-      await rm(temporary, { force: true });
-    }
-  });
+async function backup(api: Api, output: string, { force }: { readonly force: boolean }): Promise<void> {
+  const { terminal, json } = api;
+  const file = resolve(terminal.folder, output);
+  const temporary = join(dirname(file), `.${basename(file)}.${randomUUID().slice(0, 8)}`);
+  const target = await create(temporary, file, force);
+  const end = new AbortController();
+  function interrupt(): void {
+    end.abort(new Interrupted('interrupted'));
+  }
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  try {
+    const copy = await makeCopy(api, end.signal);
+    await fetchInto(target, copy, { ...api, signal: end.signal });
+    await moveInto(temporary, file, force);
+    terminal.progress('');
+    if (json) return writeJson(terminal, { file, ...copy });
+    const what = `${sizeText(copy.size)}, ${counted(copy.rows, 'row')}, integrity checked`;
+    terminal.write(
+      `${output}: ${what}\nThe backup contains all secrets of the server. Protect it like the server itself.\n`,
+    );
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    terminal.progress('');
+    await target.close();
+    await rm(temporary, { force: true });
+  }
 }
 
 /** The new file beside the one to be; created first, so that a folder that cannot be written is reported before the copy is made. */
@@ -77,46 +74,50 @@ function alreadyExists(file: string): CommandFailed {
   return new CommandFailed(`${file} already exists. To overwrite it, add --force`);
 }
 
-interface Context {
-  readonly client: Client;
-  readonly terminal: Terminal;
-  readonly signal: AbortSignal;
+interface Copy {
+  readonly size: number;
+  readonly sha256: string;
+  readonly rows: number;
 }
 
 /** Has the daemon make its copy, and waits until that is verified. */
-async function makeCopy({ client, terminal, signal }: Context): Promise<Verified> {
-  await client.post(PATH).catch((error: unknown) => {
+async function makeCopy({ client, terminal }: Api, signal: AbortSignal): Promise<Copy> {
+  await client.ask({ route: backups.begin }).catch((error: unknown) => {
     if (!(error instanceof DaemonUnreachable)) throw error;
     const alternative = 'If the daemon is stopped, copy the database file (database.url) together with its -wal file.';
     throw new DaemonUnreachable(`${error.message}. ${alternative}`, { cause: error });
   });
-  const last = await poll({
+  const {
+    state,
+    reason = 'it was aborted',
+    size,
+    sha256,
+    rows,
+  } = await poll({
     async ask() {
-      if (signal.aborted) await client.delete(PATH);
+      if (signal.aborted) await client.ask({ route: backups.cancel });
       signal.throwIfAborted();
-      return client.get(PATH);
+      return client.call({ route: backups.show });
     },
-    isDone: (answer) => !['copying', 'verifying'].includes(readAnswer(backups.show, answer).state),
-    onWait: (answer) => terminal.progress(progressOf(readAnswer(backups.show, answer))),
+    isDone: (answer) => !['copying', 'verifying'].includes(answer.state),
+    onWait: ({ state: what, done = 0, total = 0 }) =>
+      terminal.progress(
+        what === 'verifying' ? 'Verifying …' : total === 0 ? 'Copying …' : `Copying   ${barText(done, total)}`,
+      ),
     timeoutMs: Infinity,
     maxIntervalMs: MAX_POLL_INTERVAL_MS,
   });
-  const { state: end, reason = 'it was aborted' } = readAnswer(backups.show, last);
-  if (end !== 'verified') throw new CommandFailed(`Backup failed: ${reason}`);
-  return verified.parse(last);
-}
-
-function progressOf({ state: what, done = 0, total = 0 }: State): string {
-  if (what === 'verifying') return 'Verifying …';
-  return total === 0 ? 'Copying …' : `Copying   ${barText(done, total)}`;
+  if (state !== 'verified' || size === undefined || sha256 === undefined || rows === undefined)
+    throw new CommandFailed(`Backup failed: ${reason}`);
+  return { size, sha256, rows };
 }
 
 async function fetchInto(
   target: FileHandle,
-  { size, sha256 }: Verified,
-  { client, terminal, signal }: Context,
+  { size, sha256 }: Copy,
+  { client, terminal, signal }: Api & { readonly signal: AbortSignal },
 ): Promise<void> {
-  const source = await client.open({ method: 'GET', path: `${PATH}/file` });
+  const source = await client.open({ route: backups.download });
   const hash = createHash('sha256');
   let written = 0;
   try {

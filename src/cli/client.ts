@@ -11,7 +11,9 @@ import {
 import { request as requestSecure } from 'node:https';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { pathOf, type ParameterOf } from '../contract/route.ts';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
+import { CommandFailed, DaemonUnreachable, RequestRefused } from './run.ts';
 
 /** Where the API is: `https://mail.example.net`, with or without a path before the API's own, or `unix:/path/of/socket`. */
 export type Address = string;
@@ -23,13 +25,19 @@ export interface ClientOptions {
   readonly idleMs?: number;
 }
 
-export interface Call {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** With its query. */
-  readonly path: string;
+/** A call of a route of the API. */
+export interface Call<Path extends string, Answer> {
+  readonly route: {
+    readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+    readonly path: Path;
+    readonly query?: z.ZodType;
+    readonly answer: z.ZodType<Answer>;
+  };
+  readonly params?: Readonly<Record<ParameterOf<Path>, string>>;
+  /** Of these only what the route knows is sent; `olderThan` as `older_than`. */
+  readonly query?: object;
   /** Goes as JSON. */
-  readonly body?: object | undefined;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: object;
   readonly onSent?: OnSent | undefined;
   /** As the client's, for what takes the daemon longer. */
   readonly idleMs?: number;
@@ -38,30 +46,26 @@ export interface Call {
 /** Told how many bytes of a body have gone out, and how many there are. */
 export type OnSent = (sent: number, total: number) => void;
 
-export interface Answered {
+export interface Answered<Answer> {
+  /** The JSON as it came. */
   readonly data: unknown;
   readonly headers: IncomingHttpHeaders;
+  /**
+   * The same by the contract; a value that this version does not know, such as a state of a newer server, is kept. Throws
+   * CommandFailed if it is another answer.
+   */
+  read(): Answer;
 }
 
 /** All of these throw DaemonUnreachable, or RequestRefused with the daemon's words. */
 export interface Client {
   readonly address: Address;
   readonly key: string | undefined;
-  /** The JSON of the answer. */
-  get(path: string): Promise<unknown>;
-  post(path: string, body?: object): Promise<unknown>;
-  put(path: string, body: object, onSent?: OnSent): Promise<unknown>;
-  patch(path: string, body: object): Promise<unknown>;
-  delete(path: string): Promise<unknown>;
-  /** The JSON of an answer with its headers. */
-  ask(call: Call): Promise<Answered>;
+  /** What the route answers, read by the contract. */
+  call<Path extends string, Answer>(call: Call<Path, Answer>): Promise<Answer>;
+  ask<Path extends string, Answer>(call: Call<Path, Answer>): Promise<Answered<Answer>>;
   /** The answer as it comes, such as CSV or a file, once its status is a success. */
-  open(call: Call): Promise<IncomingMessage>;
-}
-
-/** There is no daemon at the address, or this user may not speak to it. */
-export class DaemonUnreachable extends UserError {
-  override readonly name = 'DaemonUnreachable';
+  open<Path extends string, Answer>(call: Call<Path, Answer>): Promise<IncomingMessage>;
 }
 
 export interface Detail {
@@ -72,26 +76,6 @@ export interface Detail {
   readonly column?: number | undefined;
 }
 
-interface Refused {
-  readonly status: number;
-  /** `NOT_FOUND`, `CONFLICT`, … */
-  readonly code: string;
-  readonly details: readonly Detail[];
-  readonly requestId: string | undefined;
-  /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
-  readonly retryAfter: string | undefined;
-}
-
-/** The server rejected the request. */
-export class RequestRefused extends UserError {
-  override readonly name = 'RequestRefused';
-  readonly refused: Refused;
-  constructor(message: string, refused: Refused) {
-    super(message);
-    this.refused = refused;
-  }
-}
-
 const DEFAULT_IDLE_MS = 30_000;
 const CHUNK_BYTES = 64 * 1024;
 
@@ -99,19 +83,20 @@ const CHUNK_BYTES = 64 * 1024;
 export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }: ClientOptions): Client {
   const transport = transportOf(address);
 
-  async function open({ method, path, body, headers, onSent, idleMs = usualMs }: Call): Promise<IncomingMessage> {
+  async function open<Path extends string, Answer>(call: Call<Path, Answer>): Promise<IncomingMessage> {
+    const { route, params, query, body, onSent, idleMs = usualMs } = call;
     const text = body === undefined ? '' : JSON.stringify(body);
+    const path = params === undefined ? route.path : pathOf(route, params);
     const options: RequestOptions = {
       ...transport.options,
-      method,
-      path: transport.prefix + path,
+      method: route.method,
+      path: transport.prefix + path + queryText(route.query, query),
       timeout: idleMs,
       headers: {
         Accept: 'application/json',
         'Content-Length': Buffer.byteLength(text),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }),
-        ...headers,
       },
     };
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -129,31 +114,45 @@ export function createClient({ address, key, idleMs: usualMs = DEFAULT_IDLE_MS }
     throw refusalOf(words, status, answered['retry-after']) ?? new DaemonUnreachable(foreignAnswer(response, address));
   }
 
-  async function ask(call: Call): Promise<Answered> {
+  async function ask<Path extends string, Answer>(call: Call<Path, Answer>): Promise<Answered<Answer>> {
     const response = await open(call);
-    const text = await readText(response, address);
-    try {
-      return { data: JSON.parse(text), headers: response.headers };
-    } catch {
-      throw new DaemonUnreachable(foreignAnswer(response, address));
-    }
+    const data = parse(await readText(response, address));
+    if (data === undefined) throw new DaemonUnreachable(foreignAnswer(response, address));
+    return { data, headers: response.headers, read: () => readAnswer(call.route.answer, data, address) };
   }
 
-  async function dataOf(call: Call): Promise<unknown> {
-    return (await ask(call)).data;
-  }
+  return { address, key, call: async (call) => (await ask(call)).read(), ask, open };
+}
 
-  return {
-    address,
-    key,
-    get: (path) => dataOf({ method: 'GET', path }),
-    post: (path, body) => dataOf({ method: 'POST', path, body }),
-    put: (path, body, onSent) => dataOf({ method: 'PUT', path, body, onSent }),
-    patch: (path, body) => dataOf({ method: 'PATCH', path, body }),
-    delete: (path) => dataOf({ method: 'DELETE', path }),
-    ask,
-    open,
-  };
+/** `?…` of what is given and the route knows. */
+function queryText(schema: z.ZodType | undefined, given: object = {}): string {
+  const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  const values = new Map(
+    Object.entries(given).map(([name, value]) => [
+      name.replaceAll(/[A-Z]/g, (sign) => `_${sign.toLowerCase()}`),
+      value,
+    ]),
+  );
+  const query = new URLSearchParams();
+  for (const name of names) for (const value of [values.get(name) ?? []].flat()) query.append(name, String(value));
+  return query.size === 0 ? '' : `?${query.toString()}`;
+}
+
+function readAnswer<Answer>(answer: z.ZodType<Answer>, data: unknown, address: Address): Answer {
+  const read = answer.safeParse(data);
+  if (read.success) return read.data;
+  if (isKnownShape(data, answer)) return data;
+  throw new CommandFailed(
+    `${address} sent an answer that this version of postern cannot read. Its version may differ; compare with: postern auth status --debug\n${z.prettifyError(read.error)}`,
+  );
+}
+
+/** Whether an answer differs from the contract by unknown values of enums alone. */
+function isKnownShape<Answer>(data: unknown, schema: z.ZodType<Answer>): data is Answer {
+  return (schema.safeParse(data).error?.issues ?? []).every(({ code, path }) => {
+    const value = path.reduce((parent: unknown, key): unknown => Reflect.get(Object(parent), key), data);
+    return code === 'invalid_value' && typeof value === 'string';
+  });
 }
 
 /** Each chunk is read once the one before was sent. */

@@ -4,8 +4,8 @@
  * references stay references.
  */
 import { resolve } from 'node:path';
+import { Argument } from 'commander';
 import { stringify } from 'yaml';
-import { z } from 'zod';
 import { changesFromDefaults, writtenServer } from '../config/diff.ts';
 import { valueAt } from '../config/explain.ts';
 import { findServerFile } from '../config/files.ts';
@@ -14,11 +14,54 @@ import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';
 import { machineSecrets, maskPasswords } from '../config/secrets.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { configCheck as routes } from '../contract/server.ts';
 import { UserError } from '../lib/errors.ts';
 import { createClient } from './client.ts';
-import { EXIT, writeJson } from './run.ts';
+import { CONFIG_OPTION, JSON_OUT, type CliCommand } from './command.ts';
+import { counted, writeJson } from './output.ts';
+import { EXIT } from './run.ts';
 import type { Terminal } from './terminal.ts';
-import { counted } from './output.ts';
+
+interface ConfigFlags {
+  readonly config?: string;
+  readonly json: boolean;
+}
+
+/** Adds `config …`. */
+export function addCommands(program: CliCommand): void {
+  const { terminal, exit } = program.cli;
+  const config = program
+    .command('config')
+    .description('Check and show the server configuration; needs no running daemon');
+  config
+    .command('check')
+    .description('Check server.yml and all project files')
+    .option(...CONFIG_OPTION)
+    .option(...JSON_OUT)
+    .action(async (flags: ConfigFlags) => exit(await configCheck(await optionsOf(terminal, flags))));
+  config
+    .command('show')
+    .description('Print the server configuration with all defaults')
+    .option(...CONFIG_OPTION)
+    .option('--changed', 'Only settings that differ from the defaults', false)
+    .option(...JSON_OUT)
+    .action(async ({ changed, ...flags }: ConfigFlags & { changed: boolean }) =>
+      exit(await configShow({ ...(await optionsOf(terminal, flags)), changed })),
+    );
+  config
+    .command('schema')
+    .description('Print the JSON Schema of a configuration file, for editors')
+    .addArgument(new Argument('<kind>', 'The kind of configuration file').choices(['server', 'project']))
+    .action((kind: SchemaKind) => terminal.write(jsonSchemaText(kind)));
+}
+
+async function optionsOf(terminal: Terminal, { config, json }: ConfigFlags): Promise<ConfigOptions> {
+  // Loaded here alone: whoever only looks for the admin socket needs no templates.
+  const { checkTemplates } = await import('../templates/engine.ts');
+  const { env } = terminal;
+  return { path: config, env, reading: { secrets: machineSecrets(env), checkTemplates }, json, terminal };
+}
 
 export interface ConfigOptions {
   /** `--config`; else `$POSTERN_CONFIG` and the usual places. */
@@ -46,21 +89,17 @@ export async function configCheck({ path, env, reading, json, terminal }: Config
   return errors.length === 0 ? EXIT.done : EXIT.configuration;
 }
 
-const report = z.object({
-  file: z.string(),
-  projects: z.number(),
-  errors: z.array(z.string()),
-  warnings: z.array(z.string()),
-});
-
 /** Undefined if no daemon that this user may connect to runs with this server.yml. */
-async function checkedByDaemon(file: string, env: ConfigOptions['env']): Promise<z.output<typeof report> | undefined> {
+async function checkedByDaemon(
+  file: string,
+  env: ConfigOptions['env'],
+): Promise<AnswerOf<typeof routes.check> | undefined> {
   try {
     const client = createClient({ address: `unix:${await adminSocket(file, env)}` });
-    const answer = report.parse(await client.post('/admin/config/check'));
+    const answer = await client.call({ route: routes.check });
     return answer.file === resolve(file) ? answer : undefined;
   } catch (error) {
-    if (error instanceof UserError || error instanceof z.ZodError) return undefined;
+    if (error instanceof UserError) return undefined;
     throw error;
   }
 }
@@ -90,12 +129,6 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
     for (const { path, from, to } of changes)
       terminal.write(`${path}: ${inline(to)}${from === undefined ? '' : ` (default: ${inline(from)})`}\n`);
   }
-  return EXIT.done;
-}
-
-/** Writes the JSON Schema of one kind of file. Returns the exit code. */
-export function configSchema(kind: SchemaKind, { write }: Pick<Terminal, 'write'>): number {
-  write(jsonSchemaText(kind));
   return EXIT.done;
 }
 

@@ -1,11 +1,9 @@
 /** The DNS records of a domain: as the API answers them, as text to copy into a DNS console, and as a zone file. */
 import { domains as routes } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, shortTime, queryOf } from './run.ts';
-
-import { printable, type Terminal } from './terminal.ts';
-
 import type { Client } from './client.ts';
+import { shortTime } from './output.ts';
+import { printable, type Terminal } from './terminal.ts';
 
 type Style = Terminal['style'];
 
@@ -17,14 +15,6 @@ const PURPOSES: ReadonlyMap<string, string> = new Map([
   ['inbound', 'MX'],
   ['mta_sts', 'MTA-STS'],
   ['tlsrpt', 'TLS reports'],
-]);
-
-const STATUSES: ReadonlyMap<string, string> = new Map([
-  ['ok', 'OK'],
-  ['missing', 'missing'],
-  ['wrong', 'wrong'],
-  ['duplicate', 'duplicate'],
-  ['unknown', 'unknown'],
 ]);
 
 /** `example.com is pending: 1 of 2 required records found (checked 2026-01-31T12:00:00Z).` */
@@ -80,8 +70,8 @@ function purposeOf({ purpose }: DnsRecord): string {
   return PURPOSES.get(purpose) ?? purpose;
 }
 
-function statusOf({ status }: DnsRecord): string {
-  return STATUSES.get(status) ?? status;
+function statusOf(record: DnsRecord): string {
+  return isCorrect(record) ? 'OK' : record.status;
 }
 
 /** The name relative to the domain, as DNS consoles want it. */
@@ -96,19 +86,11 @@ export type DnsRecord = Domain['records'][number];
 export async function everyDomain(client: Client): Promise<Domain[]> {
   const all: Domain[] = [];
   for (let cursor: string | undefined; ;) {
-    const { domains, next_cursor: next } = readAnswer(
-      routes.list,
-      await client.get(`/domains${queryOf({ limit: 200, cursor })}`),
-    );
+    const { domains, next_cursor: next } = await client.call({ route: routes.list, query: { limit: 200, cursor } });
     all.push(...domains);
     if (next === null) return all;
     cursor = next;
   }
-}
-
-/** The address of a domain in the API. */
-export function domainPath(name: string): string {
-  return `/domains/${encodeURIComponent(name)}`;
 }
 
 /** Seconds: a usual default of DNS consoles, and short enough to correct a mistake within the hour. */

@@ -1,38 +1,42 @@
 /** `postern doctor`: the daemon's checks of everything that mail depends on, with advice. */
-import { doctor } from '../contract/server.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, EXIT, run, writeJson, type CommandOptions } from './run.ts';
+import { doctor as routes } from '../contract/server.ts';
 import { messageOf } from '../lib/errors.ts';
-import { DaemonUnreachable } from './client.ts';
-
-import { counted } from './output.ts';
+import type { CliCommand } from './command.ts';
+import { counted, writeJson } from './output.ts';
+import { DaemonUnreachable, EXIT, type Api } from './run.ts';
 import { printable, type Terminal } from './terminal.ts';
+import { domainName, listOf } from './values.ts';
 
-export interface DoctorFlags {
+interface DoctorFlags {
   readonly dnsbl?: readonly string[] | undefined;
   readonly port25?: string | undefined;
 }
 
-type Status = AnswerOf<typeof doctor.check>['checks'][number]['status'];
-
-const COLOURS = { ok: 'green', warning: 'yellow', failed: 'red', unknown: 'cyan' } as const satisfies Record<
-  Status,
-  string
->;
+/** Adds `doctor`. */
+export function addCommands(program: CliCommand): void {
+  program
+    .command('doctor')
+    .description("Check the server's DNS records, outbound port 25, certificate, disk, queue and configuration")
+    .option('--dnsbl <list>', "Also look up the server's IP addresses in these DNS blocklists", listOf(domainName))
+    .option(
+      '--port25 <host>',
+      'Mail server to connect to, with an optional port (default: the smarthost, or well-known servers)',
+    )
+    .example('doctor', 'Show problems and how to fix them. Exits with 1 if a check fails')
+    .example('doctor --dnsbl zen.spamhaus.org', 'Also check a blocklist')
+    .operator(doctor);
+}
 
 /** Has the daemon make its checks and shows them. Returns 1 if a check failed. */
-export function doctorRun(options: CommandOptions, { dnsbl = [], port25 }: DoctorFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const query = new URLSearchParams(dnsbl.map((zone): [string, string] => ['dnsbl', zone]));
-    if (port25 !== undefined) query.set('port25', port25);
-    terminal.progress('Checking …');
-    const data = await client.get(`/admin/doctor?${query.toString()}`).catch(explain);
-    terminal.progress('');
-    const found = readAnswer(doctor.check, data);
-    if (json) writeJson(terminal, data);
-    else show(found, terminal);
-    return found.ok ? EXIT.done : EXIT.failed;
-  });
+async function doctor({ client, terminal, json }: Api, query: DoctorFlags): Promise<number> {
+  terminal.progress('Checking …');
+  const { data, read } = await client.ask({ route: routes.check, query }).catch(explain);
+  terminal.progress('');
+  const found = read();
+  if (json) writeJson(terminal, data);
+  else show(found, terminal);
+  return found.ok ? EXIT.done : EXIT.failed;
 }
 
 /** The daemon makes the checks, with its own network and permissions. */
@@ -44,7 +48,9 @@ function explain(error: unknown): never {
   );
 }
 
-function show({ checks }: AnswerOf<typeof doctor.check>, terminal: Terminal): void {
+const COLOURS = { ok: 'green', warning: 'yellow', failed: 'red', unknown: 'cyan' } as const;
+
+function show({ checks }: AnswerOf<typeof routes.check>, terminal: Terminal): void {
   const width = Math.max(0, ...checks.map(({ name }) => name.length));
   for (const { name, status, found, advice } of checks) {
     const word = terminal.style(COLOURS[status], status.padEnd(7));

@@ -1,63 +1,119 @@
 /** `postern domains …`: the domains of the account, their DNS records and the rotation of DKIM keys. */
-import { hostKeys, adminDomains, domains as routes } from '../contract/domains.ts';
+import { Option } from 'commander';
+import { adminDomains, domains as routes, hostKeys } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
+import type { Answered, Client } from './client.ts';
+import { timeoutOption, type CliCommand } from './command.ts';
 import {
-  readAnswer,
-  isConfirmed,
-  poll,
-  EXIT,
-  run,
-  shortTime,
-  writeJson,
-  type CommandOptions,
-  UsageError,
-} from './run.ts';
-import { RequestRefused, type Client } from './client.ts';
-import { type Terminal, printable } from './terminal.ts';
-
-import {
-  domainPath,
-  everyDomain,
-  type Domain,
   domainSentence,
+  everyDomain,
   isCorrect,
   recordSentence,
   recordText,
   requiredCount,
   zoneText,
+  type Domain,
 } from './dns-records.ts';
-import { writeTable } from './output.ts';
+import { print, shortTime, writeJson, writeTable } from './output.ts';
+import { EXIT, isConfirmed, poll, RequestRefused, UsageError, type Api } from './run.ts';
+import { printable, type Terminal } from './terminal.ts';
+import { domainName } from './values.ts';
 
-/** Between two looks at DNS, ms. */
-const MAX_POLL_INTERVAL_MS = 30_000;
+const DOMAIN = ['<domain>', 'Domain, such as example.com', domainName] as const;
 
-/** Prints the records to add and the records found. Returns the exit code, as all of these do. */
-export function domainsSetup(options: CommandOptions, name: string, { zone }: { zone: boolean }): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await currentRecords(client, name);
-    if (json) return writeJson(terminal, data);
-    const domain = readAnswer(routes.show, data);
-    if (zone) return terminal.write(zoneText(domain));
-    writeDomain(terminal, domain);
-    if (domain.records.every(isCorrect)) return;
-    terminal.write(`\nAdd the missing records at your DNS provider, then run: postern domains verify ${name} --wait\n`);
-  });
+/** Adds `domains …`. */
+export function addCommands(program: CliCommand): void {
+  const domains = program.command('domains').description('Manage domains and their DNS records');
+  domains
+    .command('setup')
+    .argument(...DOMAIN)
+    .description('Show the DNS records to add and the records found')
+    .addOption(new Option('--zone', 'Print a BIND zone file').default(false).conflicts('json'))
+    .example('domains setup example.com --zone >> example.com.zone', 'Add the records to your own zone file')
+    .account(setup);
+  domains
+    .command('verify')
+    .argument(...DOMAIN)
+    .description('Check the DNS records. Exits with 1 if a required record is missing or wrong')
+    .option('--wait', 'Repeat the check until all required records are found', false)
+    .addOption(timeoutOption().default(600).implies({ wait: true }))
+    .example('domains verify example.com --wait', 'Wait for new records to appear in DNS')
+    .account(verify);
+  domains
+    .command('rotate-dkim')
+    .argument('[domain]', 'Domain, such as example.com', domainName)
+    .description('Create the next DKIM key and show its DNS record. The key is used once the record is found')
+    .option('--host', 'Rotate the key of the server itself (operator only)', false)
+    .option('--wait', 'Wait until the new key is used', false)
+    .addOption(timeoutOption().default(600).implies({ wait: true }))
+    .example('domains rotate-dkim example.com --wait', 'The current key stays in use until the new record is found')
+    .account(rotateDkim);
+  domains
+    .command('status')
+    .argument('[domain]', 'Show all records of this domain (default: a summary of all domains)', domainName)
+    .description('Show the result of the last DNS check')
+    .account(status);
+  domains
+    .command('add')
+    .argument(...DOMAIN)
+    .description('Add a domain to the configuration of a project')
+    .requiredOption('--project <project>', 'Slug of the project')
+    .account((api, domain: string, { project }: { project: string }) =>
+      print(api, { route: routes.create, body: { domain, project } }, (added) =>
+        api.terminal.write(
+          `Added ${added.domain} to ${project} (${added.status}). To see the DNS records to add, run: postern domains setup ${added.domain}\n`,
+        ),
+      ),
+    );
+  domains
+    .command('remove')
+    .argument(...DOMAIN)
+    .description('Remove a domain from the configuration of its project')
+    .confirmed()
+    .account(remove);
+  domains
+    .command('move')
+    .argument(...DOMAIN)
+    .argument('<tenant>', 'ID of the new owner (ten_…)')
+    .description('Make another account the owner of a domain (operator only)')
+    .example('domains move example.com ten_01jb2x7k3m9q4v8w5t6r0y1z2a', 'The account must have the domain in a project')
+    .operator((api, domain: string, tenant: string) =>
+      print(api, { route: adminDomains.move, params: { domain }, body: { tenant } }, (moved) => {
+        const next =
+          moved.status === 'verified'
+            ? 'Its DNS records are correct.'
+            : 'Its mail is held until the DNS records of this account are found.';
+        api.terminal.write(`${domain} is now owned by ${tenant} (project ${moved.project}). ${next}\n`);
+      }),
+    );
 }
 
-/** What DNS says now; what it said last where the key may see domains and no more. */
-async function currentRecords(client: Client, name: string): Promise<unknown> {
+/** Prints the records to add and the records found. */
+async function setup({ client, terminal, json }: Api, name: string, { zone }: { zone: boolean }): Promise<void> {
+  const { data, read } = await currentRecords(client, name);
+  if (json) return writeJson(terminal, data);
+  const domain = read();
+  if (zone) return terminal.write(zoneText(domain));
+  writeDomain(terminal, domain);
+  if (domain.records.every(isCorrect)) return;
+  terminal.write(`\nAdd the missing records at your DNS provider, then run: postern domains verify ${name} --wait\n`);
+}
+
+/** What DNS says now; the result of the last check if the key may only read domains. */
+async function currentRecords(client: Client, name: string): Promise<Answered<Domain>> {
   try {
-    return await withNextStep(name, () => client.post(`${domainPath(name)}/verify`));
+    return await askDomain(client, 'verify', name);
   } catch (error) {
-    if (error instanceof RequestRefused && error.refused.code === 'AUTH_FORBIDDEN') return client.get(domainPath(name));
+    if (error instanceof RequestRefused && error.refused.code === 'AUTH_FORBIDDEN')
+      return client.ask({ route: routes.show, params: { domain: name } });
     throw error;
   }
 }
 
-/** Does the work; a domain that is not there is refused with what to do first. */
-async function withNextStep(name: string, work: () => Promise<unknown>): Promise<unknown> {
+/** Asks for a domain; one that does not exist is refused with what to do first. */
+async function askDomain(client: Client, route: 'show' | 'verify', name: string): Promise<Answered<Domain>> {
   try {
-    return await work();
+    return await client.ask({ route: routes[route], params: { domain: name } });
   } catch (error) {
     if (!(error instanceof RequestRefused) || error.refused.code !== 'DOMAIN_NOT_FOUND') throw error;
     const how = `Add it to postern.yml and run postern push, or run: postern domains add ${name} --project <project>`;
@@ -65,80 +121,64 @@ async function withNextStep(name: string, work: () => Promise<unknown>): Promise
   }
 }
 
-export interface VerifyOptions {
-  /** Repeat the check until all required records are found. */
+interface Waiting {
+  /** Repeat the check until it succeeds. */
   readonly wait: boolean;
   /** For how long, s. */
   readonly timeout: number;
 }
 
 /** Checks the records; exit code 1 if a required one is missing or wrong. */
-export function domainsVerify(
-  options: CommandOptions,
-  name: string,
-  { wait, timeout }: VerifyOptions,
-): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await poll({
-      ask: () => withNextStep(name, () => client.post(`${domainPath(name)}/verify`)),
-      isDone: (answer) => !wait || isVerified(readAnswer(routes.show, answer)),
-      onWait: (answer, left) => terminal.progress(`${waitingFor(readAnswer(routes.show, answer))} (${left} s left)`),
-      timeoutMs: wait ? timeout * 1000 : 0,
-      maxIntervalMs: MAX_POLL_INTERVAL_MS,
-    });
-    terminal.progress('');
-    const domain = readAnswer(routes.show, data);
-    if (json) writeJson(terminal, data);
-    else writeResult(terminal, domain);
-    return isVerified(domain) ? EXIT.done : EXIT.failed;
+async function verify({ client, terminal, json }: Api, name: string, { wait, timeout }: Waiting): Promise<number> {
+  const { data, read } = await poll({
+    ask: () => askDomain(client, 'verify', name),
+    isDone: (answer) => !wait || isVerified(answer.read()),
+    onWait: (answer, left) => terminal.progress(`${waitingFor(answer.read())} (${left} s left)`),
+    timeoutMs: wait ? timeout * 1000 : 0,
+    maxIntervalMs: 30_000,
   });
+  terminal.progress('');
+  const domain = read();
+  if (json) writeJson(terminal, data);
+  else writeResult(terminal, domain);
+  return isVerified(domain) ? EXIT.done : EXIT.failed;
 }
 
 /** A degraded one still sends, but not for long. */
-function isVerified({ status }: Domain): boolean {
-  return status === 'verified';
+function isVerified(domain: Domain): boolean {
+  return domain.status === 'verified';
 }
 
 function waitingFor({ records }: Domain): string {
-  const missing = records.filter((record) => record.required && !isCorrect(record));
-  return missing.map(recordSentence)[0] ?? 'Waiting';
+  const missing = records.find((record) => record.required && !isCorrect(record));
+  return missing === undefined ? 'Waiting' : recordSentence(missing);
 }
 
 function writeResult({ write, style }: Terminal, domain: Domain): void {
-  const verified = isVerified(domain);
-  write(`${style(verified ? 'green' : 'red', domainSentence(domain))}\n`);
+  write(`${style(isVerified(domain) ? 'green' : 'red', domainSentence(domain))}\n`);
   const missing = domain.records.filter((record) => !isCorrect(record));
   for (const record of missing) write(`  ${record.required ? '' : 'recommended: '}${recordSentence(record)}\n`);
   if (missing.length > 0) write(`To see the records to add, run: postern domains setup ${domain.domain}\n`);
   if (domain.reason) write(`${domain.domain} stays pending: it is ${domain.reason}.\n`);
 }
 
-/** A line for each domain, as the last check found it. */
-export function domainsStatus(options: CommandOptions): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const domains = await everyDomain(client);
-    if (json) return writeJson(terminal, { domains, count: domains.length });
-    if (domains.length === 0) {
-      return terminal.write('No domains found. Add one to postern.yml and run postern push.\n');
-    }
-    const rows = domains.map(({ domain, status, project, records, checked_at }) => [
-      domain,
-      status,
-      project,
-      requiredCount(records).join(' of '),
-      shortTime(checked_at),
-    ]);
-    writeTable(terminal, { headings: ['DOMAIN', 'STATUS', 'PROJECT', 'REQUIRED RECORDS', 'LAST CHECK'], rows });
-  });
-}
-
-/** One domain with all of its records, as the last check found them. */
-export function domainStatus(options: CommandOptions, name: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await withNextStep(name, () => client.get(domainPath(name)));
-    if (json) return writeJson(terminal, data);
-    writeDomain(terminal, readAnswer(routes.show, data));
-  });
+/** One domain with all of its records, or a line for each domain, as the last check found them. */
+async function status({ client, terminal, json }: Api, name: string | undefined): Promise<void> {
+  if (name !== undefined) {
+    const { data, read } = await askDomain(client, 'show', name);
+    return json ? writeJson(terminal, data) : writeDomain(terminal, read());
+  }
+  const domains = await everyDomain(client);
+  if (json) return writeJson(terminal, { domains, count: domains.length });
+  if (domains.length === 0) return terminal.write('No domains found. Add one to postern.yml and run postern push.\n');
+  const columns = {
+    DOMAIN: 'domain',
+    STATUS: 'status',
+    PROJECT: 'project',
+    'REQUIRED RECORDS': ({ records }: Domain) => requiredCount(records).join(' of '),
+    'LAST CHECK': 'checked_at',
+  } as const;
+  writeTable(terminal, columns, domains);
 }
 
 function writeDomain({ write, style }: Terminal, domain: Domain): void {
@@ -146,110 +186,78 @@ function writeDomain({ write, style }: Terminal, domain: Domain): void {
   for (const record of domain.records) write(`\n${recordText(record, domain.domain, style)}`);
 }
 
-/** Makes an account the owner of a domain. */
-export function domainsMove(options: CommandOptions, name: string, tenant: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post(`/admin/domains/${encodeURIComponent(name)}/move`, { tenant });
-    if (json) return writeJson(terminal, data);
-    const { project, status } = readAnswer(adminDomains.move, data);
-    const next =
-      status === 'verified'
-        ? 'Its DNS records are correct.'
-        : 'Its mail is held until the DNS records of this account are found.';
-    terminal.write(`${name} is now owned by ${tenant} (project ${project}). ${next}\n`);
-  });
-}
-
-/** Adds a domain to a project. */
-export function domainsAdd(options: CommandOptions, name: string, project: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post('/domains', { domain: name, project });
-    if (json) return writeJson(terminal, data);
-    const { domain, status } = readAnswer(routes.show, data);
-    terminal.write(
-      `Added ${domain} to ${project} (${status}). To see the DNS records to add, run: postern domains setup ${domain}\n`,
-    );
-  });
-}
-
 /** Removes a domain after confirmation. */
-export function domainsRemove(options: CommandOptions, name: string, { yes }: { yes: boolean }): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { status } = readAnswer(routes.show, await client.get(domainPath(name)));
-    // Nothing that is pending has ever sent, or it is another account's now.
-    const sends = status !== 'pending';
-    const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;
-    const question = `Remove ${name}? ${effect}`;
-    if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
-    const data = await client.delete(domainPath(name));
-    if (json) return writeJson(terminal, data);
+async function remove(api: Api, domain: string, { yes }: { yes: boolean }): Promise<number | void> {
+  const { client, terminal } = api;
+  const found = await client.call({ route: routes.show, params: { domain } });
+  // Nothing that is pending has ever sent, or it is another account's now.
+  const sends = found.status !== 'pending';
+  const effect = `${sends ? 'Queued mail is still signed and sent. ' : ''}New mail and submissions are rejected.`;
+  if (!(await isConfirmed(terminal, `Remove ${domain}? ${effect}`, yes))) return EXIT.failed;
+  return print(api, { route: routes.remove, params: { domain } }, () => {
     const records = sends
       ? 'Keep its DKIM records in DNS until the queued mail has been delivered. You can delete its other records now.'
       : 'You can delete its DNS records now.';
-    terminal.write(`Removed ${name}. ${records}\n`);
+    terminal.write(`Removed ${domain}. ${records}\n`);
   });
 }
 
-type Key = AnswerOf<typeof routes.rotateDkim>['keys'][number];
+type Key = AnswerOf<typeof hostKeys.rotate>['keys'][number];
 
-export interface RotateOptions {
-  /** The server's own key instead of a domain's. */
-  readonly host: boolean;
-  /** Looks again until the new keys sign. */
-  readonly wait: boolean;
-  /** For how long, s. */
-  readonly timeout: number;
+interface Rotation {
+  readonly rotate: () => Promise<Answered<{ readonly keys: readonly Key[] }>>;
+  /** Has DNS checked. */
+  readonly verify: () => Promise<Answered<{ readonly keys: readonly Key[] }>>;
 }
 
-/** Between two looks at DNS, ms. */
-const MAX_KEY_POLL_INTERVAL_MS = 15_000;
+/** Of a domain, or with `host` of the server itself. */
+function rotationOf(client: Client, domain: string | undefined, host: boolean): Rotation {
+  if (host && domain === undefined)
+    return {
+      rotate: () => client.ask({ route: hostKeys.rotate }),
+      verify: () => client.ask({ route: hostKeys.verify }),
+    };
+  if (!host && domain !== undefined)
+    return {
+      rotate: () => client.ask({ route: routes.rotateDkim, params: { domain } }),
+      verify: () => client.ask({ route: routes.verify, params: { domain } }),
+    };
+  throw new UsageError('Specify a domain, or --host for the key of the server itself.');
+}
 
-/** Makes the next keys, or shows those that are made and wait. Answers 1 where they do not sign when the time to wait is over. */
-export function rotateDkim(
-  options: CommandOptions,
+/** Creates the next keys, or shows those that wait already. Answers 1 if they do not sign when the time to wait is over. */
+async function rotateDkim(
+  { client, terminal, json }: Api,
   domain: string | undefined,
-  { host, wait, timeout }: RotateOptions,
-): Promise<number> {
-  const [rotate, verify] = pathsOf(domain, host);
-  function keysIn(data: unknown): readonly Key[] {
-    return (host ? readAnswer(hostKeys.rotate, data) : readAnswer(routes.rotateDkim, data)).keys;
-  }
-
-  function nextIn(data: unknown): readonly Key[] {
-    return keysIn(data).filter(({ state }) => state === 'next');
-  }
-
-  return run(options, async ({ client, terminal, json }) => {
-    const asked = await client.post(rotate);
-    if (!json) writeNext(terminal, nextIn(asked));
-    if (!wait) return json ? writeJson(terminal, asked) : terminal.write(NEXT_STEP);
-    const answer = await poll({
-      ask: () => client.post(verify),
-      isDone: (data) => nextIn(data).length === 0,
-      onWait: (data, left) =>
-        terminal.progress(`Waiting for ${nextIn(data)[0]?.record.name ?? 'the record'} (${left} s left)`),
-      timeoutMs: timeout * 1000,
-      maxIntervalMs: MAX_KEY_POLL_INTERVAL_MS,
-    });
-    terminal.progress('');
-    const isDone = nextIn(answer).length === 0;
-    if (json) writeJson(terminal, answer);
-    else writeKeys(terminal, keysIn(answer), isDone);
-    return isDone ? EXIT.done : EXIT.failed;
+  { host, wait, timeout }: Waiting & { host: boolean },
+): Promise<number | void> {
+  const rotation = rotationOf(client, domain, host);
+  const asked = await rotation.rotate();
+  if (!json) writeNext(terminal, nextOf(asked));
+  if (!wait) return json ? writeJson(terminal, asked.data) : terminal.write(NEXT_STEP);
+  const answer = await poll({
+    ask: rotation.verify,
+    isDone: (found) => nextOf(found).length === 0,
+    onWait: (found, left) =>
+      terminal.progress(`Waiting for ${nextOf(found)[0]?.record.name ?? 'the record'} (${left} s left)`),
+    timeoutMs: timeout * 1000,
+    maxIntervalMs: 15_000,
   });
+  terminal.progress('');
+  const isDone = nextOf(answer).length === 0;
+  if (json) writeJson(terminal, answer.data);
+  else writeKeys(terminal, answer.read().keys, isDone);
+  return isDone ? EXIT.done : EXIT.failed;
+}
+
+function nextOf({ read }: Answered<{ readonly keys: readonly Key[] }>): readonly Key[] {
+  return read().keys.filter(({ state }) => state === 'next');
 }
 
 const NEXT_STEP = `
 The current key stays in use until the new record is found. The daemon checks every
 20 seconds at first. To wait, run the same command with --wait.
 `;
-
-/** Where to ask for the keys, and where for a look at DNS. */
-function pathsOf(domain: string | undefined, host: boolean): [rotate: string, verify: string] {
-  if (host && domain === undefined) return ['/admin/host-keys/rotate', '/admin/host-keys/verify'];
-  if (!host && domain !== undefined) return [`${domainPath(domain)}/rotate-dkim`, `${domainPath(domain)}/verify`];
-  throw new UsageError('Specify a domain, or --host for the key of the server itself.');
-}
 
 function writeNext({ write, style }: Terminal, next: readonly Key[]): void {
   write(`Add ${next.length === 1 ? 'this DNS record' : 'these DNS records'}, and keep the existing ones:\n`);

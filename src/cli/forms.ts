@@ -1,84 +1,162 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
-import { z } from 'zod';
-import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
-import { submissions as submissionRoutes } from '../contract/submissions.ts';
-import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, queryOf, run, writeJson, type CommandOptions, shortTime } from './run.ts';
+import { Option } from 'commander';
+
 import { labelOf } from '../config/forms.ts';
 import { formSchema, type FormConfig } from '../config/schema.ts';
-import { RequestRefused, type Client } from './client.ts';
-import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
-import { writePage, writeFacts, save, sizeText } from './output.ts';
+
+
+import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { submissions as submissionRoutes } from '../contract/submissions.ts';
+import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
+import { print, printPage, save, shortTime, sizeText, writeFacts, writeJson } from './output.ts';
+import { RequestRefused, type Api } from './run.ts';
+import { snippetOf, STYLES, type SnippetField, type Style } from './snippet.ts';
 import { printable, type Terminal } from './terminal.ts';
-import { snippetOf, type SnippetField, type Style } from './snippet.ts';
+import { mailAddress } from './values.ts';
 
-const shownForm = z.object({
-  id: z.string(),
-  endpoint: z.string(),
-  // What an older or newer server says more is nothing to a page.
-  settings: z
-    .looseObject({})
-    .default({})
-    .transform((settings) => pick(settings))
-    .pipe(formSchema),
-});
+const FORM = ['<form>', 'ID of the form: example.com/contact, c/partners/join or frm_…'] as const;
 
-export interface FormsFilter extends PageFlags {
-  readonly domain?: string | undefined;
+interface SubmissionFilter extends TimeRangeFlags {
+  readonly status?: string | undefined;
+  /** Text in a field. */
+  readonly q?: string | undefined;
 }
 
-/** Lists them. Returns the exit code, as all of these do. */
-export function formsList(options: CommandOptions, filter: FormsFilter): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/forms${queryOf(filter)}`);
-    if (json) return writeJson(terminal, data);
-    const { forms, ...page } = readAnswer(routes.list, data);
-    const rows = forms.map(({ id, name, recipients, submissions, endpoint }) => [
-      id,
-      name,
-      recipients.map(recipientText).join(', '),
-      String(submissions),
-      endpoint,
-    ]);
-    const headings = ['FORM', 'NAME', 'RECIPIENT', 'SUBMISSIONS', 'ADDRESS'];
-    writePage(
-      terminal,
-      { headings, rows },
-      { ...page, nothing: 'No forms found. Create a project with: postern init' },
+/** Adds `instant …`, `forms …`, `recipients …` and `submissions …`. */
+export function addCommands(program: CliCommand): void {
+  addInstant(program);
+  addForms(program);
+  addRecipients(program);
+  addSubmissions(program);
+}
+
+const STATES = { confirmed: 'confirmed', pending: 'unconfirmed', refused: 'refused' } as const;
+
+function addInstant(program: CliCommand): void {
+  const instant = program.command('instant').description('Manage forms that need no domain');
+  filtered(instant.command('list'))
+    .description('List submissions to instant forms, newest first')
+    .pages()
+    .account((api, query: SubmissionFilter & PageFlags) =>
+      printPage(api, { route: submissionRoutes.listInstant, query }, SUBMISSIONS),
     );
-  });
+  instant
+    .command('forms')
+    .description('List instant forms, newest first')
+    .pages()
+    .account((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: instantRoutes.list, query },
+        {
+          rows: (answer) => answer.forms,
+          columns: {
+            FORM: 'id',
+            NAME: 'name',
+            RECIPIENT: 'email',
+            STATE: ({ recipient_status }) => STATES[recipient_status],
+            SUBMISSIONS: 'submissions',
+            ADDRESS: 'endpoint',
+          },
+          nothing: 'No instant forms found.',
+        },
+      ),
+    );
+  instant
+    .command('create')
+    .description('Create an instant form. Its recipient is asked to confirm')
+    .requiredOption('--name <name>', 'Display name, also the sender name of notifications')
+    .requiredOption('--email <address>', 'Recipient of notifications', mailAddress)
+    .example('instant create --name Feedback --email you@example.com', 'Create a form in one step')
+    .account((api, { name, email }: { name: string; email: string }) =>
+      print(api, { route: instantRoutes.create, body: { name, email } }, (form) => writeInstant(api.terminal, form)),
+    );
 }
 
-/** Writes code for a page with the form. */
-export function formsSnippet(options: CommandOptions, id: string, style: Style): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { settings, ...found } = shownForm.parse(await formData(client, id));
-    const { honeypot } = settings.spam_protection;
-    const code = snippetOf({ ...found, honeypot, fields: fieldsOf(settings) }, style);
-    if (json) writeJson(terminal, { ...found, style, code });
-    else terminal.write(code);
-  });
+/** Writes a new form: where it is posted to, and whether its recipient gets mail. */
+function writeInstant(terminal: Terminal, form: AnswerOf<typeof instantRoutes.create>): void {
+  const { id, endpoint, email, recipient_status: status } = form;
+  writeFacts(terminal, { form: id, address: endpoint, 'mail to': email });
+  if (status === 'pending')
+    terminal.writeError(
+      `Mail is held until ${email} opens the confirmation link. To send a new link, run: postern recipients ask ${email}\n`,
+    );
+  if (status === 'refused')
+    terminal.writeError(`${email} has declined mail from this server. Choose another recipient.\n`);
+  if (terminal.width !== undefined) terminal.write(`\nTo get its HTML, run: postern forms snippet ${id}\n`);
 }
+
+function addForms(program: CliCommand): void {
+  const forms = program.command('forms').description('Show forms and generate HTML for them');
+  forms
+    .command('list')
+    .pages()
+    .description('List the forms of domains and collections, then the forms created by the API')
+    .option('--domain <domain>', 'Only this domain')
+    .account((api, query: PageFlags & { domain?: string }) =>
+      printPage(
+        api,
+        { route: routes.list, query },
+        {
+          rows: (answer) => answer.forms,
+          columns: {
+            FORM: 'id',
+            NAME: 'name',
+            RECIPIENT: ({ recipients }) => recipients.map(recipientText).join(', '),
+            SUBMISSIONS: 'submissions',
+            ADDRESS: 'endpoint',
+          },
+          nothing: 'No forms found. Create a project with: postern init',
+        },
+      ),
+    );
+  forms
+    .command('snippet')
+    .argument(...FORM)
+    .description('Print HTML for a form')
+    .addOption(
+      new Option('--style <style>', 'Plain HTML, HTML with a script, or HTML for the Formspree client')
+        .choices(STYLES)
+        .default('html'),
+    )
+    .example('forms snippet example.com/contact > contact.html', 'Create a ready-to-use form')
+    .account(snippet);
+}
+
+/** A recipient of a form in a list: with its status, where it gets no mail. */
+function recipientText({ address, status }: { readonly address: string; readonly status: string }): string {
+  return status === 'confirmed' ? address : `${address} (${status})`;
+}
+
+const SHOWN_SETTINGS: ReadonlySet<string> = new Set(['required', 'fields', 'uploads', 'spam_protection']);
+
+/** What a page needs to know; what an older or newer server says more is left out. */
+function settingsOf(settings: Readonly<Record<string, unknown>>): FormConfig {
+  return formSchema.parse(Object.fromEntries(Object.entries(settings).filter(([name]) => SHOWN_SETTINGS.has(name))));
+}
+
+/** Prints code for a page with the form. */
+async function snippet(api: Api, id: string, { style }: { style: Style }): Promise<void> {
+  const { endpoint, ...form } = await findForm(api, id);
+  const settings = settingsOf('settings' in form ? form.settings : {});
+  const { honeypot } = settings.spam_protection;
+  const code = snippetOf({ id: form.id, endpoint, honeypot, fields: fieldsOf(settings) }, style);
+  if (api.json) writeJson(api.terminal, { id: form.id, endpoint, style, code });
+  else api.terminal.write(code);
+}
+
+type Shown = AnswerOf<typeof routes.show> | AnswerOf<typeof instantRoutes.show>;
 
 /** The API keeps instant forms apart, which have ids of the same kind as those that it made itself. */
-async function formData(client: Client, id: string): Promise<unknown> {
-  const path = encodeURIComponent(id);
+async function findForm({ client }: Api, id: string): Promise<Shown> {
   try {
-    return await client.get(`/forms/${path}`);
+    return await client.call({ route: routes.show, params: { id } });
   } catch (error) {
     const isLost = error instanceof RequestRefused && error.refused.code === 'FORM_NOT_FOUND';
     if (!isLost || !id.startsWith('frm_')) throw error;
-    return client.get(`/instant/forms/${path}`);
+    return client.call({ route: instantRoutes.show, params: { id } });
   }
-}
-
-/** What a page needs to know. */
-function pick(settings: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    ['required', 'fields', 'uploads', 'spam_protection'].flatMap((name) =>
-      name in settings ? [[name, settings[name]]] : [],
-    ),
-  );
 }
 
 const DEFAULT_FIELDS = ['name', 'email', 'message'];
@@ -96,165 +174,114 @@ function fieldsOf({ required, fields, uploads }: FormConfig): SnippetField[] {
   return takesFiles ? [...all, { name: 'files', label: 'Files', type: 'file', isRequired: false }] : all;
 }
 
-const STATES = { confirmed: 'confirmed', pending: 'unconfirmed', refused: 'refused' } as const;
-
-/** Lists what was sent to instant forms, newest first. Returns the exit code, as all of these do. */
-export function instantList(options: CommandOptions, conditions: SubmissionConditions): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/instant/submissions${queryOf(conditions)}`);
-    if (json) return writeJson(terminal, data);
-    writeSubmissions(terminal, readAnswer(submissionRoutes.list, data));
-  });
-}
-
-/** Lists the instant forms themselves. */
-export function instantForms(options: CommandOptions, page: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/instant/forms${queryOf(page)}`);
-    if (json) return writeJson(terminal, data);
-    const { forms, ...where } = readAnswer(instantRoutes.list, data);
-    const rows = forms.map(({ id, name, email, endpoint, submissions, recipient_status }) => [
-      id,
-      name,
-      email,
-      STATES[recipient_status],
-      String(submissions),
-      endpoint,
-    ]);
-    const headings = ['FORM', 'NAME', 'RECIPIENT', 'STATE', 'SUBMISSIONS', 'ADDRESS'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'No instant forms found.' });
-  });
-}
-
-/** Makes one, and says where it is posted to. */
-export function instantCreate(options: CommandOptions, wanted: { name: string; email: string }): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post('/instant/forms', wanted);
-    if (json) return writeJson(terminal, data);
-    const { id, endpoint, email, recipient_status: status } = readAnswer(instantRoutes.create, data);
-    writeFacts(terminal, [
-      ['form', id],
-      ['address', endpoint],
-      ['mail to', email],
-    ]);
-    if (status === 'pending')
-      terminal.writeError(
-        `Mail is held until ${email} opens the confirmation link. To send a new link, run: postern recipients ask ${email}\n`,
-      );
-    if (status === 'refused')
-      terminal.writeError(`${email} has declined mail from this server. Choose another recipient.\n`);
-    if (terminal.width !== undefined) terminal.write(`\nTo get its HTML, run: postern forms snippet ${id}\n`);
-  });
-}
-
-/** Lists recipients with their confirmation status. Returns the exit code, as all of these do. */
-export function recipientsList(options: CommandOptions, page: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/recipients${queryOf(page)}`);
-    if (json) return writeJson(terminal, data);
-    const { recipients, ...where } = readAnswer(recipientRoutes.list, data);
-    const rows = recipients.map(({ address, status, asked_at, confirmed_at }) => [
-      address,
-      status,
-      shortTime(asked_at),
-      shortTime(confirmed_at),
-    ]);
-    const headings = ['ADDRESS', 'STATUS', 'ASKED', 'CONFIRMED'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'No recipients found.' });
-  });
-}
-
-/** Mails an address a new link. */
-export function recipientsAsk(options: CommandOptions, address: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post('/recipients', { address });
-    if (json) return writeJson(terminal, data);
-    const { status, address: confirmed } = readAnswer(recipientRoutes.ask, data);
-    terminal.write(
-      status === 'pending'
-        ? `Sent a confirmation link to ${printable(confirmed)}. Mail to this address is held until the link is opened.\n`
-        : `${printable(confirmed)} is already confirmed.\n`,
+function addRecipients(program: CliCommand): void {
+  const recipients = program.command('recipients').description('Manage the confirmation of recipients');
+  recipients
+    .command('list')
+    .pages()
+    .description('List recipients and their confirmation status')
+    .account((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: recipientRoutes.list, query },
+        {
+          rows: (answer) => answer.recipients,
+          columns: { ADDRESS: 'address', STATUS: 'status', ASKED: 'asked_at', CONFIRMED: 'confirmed_at' },
+          nothing: 'No recipients found.',
+        },
+      ),
     );
-  });
+  recipients
+    .command('ask')
+    .argument('<address>', 'Unconfirmed recipient', mailAddress)
+    .description('Send a new confirmation link (at most 3 per day and mailbox)')
+    .account((api, address: string) =>
+      print(api, { route: recipientRoutes.ask, body: { address } }, (asked) =>
+        api.terminal.write(
+          asked.status === 'pending'
+            ? `Sent a confirmation link to ${printable(asked.address)}. Mail to this address is held until the link is opened.\n`
+            : `${printable(asked.address)} is already confirmed.\n`,
+        ),
+      ),
+    );
 }
 
-/** A recipient of a form in a list: with its status, where it gets no mail. */
-function recipientText({ address, status }: { readonly address: string; readonly status: string }): string {
-  return status === 'confirmed' ? address : `${address} (${status})`;
+type Submission = AnswerOf<typeof submissionRoutes.list>['submissions'][number];
+
+const SUBMISSIONS = {
+  rows: (answer: AnswerOf<typeof submissionRoutes.list>): readonly Submission[] => answer.submissions,
+  columns: {
+    SUBMISSION: 'id',
+    AT: 'created_at',
+    STATUS: 'status',
+    FORM: 'form',
+    FROM: ({ fields }: Submission) => textOf(fields['email'] ?? fields['name'] ?? ''),
+    MESSAGE: ({ fields }: Submission) => textOf(fields['message'] ?? Object.values(fields).at(-1) ?? ''),
+  },
+  nothing: 'No matching submissions.',
+} as const;
+
+function addSubmissions(program: CliCommand): void {
+  const submissions = program.command('submissions').description('Show and export form submissions');
+  filtered(submissions.command('list'))
+    .pages()
+    .argument(...FORM)
+    .description('List the submissions of a form, newest first')
+    .example('submissions list example.com/contact --status spam', 'Submissions classified as spam')
+    .account((api, form: string, query: SubmissionFilter & PageFlags) =>
+      printPage(api, { route: submissionRoutes.list, params: { form }, query }, SUBMISSIONS),
+    );
+  submissions
+    .command('show')
+    .argument('<id>', 'ID of the submission (sub_…)')
+    .description('Show a submission with its fields, files and spam score')
+    .account((api, id: string) =>
+      print(api, { route: submissionRoutes.show, params: { id } }, (shown) => writeSubmission(api.terminal, shown)),
+    );
+  const exported = submissions
+    .command('export')
+    .argument(...FORM)
+    .description('Export all submissions of a form, newest first')
+    .addOption(new Option('--format <format>', 'File format').choices(['csv', 'json']).default('csv').conflicts('json'))
+    .option('--output <file>', 'File to write (default: standard output)')
+    .example('submissions export example.com/contact --output contact.csv', 'Export for a spreadsheet');
+  filtered(exported).account(
+    async (api, form: string, flags: SubmissionFilter & { format: string; output?: string }) => {
+      const query = { ...flags, format: api.json ? 'json' : flags.format };
+      const call = { route: submissionRoutes.export, params: { form }, query };
+      await save(api.terminal, await api.client.open(call), flags.output);
+    },
+  );
 }
 
-export interface SubmissionFilter extends TimeRangeFlags {
-  readonly status?: string | undefined;
-  /** Stands in a field. */
-  readonly q?: string | undefined;
+function filtered(command: CliCommand): CliCommand {
+  return command
+    .timeRange()
+    .choice('--status <status>', 'Only this status', ['accepted', 'spam'])
+    .option('--q <text>', 'Only submissions that contain this text');
 }
 
-export interface SubmissionConditions extends SubmissionFilter, PageFlags {}
-
-/** Writes a page of submissions as a table. */
-function writeSubmissions(terminal: Terminal, { submissions, ...page }: AnswerOf<typeof submissionRoutes.list>): void {
-  const rows = submissions.map(({ id, created_at, status, form, fields }) => [
-    id,
-    shortTime(created_at),
-    status,
+/** Writes one with its fields, files and what the spam filter found. */
+function writeSubmission(terminal: Terminal, shown: AnswerOf<typeof submissionRoutes.show>): void {
+  const { id, form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = shown;
+  const { write, style } = terminal;
+  writeFacts(terminal, {
+    submission: id,
     form,
-    textOf(fields['email'] ?? fields['name'] ?? ''),
-    textOf(fields['message'] ?? Object.values(fields).at(-1) ?? ''),
-  ]);
-  const headings = ['SUBMISSION', 'AT', 'STATUS', 'FORM', 'FROM', 'MESSAGE'];
-  writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching submissions.' });
-}
-
-/** Lists those of a form, newest first. Returns the exit code, as all of these do. */
-export function submissionsList(options: CommandOptions, form: string, filter: SubmissionConditions): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/forms/${encodeURIComponent(form)}/submissions${queryOf(filter)}`);
-    if (json) return writeJson(terminal, data);
-    writeSubmissions(terminal, readAnswer(submissionRoutes.list, data));
+    at: shortTime(created_at),
+    status: [
+      spam.reasons.length === 0 ? status : `${status}, spam score ${spam.score}`,
+      ...spam.reasons.map(({ name, score, detail }) => `${score} ${name} ${detail}`),
+    ],
+    from: [ip, referer, user_agent].filter((part) => part !== '').join('  '),
+    mail: messages.join(' ') || 'none',
   });
-}
-
-/** Shows one with its fields, files and what the spam filter found. */
-export function submissionsShow(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/submissions/${encodeURIComponent(id)}`);
-    if (json) return writeJson(terminal, data);
-    const { form, fields, files, ip, user_agent, referer, status, spam, created_at, messages } = readAnswer(
-      submissionRoutes.show,
-      data,
-    );
-    writeFacts(terminal, [
-      ['submission', id],
-      ['form', form],
-      ['at', shortTime(created_at)],
-      ['status', spam.reasons.length === 0 ? status : `${status}, spam score ${spam.score}`],
-      ...spam.reasons.map(({ name, score, detail }): [string, string] => ['', `${score} ${name} ${detail}`]),
-      ['from', [ip, referer, user_agent].filter((part) => part !== '').join('  ')],
-      ['mail', messages.length === 0 ? 'none' : messages.join(' ')],
-    ]);
-    const { write, style } = terminal;
-    for (const [name, text] of Object.entries(fields)) {
-      const lines = textOf(text).split(/\r?\n/);
-      write(`\n${style('bold', printable(name))}\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`);
-    }
-    if (files.length > 0) write(`\n${style('bold', 'files')}\n`);
-    for (const { id, filename, size } of files) write(`  ${id}  ${printable(filename)}  ${sizeText(size)}\n`);
-  });
-}
-
-export interface Export extends SubmissionFilter {
-  readonly format: string;
-  /** File to write. Default: standard output. */
-  readonly output?: string | undefined;
-}
-
-/** Writes all submissions of a form. */
-export function submissionsExport(options: CommandOptions, form: string, wanted: Export): Promise<number> {
-  const { output, ...filter } = wanted;
-  return run(options, async ({ client, terminal }) => {
-    const path = `/forms/${encodeURIComponent(form)}/submissions/export${queryOf(filter)}`;
-    await save(terminal, await client.open({ method: 'GET', path }), output);
-  });
+  for (const [name, text] of Object.entries(fields)) {
+    const lines = textOf(text).split(/\r?\n/);
+    write(`\n${style('bold', printable(name))}\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`);
+  }
+  if (files.length > 0) write(`\n${style('bold', 'files')}\n`);
+  for (const file of files) write(`  ${file.id}  ${printable(file.filename)}  ${sizeText(file.size)}\n`);
 }
 
 function textOf(text: string | readonly string[]): string {

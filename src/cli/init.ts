@@ -8,7 +8,8 @@ import { PUSHED_FILE } from '../config/bundle.ts';
 import * as is from '../config/scalars.ts';
 import { slugOf } from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import { CommandFailed, EXIT, UsageError, writeJson } from './run.ts';
+import { writeJson } from './output.ts';
+import { CommandFailed, EXIT, UsageError } from './run.ts';
 import type { Terminal } from './terminal.ts';
 import { jsonSchemaText } from '../config/json-schema.ts';
 

@@ -1,186 +1,69 @@
-/** `postern webhooks …`, `suppressions …` and `events …`. */
-import { webhooks as routes } from '../contract/webhooks.ts';
-import { suppressions as suppressionRoutes } from '../contract/email.ts';
-import { analytics } from '../contract/analytics.ts';
-import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, isConfirmed, EXIT, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
+/** `postern suppressions …`, `events …` and `webhooks …`. */
+import { Option } from 'commander';
 import { z } from 'zod';
-import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
-
-import { writeFacts, writePage, writeTable, counted } from './output.ts';
+import { analytics } from '../contract/analytics.ts';
+import { suppressions as suppressionRoutes } from '../contract/email.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { webhooks as routes } from '../contract/webhooks.ts';
+import { PUBLIC_EVENTS } from '../lib/event-types.ts';
+import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
+import { counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
+import { EXIT, isConfirmed, UsageError, type Api } from './run.ts';
 import { printable } from './terminal.ts';
+import { listOf, mailAddress, moment, oneOf, webAddress } from './values.ts';
 
-/** Lists them, newest first. Returns the exit code, as all of these do. */
-export function webhooksList(options: CommandOptions, page: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/webhooks${queryOf(page)}`);
-    if (json) return writeJson(terminal, data);
-    const { webhooks, ...where } = readAnswer(routes.list, data);
-    const rows = webhooks.map((row) => [row.id, stateOf(row), row.project ?? 'the API', row.url, eventsOf(row)]);
-    const headings = ['WEBHOOK', 'STATE', 'CREATED BY', 'ADDRESS', 'EVENTS'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'No webhooks found.' });
-  });
+/** Adds `suppressions …`, `events …` and `webhooks …`. */
+export function addCommands(program: CliCommand): void {
+  addSuppressions(program);
+  addEvents(program);
+  addWebhooks(program);
 }
 
-/** Shows one and how its newest deliveries went. */
-export function webhooksShow(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(pathOf(id));
-    if (json) return writeJson(terminal, data);
-    const { deliveries, ...row } = readAnswer(routes.show, data);
-    writeFacts(terminal, [
-      ['webhook', row.id],
-      ['address', row.url],
-      ['events', eventsOf(row)],
-      ['created by', row.project === null ? 'the API' : `project ${row.project}`],
-      ...(row.form === null ? [] : [['form', row.form] as const]),
-      ...(row.description === '' ? [] : [['description', row.description] as const]),
-      ['state', row.reason === null ? stateOf(row) : `${stateOf(row)}: ${row.reason}`],
-    ]);
-    if (deliveries.length === 0) return;
-    terminal.write('\n');
-    writeTable(terminal, {
-      headings: ['LAST ATTEMPT', 'EVENT', 'STATE', 'ATTEMPTS', 'RESPONSE'],
-      rows: deliveries.map(({ type, state, attempts, last_attempt_at, last_result }) => [
-        shortTime(last_attempt_at),
-        type ?? '-',
-        state,
-        String(attempts),
-        last_result ?? '-',
-      ]),
-    });
-  });
-}
-
-function stateOf({ status, failing_since }: AnswerOf<typeof routes.change>): string {
-  return status === 'active' && failing_since !== null ? `failing since ${shortTime(failing_since)}` : status;
-}
-
-function eventsOf({ events }: AnswerOf<typeof routes.change>): string {
-  return events.length === 0 ? 'all' : events.join(' ');
-}
-
-export interface NewWebhook {
-  readonly url: string;
-  readonly events?: readonly string[] | undefined;
-  readonly description?: string | undefined;
-}
-
-/** Makes one and shows its secret, once. */
-export function webhooksAdd(options: CommandOptions, wanted: NewWebhook): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post('/webhooks', wanted);
-    if (json) return writeJson(terminal, data);
-    const { id, url, secret } = readAnswer(routes.create, data);
-    writeFacts(terminal, [
-      ['webhook', id],
-      ['address', url],
-      ['secret', secret],
-    ]);
-    terminal.writeError('Save the secret now. It is not shown again.\n');
-  });
-}
-
-/** Deletes one after confirmation. */
-export function webhooksRemove(options: CommandOptions, id: string, { yes }: { yes: boolean }): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { url } = readAnswer(routes.show, await client.get(pathOf(id)));
-    if (!(await isConfirmed(terminal, `Remove ${id}(${printable(url)}) and its pending deliveries?`, yes)))
-      return EXIT.failed;
-    const data = await client.delete(pathOf(id));
-    if (json) return writeJson(terminal, data);
-    terminal.write(`Removed ${id}\n`);
-  });
-}
-
-/** Posts a test event at once; a failed check where it is not taken. */
-export function webhooksTest(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post(`${pathOf(id)}/test`, {});
-    const { delivered, result } = readAnswer(routes.test, data);
-    if (json) writeJson(terminal, data);
-    else terminal.write(`${delivered ? 'delivered' : 'not delivered'}: ${printable(result)}\n`);
-    return delivered ? EXIT.done : EXIT.failed;
-  });
-}
-
-/** Gives it a new secret. */
-export function webhooksRotate(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post(`${pathOf(id)}/rotate`, {});
-    if (json) return writeJson(terminal, data);
-    const { secret, old_secret_until } = readAnswer(routes.rotate, data);
-    writeFacts(terminal, [
-      ['secret', secret],
-      ['old secret', `valid until ${shortTime(old_secret_until)}`],
-    ]);
-    terminal.writeError('Save the secret now. It is not shown again.\n');
-  });
-}
-
-/** Posts an event, or all since a time, once more. */
-export function webhooksReplay(
-  options: CommandOptions,
-  id: string,
-  what: { readonly event?: string | undefined; readonly since?: string | undefined },
-): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post(`${pathOf(id)}/replay`, what);
-    if (json) return writeJson(terminal, data);
-    const { replayed: count, more } = readAnswer(routes.replay, data);
-    terminal.write(`${counted(count, 'event')} queued for redelivery\n`);
-    if (more)
-      terminal.writeError('There are more events. Run the command again with a later time once these are delivered.\n');
-  });
-}
-
-/** Stops one, or lets it go on. */
-export function webhooksSwitch(options: CommandOptions, id: string, status: 'active' | 'disabled'): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.patch(pathOf(id), { status });
-    if (json) return writeJson(terminal, data);
-    terminal.write(`${id} is ${readAnswer(routes.change, data).status}\n`);
-  });
-}
-
-function pathOf(id: string): string {
-  return `/webhooks/${encodeURIComponent(id)}`;
-}
-
-/** Lists them in their alphabetical order. Returns the exit code, as all of these do. */
-export function suppressionsList(options: CommandOptions, page: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/suppressions${queryOf(page)}`);
-    if (json) return writeJson(terminal, data);
-    const { suppressions, ...where } = readAnswer(suppressionRoutes.list, data);
-    const rows = suppressions.map(({ address, reason, created_at }) => [address, reason, shortTime(created_at)]);
-    writePage(
-      terminal,
-      { headings: ['ADDRESS', 'REASON', 'SINCE'], rows },
-      { ...where, nothing: 'The suppression list is empty.' },
+function addSuppressions(program: CliCommand): void {
+  const suppressions = program.command('suppressions').description('Manage the suppression list');
+  suppressions
+    .command('list')
+    .pages()
+    .description('List suppressed addresses in alphabetical order')
+    .account((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: suppressionRoutes.list, query },
+        {
+          rows: (answer) => answer.suppressions,
+          columns: { ADDRESS: 'address', REASON: 'reason', SINCE: 'created_at' },
+          nothing: 'The suppression list is empty.',
+        },
+      ),
     );
-  });
-}
-
-/** Puts an address on the list. */
-export function suppressionsAdd(options: CommandOptions, address: string, reason: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post('/suppressions', { address, reason });
-    if (json) return writeJson(terminal, data);
-    const row = readAnswer(suppressionRoutes.create, data);
-    terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). No mail is sent to this address.\n`);
-  });
-}
-
-/** Takes an address off the list. */
-export function suppressionsRemove(options: CommandOptions, address: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.delete(`/suppressions/${encodeURIComponent(address)}`);
-    if (json) return writeJson(terminal, data);
-    terminal.write(
-      `Removed ${printable(readAnswer(suppressionRoutes.create, data).address)} from the suppression list.\n`,
+  suppressions
+    .command('add')
+    .argument('<address>', 'Address to suppress', mailAddress)
+    .description('Add an address to the suppression list')
+    .addOption(
+      new Option('--reason <reason>', 'Reason')
+        .choices(['manual', 'bounce', 'complaint', 'unsubscribe'])
+        .default('manual'),
+    )
+    .account((api, address: string, { reason }: { reason: string }) =>
+      print(api, { route: suppressionRoutes.create, body: { address, reason } }, (row) =>
+        api.terminal.write(`Suppressed ${printable(row.address)} (${row.reason}). No mail is sent to this address.\n`),
+      ),
     );
-  });
+  suppressions
+    .command('remove')
+    .argument('<address>', 'Suppressed address', mailAddress)
+    .description('Remove an address from the suppression list')
+    .account((api, address: string) =>
+      print(api, { route: suppressionRoutes.remove, params: { address } }, (row) =>
+        api.terminal.write(`Removed ${printable(row.address)} from the suppression list.\n`),
+      ),
+    );
+}
+
+interface EventFilter extends PageFlags, TimeRangeFlags {
+  readonly type?: string;
+  readonly domain?: string;
 }
 
 /** The details of an event that a list shows. */
@@ -192,23 +75,178 @@ const details = z.object({
   dsn: z.string().optional(),
 });
 
-export interface EventFilter extends PageFlags, TimeRangeFlags {
-  readonly type?: string | undefined;
-  readonly domain?: string | undefined;
+function addEvents(program: CliCommand): void {
+  program
+    .command('events')
+    .description('Show delivery events')
+    .command('list')
+    .description('List events, newest first')
+    .option('--type <type>', 'Only this type, such as email.bounced')
+    .option('--domain <domain>', 'Only this domain')
+    .timeRange()
+    .pages()
+    .example('events list --type email.bounced', 'Bounced mail, including forwarded mail')
+    .account((api, query: EventFilter) =>
+      printPage(
+        api,
+        { route: analytics.events, query },
+        {
+          rows: ({ events }) => events.map((event) => ({ ...event, ...details.parse(event.data) })),
+          columns: {
+            AT: 'created_at',
+            TYPE: 'type',
+            DOMAIN: 'domain',
+            RECIPIENT: ({ recipient, to = '-' }) => recipient ?? to,
+            REPLY: ({ reply = '', dsn = 'queued' }) => `${reply}${dsn === 'queued' ? '' : ` (no DSN sent: ${dsn})`}`,
+          },
+          nothing: 'No matching events.',
+        },
+      ),
+    );
 }
 
-/** Lists events, newest first. Returns the exit code. */
-export function eventsList(options: CommandOptions, filter: EventFilter): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const answer = await client.get(`/events${queryOf(filter)}`);
-    if (json) return writeJson(terminal, answer);
-    const { events, ...page } = readAnswer(analytics.events, answer);
-    const rows = events.map(({ created_at: at, type, domain, data }) => {
-      const { recipient, to = '-', reply = '', dsn } = details.parse(data);
-      const note = dsn === undefined || dsn === 'queued' ? '' : ` (no DSN sent: ${dsn})`;
-      return [shortTime(at), type, domain ?? '-', recipient ?? to, `${reply}${note}`];
+const WEBHOOK = ['<id>', 'ID of the webhook (whk_…), from `postern webhooks list`'] as const;
+const SAVE_SECRET = 'Save the secret now. It is not shown again.\n';
+
+function addWebhooks(program: CliCommand): void {
+  const webhooks = program.command('webhooks').description('Manage webhooks');
+  webhooks
+    .command('list')
+    .pages()
+    .description('List webhooks, newest first, including those defined in projects')
+    .account((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: routes.list, query },
+        {
+          rows: (answer) => answer.webhooks,
+          columns: {
+            WEBHOOK: 'id',
+            STATE: stateOf,
+            'CREATED BY': ({ project }) => project ?? 'the API',
+            ADDRESS: 'url',
+            EVENTS: eventsOf,
+          },
+          nothing: 'No webhooks found.',
+        },
+      ),
+    );
+  webhooks
+    .command('add')
+    .argument('<address>', 'URL that receives the events: https://…', webAddress)
+    .description('Create a webhook. Its secret is shown only once')
+    .option(
+      '--events <list>',
+      `Comma-separated list of: ${PUBLIC_EVENTS.join(', ')} (default: all)`,
+      listOf(oneOf(PUBLIC_EVENTS)),
+    )
+    .option('--description <text>', 'Description')
+    .example('webhooks add https://example.com/hook --events email.bounced', 'Receive bounces')
+    .account((api, url: string, { events, description }: { events?: string[]; description?: string }) =>
+      print(api, { route: routes.create, body: { url, events, description } }, (created) => {
+        writeFacts(api.terminal, { webhook: created.id, address: created.url, secret: created.secret });
+        api.terminal.writeError(SAVE_SECRET);
+      }),
+    );
+  webhooks
+    .command('remove')
+    .argument(...WEBHOOK)
+    .description('Delete a webhook and its pending deliveries')
+    .confirmed()
+    .account(async (api, id: string, { yes }: { yes: boolean }) => {
+      const { url } = await api.client.call({ route: routes.show, params: { id } });
+      const question = `Remove ${id} (${printable(url)}) and its pending deliveries?`;
+      if (!(await isConfirmed(api.terminal, question, yes))) return EXIT.failed;
+      return print(api, { route: routes.remove, params: { id } }, () => api.terminal.write(`Removed ${id}\n`));
     });
-    const headings = ['AT', 'TYPE', 'DOMAIN', 'RECIPIENT', 'REPLY'];
-    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching events.' });
+  webhooks
+    .command('replay')
+    .argument(...WEBHOOK)
+    .description('Redeliver one event, or all events since a time')
+    .addOption(new Option('--event <id>', 'ID of the event (evt_…)').conflicts('since'))
+    .option('--since <time>', 'All events since this date or time', moment)
+    .account((api, id: string, { event, since }: { event?: string; since?: string }) => {
+      if (event === undefined && since === undefined) throw new UsageError('Specify --event or --since.');
+      return print(api, { route: routes.replay, params: { id }, body: { event, since } }, ({ replayed, more }) => {
+        api.terminal.write(`${counted(replayed, 'event')} queued for redelivery\n`);
+        if (more)
+          api.terminal.writeError(
+            'There are more events. Run the command again with a later time once these are delivered.\n',
+          );
+      });
+    });
+  webhooks
+    .command('show')
+    .argument(...WEBHOOK)
+    .description('Show a webhook and its latest deliveries')
+    .account((api, id: string) =>
+      print(api, { route: routes.show, params: { id } }, (shown) => writeWebhook(api, shown)),
+    );
+  webhooks
+    .command('test')
+    .argument(...WEBHOOK)
+    .description('Send a test event and show the response')
+    .account(async ({ client, terminal, json }, id: string) => {
+      const { data, read } = await client.ask({ route: routes.test, params: { id }, body: {} });
+      const { delivered, result } = read();
+      if (json) writeJson(terminal, data);
+      else terminal.write(`${delivered ? 'delivered' : 'not delivered'}: ${printable(result)}\n`);
+      return delivered ? EXIT.done : EXIT.failed;
+    });
+  webhooks
+    .command('rotate')
+    .argument(...WEBHOOK)
+    .description('Create a new secret. The old secret stays valid for one day')
+    .account((api, id: string) =>
+      print(api, { route: routes.rotate, params: { id }, body: {} }, ({ secret, old_secret_until: until }) => {
+        writeFacts(api.terminal, { secret, 'old secret': `valid until ${shortTime(until)}` });
+        api.terminal.writeError(SAVE_SECRET);
+      }),
+    );
+  for (const [name, description, status] of [
+    ['disable', 'Disable a webhook', 'disabled'],
+    ['enable', 'Re-enable a webhook', 'active'],
+  ] as const) {
+    webhooks
+      .command(name)
+      .argument(...WEBHOOK)
+      .description(description)
+      .account((api, id: string) =>
+        print(api, { route: routes.change, params: { id }, body: { status } }, (changed) =>
+          api.terminal.write(`${id} is ${changed.status}\n`),
+        ),
+      );
+  }
+}
+
+function writeWebhook({ terminal }: Api, { deliveries, ...row }: AnswerOf<typeof routes.show>): void {
+  writeFacts(terminal, {
+    webhook: row.id,
+    address: row.url,
+    events: eventsOf(row),
+    'created by': row.project === null ? 'the API' : `project ${row.project}`,
+    form: row.form ?? undefined,
+    description: row.description || undefined,
+    state: row.reason === null ? stateOf(row) : `${stateOf(row)}: ${row.reason}`,
   });
+  if (deliveries.length === 0) return;
+  terminal.write('\n');
+  const columns = {
+    'LAST ATTEMPT': 'last_attempt_at',
+    EVENT: 'type',
+    STATE: 'state',
+    ATTEMPTS: 'attempts',
+    RESPONSE: 'last_result',
+  } as const;
+  writeTable(terminal, columns, deliveries);
+}
+
+type Webhook = AnswerOf<typeof routes.change>;
+
+function stateOf({ status, failing_since }: Webhook): string {
+  return status === 'active' && failing_since !== null ? `failing since ${shortTime(failing_since)}` : status;
+}
+
+function eventsOf({ events }: Webhook): string {
+  return events.length === 0 ? 'all' : events.join(' ');
 }

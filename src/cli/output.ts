@@ -1,50 +1,96 @@
-/** Output of commands: tables and facts, numbers and sizes in text, and downloads. */
+/** Output of commands: answers of the API, tables and facts, numbers and sizes in text, and downloads. */
 import { open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Transform, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type Terminal, printable } from './terminal.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import { DaemonUnreachable } from './client.ts';
-import { CommandFailed } from './run.ts';
+import type { Call } from './client.ts';
+import { CommandFailed, DaemonUnreachable, type Api } from './run.ts';
+import { printable, type Terminal } from './terminal.ts';
 
-export interface List {
-  readonly headings: readonly string[];
-  readonly rows: readonly (readonly string[])[];
+/** Calls a route and prints its answer: with `--json` as it came, else by `show`, which answers the exit code. */
+export async function print<Path extends string, Answer>(
+  { client, terminal, json }: Api,
+  call: Call<Path, Answer>,
+  show: (answer: Answer) => number | void,
+): Promise<number | void> {
+  const { data, read } = await client.ask(call);
+  return json ? writeJson(terminal, data) : show(read());
 }
 
-/** The position of a page in a list of the API. */
-export interface Page {
+/** Columns of a table: their headings, and the member or text of a row that each shows. */
+export type Columns<Row> = Readonly<Record<string, keyof Row | ((row: Row) => unknown)>>;
+
+interface Page {
   readonly count: number;
   readonly next_cursor: string | null;
 }
 
-/** Writes the rows. */
-export function writeTable({ write, style, width }: Terminal, { headings, rows }: List): void {
-  if (width === undefined) {
-    for (const row of rows) write(`${row.map(printable).join('\t')}\n`);
-    return;
+interface Listed<Answer, Row> {
+  readonly rows: (answer: Answer) => readonly Row[];
+  readonly columns: Columns<Row>;
+  /** What is said where there are no rows. */
+  readonly nothing: string;
+}
+
+/** Calls the route of a list and prints a page of it: with `--json` as it came, else as a table and how to see more. */
+export function printPage<Path extends string, Answer extends Page, Row>(
+  api: Api,
+  call: Call<Path, Answer>,
+  { rows: rowsOf, columns, nothing }: Listed<Answer, Row>,
+): Promise<number | void> {
+  return print(api, call, (answer) => {
+    const { count, next_cursor: next } = answer;
+    const { width, write, writeError } = api.terminal;
+    const rows = rowsOf(answer);
+    // With a condition that is searched for a page may be empty although there is more.
+    if (rows.length > 0) writeTable(api.terminal, columns, rows);
+    else if (next === null) return (width === undefined ? writeError : write)(`${nothing}\n`);
+    const shown = `${rows.length} of ${count}`;
+    if (next !== null) (width === undefined ? writeError : write)(`${shown}; for more, add --cursor ${next}\n`);
+    else if (width !== undefined) write(`${shown}\n`);
+  });
+}
+
+/** As JSON; what a terminal would act on and JSON leaves as it is (C1, ECMA-48 §5.3) is escaped. */
+export function writeJson(terminal: Pick<Terminal, 'write'>, data: unknown): void {
+  const text = JSON.stringify(data, null, 2);
+  terminal.write(`${text.replaceAll(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)}\n`);
+}
+
+/** Writes rows: a table on a terminal, else tab-separated values. */
+export function writeTable<Row>({ write, style, width }: Terminal, columns: Columns<Row>, rows: readonly Row[]): void {
+  const cells = rows.map((row) => cellsOf(columns, row));
+  if (width === undefined) for (const row of cells) write(`${row.map(printable).join('\t')}\n`);
+  else {
+    const [first = '', ...lines] = table(Object.keys(columns), cells, width).split('\n');
+    write([style('bold', first), ...lines].join('\n'));
   }
-  const [first = '', ...lines] = table(headings, rows, width).split('\n');
-  write([style('bold', first), ...lines].join('\n'));
 }
 
-/** Writes a page of rows, or `nothing` where there are none, and how to see more. */
-export function writePage(terminal: Terminal, list: List, page: Page & { readonly nothing: string }): void {
-  const { count, next_cursor: next, nothing } = page;
-  const { width, write, writeError } = terminal;
-  // With a condition that is searched for a page may be empty although there is more.
-  if (list.rows.length > 0) writeTable(terminal, list);
-  else if (next === null) return (width === undefined ? writeError : write)(`${nothing}\n`);
-  const shown = `${list.rows.length} of ${count}`;
-  if (next !== null) (width === undefined ? writeError : write)(`${shown}; for more, add --cursor ${next}\n`);
-  else if (width !== undefined) write(`${shown}\n`);
+/** The texts of a row. Times are without milliseconds, lists with spaces, and what there is not is a hyphen. */
+function cellsOf<Row>(columns: Columns<Row>, row: Row): string[] {
+  return Object.values(columns).map((column) => {
+    const value: unknown = typeof column === 'function' ? column(row) : row[column];
+    if (Array.isArray(value)) return value.join(' ');
+    return typeof value === 'string' || value === null ? shortTime(value) : JSON.stringify(value);
+  });
 }
 
-/** Writes lines of a name and what it is, the latter in one column. */
-export function writeFacts({ write, style }: Terminal, facts: readonly (readonly [string, string])[]): void {
-  const wide = Math.max(...facts.map(([name]) => name.length));
-  for (const [name, fact] of facts) write(`${style('dim', name.padEnd(wide))}  ${printable(fact)}\n`);
+/** ISO 8601 without milliseconds. */
+export function shortTime(time: string | null): string {
+  return time === null ? '-' : time.replace(/(?<=^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/, 'Z');
+}
+
+/** Writes lines of a name and what it is, the latter in one column; further texts of a name have lines of their own. */
+export function writeFacts(
+  { write, style }: Terminal,
+  facts: Readonly<Record<string, string | readonly string[] | undefined>>,
+): void {
+  const wide = Math.max(...Object.entries(facts).map(([name, fact]) => (fact === undefined ? 0 : name.length)));
+  for (const [name, fact = []] of Object.entries(facts))
+    for (const [i, text] of [fact].flat().entries())
+      write(`${style('dim', (i === 0 ? name : '').padEnd(wide))}  ${printable(text)}\n`);
 }
 
 /** A last column that has less room is not cut, but goes over the edge: half a number is none. */
@@ -66,11 +112,8 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 
 /** `1 form`, `3 addresses`. */
 export function counted(number: number, thing: string): string {
-  return `${number} ${number === 1 ? thing : plural(thing)}`;
-}
-
-function plural(thing: string): string {
-  return /(?:s|x|ch|sh)$/.test(thing) ? `${thing}es` : `${thing}s`;
+  if (number === 1) return `1 ${thing}`;
+  return `${number} ${/(?:s|x|ch|sh)$/.test(thing) ? `${thing}es` : thing.replace(/(?<=[^aeiou])y$/, 'ie').concat('s')}`;
 }
 
 /** `a, b and 4 more`: the first `max` of them. */

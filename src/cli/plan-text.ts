@@ -137,15 +137,15 @@ function webhookLines({ from, to }: PlanChange): PlanLine[] {
   const added = [...later.keys()].filter((url) => !before.has(url));
   const removed = [...before.keys()].filter((url) => !later.has(url));
   const other = [...later].filter(([url, hook]) => before.has(url) && before.get(url) !== hook).map(([url]) => url);
-  if (later.size > 0 && added.length + removed.length + other.length === 0)
-    return [{ sign: '~', text: 'webhooks: new order' }];
-  return [
-    ...(added.length === 0 ? [] : [{ sign: '+', text: `new webhook ${listed(added)}` } as const]),
-    ...(removed.length === 0 ? [] : [{ sign: '-', text: `remove webhook ${listed(removed)}` } as const]),
-    ...(other.length === 0
-      ? []
-      : [{ sign: '~', text: `webhook with changed events or secret: ${listed(other)}` } as const]),
-  ];
+  const lines = [
+    { sign: '+', words: 'new webhook', urls: added },
+    { sign: '-', words: 'remove webhook', urls: removed },
+    { sign: '~', words: 'webhook with changed events or secret:', urls: other },
+  ] as const;
+  const told = lines.flatMap(({ sign, words, urls }): PlanLine[] =>
+    urls.length === 0 ? [] : [{ sign, text: `${words} ${listed(urls)}` }],
+  );
+  return told.length === 0 && later.size > 0 ? [{ sign: '~', text: 'webhooks: new order' }] : told;
 }
 
 /** All that is said of each, by its address. */
@@ -241,38 +241,27 @@ function isSet(value: unknown): boolean {
 type ChangeText = (change: PlanChange) => string;
 
 const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText>([
-  ['name', ({ from, to }) => `name ${valueText(from)} → ${valueText(to)}`],
   ['to', recipients],
   ['email', recipients],
-  ['template', ({ from, to }) => `template ${valueText(from)} → ${valueText(to)}`],
-  ['replies', ({ to }) => (to === true ? 'replies go to the visitor' : 'replies no longer go to the visitor')],
+  ['replies', chosen('replies go to the visitor', 'replies no longer go to the visitor')],
   ['replyTo', ({ to }) => (isSet(to) ? `default Reply-To ${valueText(to)}` : 'no default Reply-To')],
-  ['required', ({ from, to }) => difference({ from, to, added: 'requires', removed: 'no longer requires' })],
-  [
-    'allowed_origins',
-    ({ from, to }) => difference({ from, to, added: 'accepts submissions from', removed: 'rejects submissions from' }),
-  ],
-  ['webhooks', ({ from, to }) => difference({ from, to, added: 'adds the webhook', removed: 'removes the webhook' })],
-  [
-    'spam_protection.blocklist',
-    ({ from, to }) => difference({ from, to, added: 'blocks', removed: 'no longer blocks' }),
-  ],
+  ['required', difference('requires', 'no longer requires')],
+  ['allowed_origins', difference('accepts submissions from', 'rejects submissions from')],
+  ['webhooks', difference('adds the webhook', 'removes the webhook')],
+  ['spam_protection.blocklist', difference('blocks', 'no longer blocks')],
   [
     'spam_protection.level',
     ({ to }) => (to === 'strict' ? 'stricter spam filter (strict)' : `less strict spam filter (${valueText(to)})`),
   ],
-  [
-    'spam_protection.content_filter',
-    ({ to }) => (to === true ? 'enables the content filter' : 'disables the content filter'),
-  ],
+  ['spam_protection.content_filter', chosen('enables the content filter', 'disables the content filter')],
   [
     'spam_protection.honeypot',
     ({ from, to }) => `honeypot ${valueText(from)} → ${valueText(to)}; change the field in your page as well`,
   ],
-  ['acknowledgment', switched('enabled', 'sends acknowledgments', 'no longer sends acknowledgments')],
-  ['acknowledgment.enabled', ({ to }) => (to === true ? 'sends' : 'no longer sends') + ' acknowledgments'],
-  ['uploads', switched('enabled', 'accepts files', 'no longer accepts files')],
-  ['uploads.enabled', ({ to }) => (to === true ? 'accepts files' : 'no longer accepts files')],
+  ['acknowledgment', switched('sends acknowledgments', 'no longer sends acknowledgments')],
+  ['acknowledgment.enabled', chosen('sends acknowledgments', 'no longer sends acknowledgments')],
+  ['uploads', switched('accepts files', 'no longer accepts files')],
+  ['uploads.enabled', chosen('accepts files', 'no longer accepts files')],
   [
     'redirect',
     ({ to }) => (isSet(to) ? `redirects visitors to ${valueText(to)}` : 'shows the built-in thank-you page'),
@@ -284,28 +273,27 @@ function recipients({ from, to }: PlanChange): string {
   return isSet(to) ? `notifies ${valueText(to)}${was}` : `notifies the forwarding address or the owner${was}`;
 }
 
-/** A map that is on by being there, unless its `key` says no. */
-function switched(key: string, on: string, off: string): ChangeText {
-  return ({ to }) => (isSet(to) && valueAt(to, [key]) !== false ? on : off);
+function chosen(on: string, off: string): ChangeText {
+  return ({ to }) => (to === true ? on : off);
 }
 
-interface Difference {
-  readonly from: unknown;
-  readonly to: unknown;
-  /** The words before those that were added and those that were removed. */
-  readonly added: string;
-  readonly removed: string;
+/** A map that is on by being there, unless its `enabled` says no. */
+function switched(on: string, off: string): ChangeText {
+  return ({ to }) => (isSet(to) && valueAt(to, ['enabled']) !== false ? on : off);
 }
 
-function difference({ from, to, added, removed }: Difference): string {
-  const [before, later] = [stringsOf(from), stringsOf(to)];
-  const more = later.filter((item) => !before.includes(item));
-  const less = before.filter((item) => !later.includes(item));
-  const parts = [
-    ...(more.length === 0 ? [] : [`${added} ${listed(more)}`]),
-    ...(less.length === 0 ? [] : [`${removed} ${listed(less)}`]),
-  ];
-  return parts.length === 0 ? `new order: ${listed(later)}` : parts.join(', ');
+/** A list: the words before what was added to it and what was removed. */
+function difference(added: string, removed: string): ChangeText {
+  return ({ from, to }) => {
+    const [before, later] = [stringsOf(from), stringsOf(to)];
+    const more = later.filter((item) => !before.includes(item));
+    const less = before.filter((item) => !later.includes(item));
+    const parts = [
+      ...(more.length === 0 ? [] : [`${added} ${listed(more)}`]),
+      ...(less.length === 0 ? [] : [`${removed} ${listed(less)}`]),
+    ];
+    return parts.length === 0 ? `new order: ${listed(later)}` : parts.join(', ');
+  };
 }
 
 export interface ForwardingChange {

@@ -1,56 +1,61 @@
 /**
  * Every command of `postern`, its arguments, options and words: the one definition from which help, the man page, the page
- * of documentation and shell completion are made.
+ * of documentation and shell completion are made. The files of the commands hold definition and code; only the one that is
+ * needed is loaded.
  */
-import { CliCommand } from './command.ts';
-import { addAuthCommands, addSignupCommand } from './commands/account.ts';
-import {
-  addAnalyticsCommands,
-  addEventsCommands,
-  addSuppressionsCommands,
-  addWebhooksCommands,
-} from './commands/mail.ts';
-import { CONFIG_OPTION, type Cli } from './commands/options.ts';
-import {
-  addBackupCommand,
-  addConfigCommands,
-  addDoctorCommand,
-  addInsightCommands,
-  addInboundCommands,
-  addQueueCommands,
-  addBillingCommands,
-  addTenantsCommands,
-} from './commands/server.ts';
-import { addCompletionCommand } from './commands/completion.ts';
-import { addDomainsCommands } from './commands/domains.ts';
-import {
-  addFormsCommands,
-  addInstantCommands,
-  addRecipientsCommands,
-  addSubmissionsCommands,
-} from './commands/forms.ts';
-import { addProjectsCommands, addPushCommands, addTemplatesCommands, addTestCommands } from './commands/projects.ts';
+import { Argument } from 'commander';
+import { CliCommand, CONFIG_OPTION, type Cli } from './command.ts';
 import { wholeNumber } from './values.ts';
 
 /** What runs until a signal ends it, and so is not of the command line. */
 export interface Services {
   /** Runs the daemon. */
   serve(configFile: string | undefined): Promise<void>;
-  /** Runs it with a small mail world round it. */
+  /** Runs it in a local environment. */
   dev(options: { readonly data: string; readonly port: number }): Promise<void>;
 }
 
 export interface ProgramOptions extends Cli {
-  readonly version: string;
   readonly services: Services;
+  /** The command that will run: only its file is loaded. All are loaded unless it is the name of a command. */
+  readonly command?: string | undefined;
+}
+
+/** The files of the commands in the order of help: heading, names of the commands, and how to load them. */
+type Part = readonly [
+  group: string,
+  names: readonly string[],
+  load: () => Promise<{ addCommands(program: CliCommand): void }>,
+];
+
+const [ACCOUNT, PROJECT, MAIL, SERVER] = ['Account:', 'Project:', 'Forms and mail:', 'Server:'] as const;
+
+function partsOf(services: Services): Part[] {
+  return [
+    [ACCOUNT, ['signup', 'auth'], () => import('./account.ts')],
+    [PROJECT, ['init', 'push', 'rollback', 'projects'], () => import('./projects.ts')],
+    [PROJECT, ['templates'], () => import('./templates.ts')],
+    [PROJECT, ['domains'], () => import('./domains.ts')],
+    [PROJECT, ['test'], () => import('./test.ts')],
+    [MAIL, ['instant', 'forms', 'recipients', 'submissions'], () => import('./forms.ts')],
+    [MAIL, ['suppressions', 'events', 'webhooks'], () => import('./mail.ts')],
+    [MAIL, ['analytics'], () => import('./analytics.ts')],
+    [SERVER, ['serve', 'dev'], () => Promise.resolve({ addCommands: (program) => addServices(program, services) })],
+    [SERVER, ['doctor'], () => import('./doctor.ts')],
+    [SERVER, ['backup'], () => import('./backup.ts')],
+    [SERVER, ['config'], () => import('./config.ts')],
+    [SERVER, ['queue', 'inbound', 'explain', 'trace'], () => import('./queue.ts')],
+    [SERVER, ['tenants', 'usage', 'billing'], () => import('./tenants.ts')],
+    ['Command line:', ['completion'], () => Promise.resolve({ addCommands: addCompletion })],
+  ];
 }
 
 /** The program, ready to parse arguments. Wrong usage throws CommanderError, whose words are written already. */
-export function createProgram({ version, services, ...cli }: ProgramOptions): CliCommand {
+export async function createProgram({ services, command, ...cli }: ProgramOptions): Promise<CliCommand> {
   const { write, writeError, width } = cli.terminal;
-  const program = new CliCommand('postern')
+  const program = new CliCommand(cli, 'postern')
     .description('A mail appliance: web forms in, DKIM-signed mail out, nothing lost in between.')
-    .version(version, '-V, --version', 'Print the version')
+    .version(cli.version, '-V, --version', 'Print the version')
     .configureOutput({
       writeOut: write,
       writeErr: writeError,
@@ -61,25 +66,17 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
     .exitOverride()
     .enablePositionalOptions()
     .showHelpAfterError('(add --help for usage)');
-  program.commandsGroup('Account:');
-  addSignupCommand(program, cli);
-  addAuthCommands(program, cli, version);
-  program.commandsGroup('Project:');
-  addPushCommands(program, cli);
-  addProjectsCommands(program, cli);
-  addTemplatesCommands(program, cli);
-  addDomainsCommands(program, cli);
-  addTestCommands(program, cli);
-  program.commandsGroup('Forms and mail:');
-  addInstantCommands(program, cli);
-  addFormsCommands(program, cli);
-  addRecipientsCommands(program, cli);
-  addSubmissionsCommands(program, cli);
-  addSuppressionsCommands(program, cli);
-  addEventsCommands(program, cli);
-  addWebhooksCommands(program, cli);
-  addAnalyticsCommands(program, cli);
-  program.commandsGroup('Server:');
+  const all = partsOf(services);
+  // Completion is of all commands.
+  const named = all.filter(([, names]) => command !== undefined && command !== 'completion' && names.includes(command));
+  for (const [group, , load] of named.length > 0 ? named : all) {
+    program.commandsGroup(group);
+    (await load()).addCommands(program);
+  }
+  return program;
+}
+
+function addServices(program: CliCommand, services: Services): void {
   program
     .command('serve')
     .summary('Run the daemon')
@@ -98,15 +95,24 @@ export function createProgram({ version, services, ...cli }: ProgramOptions): Cl
     .option('--data <folder>', 'Folder for all data', '.postern')
     .option('--port <number>', 'Port of the web pages (a free port if it is in use)', wholeNumber(1024, 65_535), 8025)
     .action((options: { data: string; port: number }) => services.dev(options));
-  addDoctorCommand(program, cli);
-  addBackupCommand(program, cli);
-  addConfigCommands(program, cli);
-  addQueueCommands(program, cli);
-  addInboundCommands(program, cli);
-  addInsightCommands(program, cli);
-  addTenantsCommands(program, cli);
-  addBillingCommands(program, cli);
-  program.commandsGroup('Command line:');
-  addCompletionCommand(program, cli);
-  return program;
+}
+
+const SHELLS = ['bash', 'zsh', 'fish'] as const;
+
+function addCompletion(program: CliCommand): void {
+  program
+    .command('completion')
+    .addArgument(new Argument('<shell>', 'The shell').choices(SHELLS))
+    .description('Print a shell completion script')
+    .example(
+      'completion bash > /etc/bash_completion.d/postern',
+      'bash, for all users; requires the bash-completion package',
+    )
+    .example('completion bash > ~/.postern.bash', 'bash, for you: also add `source ~/.postern.bash` to ~/.bashrc')
+    .example('completion zsh > /usr/local/share/zsh/site-functions/_postern', 'zsh')
+    .example('completion fish > ~/.config/fish/completions/postern.fish', 'fish')
+    .action(async (shell: (typeof SHELLS)[number]) => {
+      const { completionFor } = await import('./reference/completion.ts');
+      program.cli.terminal.write(completionFor(shell, program));
+    });
 }

@@ -1,34 +1,118 @@
-/** `postern push`, `rollback` and `projects …`: shows what a deployment changes, asks, and deploys it. */
-import { projects as routes } from '../contract/projects.ts';
-import type { AnswerOf } from '../contract/route.ts';
-import {
-  readAnswer,
-  isConfirmed,
-  EXIT,
-  queryOf,
-  run,
-  shortTime,
-  UsageError,
-  writeJson,
-  type CommandOptions,
-} from './run.ts';
+/** `postern init`, `push`, `rollback` and `projects …`: shows what a deployment changes, asks, and deploys it. */
+import { isDeepStrictEqual } from 'node:util';
 import { PUSHED_FILE, type Bundle } from '../config/bundle.ts';
 import { writtenProject } from '../config/diff.ts';
 import { glanceAtProject, parseProject } from '../config/parse.ts';
-import { NO_SECRETS } from '../config/secrets.ts';
-import { UserError } from '../lib/errors.ts';
-import { type Client, RequestRefused, type OnSent } from './client.ts';
-import type { PageFlags } from './commands/options.ts';
-import { type Terminal, printable } from './terminal.ts';
-
-import { writeFacts, writePage, writeTable, counted, barText } from './output.ts';
-
-import { readLocalProject, validProject } from './local-project.ts';
-
+import { formatProblem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
+import { NO_SECRETS } from '../config/secrets.ts';
+import { projects as routes } from '../contract/projects.ts';
+import type { AnswerOf } from '../contract/route.ts';
+import { UserError } from '../lib/errors.ts';
+import type { Client, OnSent } from './client.ts';
+import type { CliCommand, PageFlags } from './command.ts';
 import { everyDomain } from './dns-records.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
-import { type PlanLine, planLines } from './plan-text.ts';
+import { init, type InitFlags } from './init.ts';
+import { readLocalProject, validProject } from './local-project.ts';
+import { barText, counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
+import { planLines, type PlanLine } from './plan-text.ts';
+import { EXIT, isConfirmed, RequestRefused, UsageError, type Api } from './run.ts';
+import { printable, type Terminal } from './terminal.ts';
+import { domainName, mailAddress } from './values.ts';
+
+const SLUG = ['<project>', 'Slug of the project, from `postern projects list`'] as const;
+const DRY_RUN = ['--dry-run', 'Show the changes without deploying them', false] as const;
+
+interface DecidingFlags {
+  readonly yes: boolean;
+  readonly dryRun: boolean;
+}
+
+/** Adds `init`, `push`, `rollback` and `projects …`. */
+export function addCommands(program: CliCommand): void {
+  const { terminal, exit } = program.cli;
+  program
+    .command('init')
+    .argument('[folder]', 'Folder, created if missing (default: the current folder)')
+    .description('Create a project: postern.yml and a template')
+    .option('--name <name>', 'Name of the project')
+    .option('--slug <slug>', 'Short name for URLs and commands (default: derived from the name)')
+    .option('--domain <domain>', 'Domain of the website', domainName)
+    .option('--email <address>', 'Recipient of submissions', mailAddress)
+    .option('--form <id>', 'ID of the first form (default: contact)')
+    .option('--yes', 'Accept all defaults without asking', false)
+    .option('--force', 'Overwrite existing files', false)
+    .option('--json', 'Print JSON', false)
+    .example('init', 'Create a project interactively')
+    .example('init shop --domain example.com --email you@example.com --yes', 'Create a project from a script')
+    .action(async (folder: string | undefined, flags: InitFlags) => exit(await init(terminal, folder, flags)));
+  program
+    .command('push')
+    .argument('[path]', 'Project folder or file (default: the nearest postern.yml, here or in a parent folder)')
+    .description('Deploy this project after showing what changes')
+    .confirmed()
+    .option(...DRY_RUN)
+    .example('push', 'Show the changes and ask for confirmation')
+    .example('push --yes', 'Deploy without confirmation, for scripts')
+    .account(push);
+  program
+    .command('rollback')
+    .description('Deploy an earlier revision of a project')
+    .option('--revision <revision>', 'Revision ID (rev_…), or the number of revisions to go back', '1')
+    .option('--project <project>', 'Slug of the project (default: the project in this folder)')
+    .confirmed()
+    .option(...DRY_RUN)
+    .example('rollback', 'Return to the previous revision')
+    .account(rollback);
+  const projects = program.command('projects').description('Manage projects');
+  projects
+    .command('list')
+    .description('List projects, newest first')
+    .pages()
+    .account((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: routes.list, query },
+        {
+          rows: (answer) => answer.projects,
+          columns: {
+            PROJECT: 'slug',
+            SOURCE: ({ source }) => SOURCES.get(source) ?? source,
+            REVISION: 'revision',
+            CREATED: 'created_at',
+            NAME: 'name',
+          },
+          nothing: 'No projects found. Create one with postern init and postern push.',
+        },
+      ),
+    );
+  projects
+    .command('show')
+    .argument(...SLUG)
+    .description('Show a project with its domains and collections')
+    .account(show);
+  projects
+    .command('revisions')
+    .argument('[project]', 'Slug of the project (default: the project in this folder)')
+    .description('List the revisions of a project, for `postern rollback`')
+    .account(revisionsOf);
+  projects
+    .command('remove')
+    .alias('delete')
+    .argument(...SLUG)
+    .description('Remove a project. Its domains and forms stop working')
+    .option('--force', 'Remove the project even if its project file may still exist', false)
+    .confirmed()
+    .account(async (api, slug: string, { yes, force }: { yes: boolean; force: boolean }) => {
+      await api.client.call({ route: routes.show, params: { slug } });
+      const question = `Remove ${slug}? Its domains and forms stop working. Submissions are kept, and queued mail is still sent.`;
+      if (!(await isConfirmed(api.terminal, question, yes))) return EXIT.failed;
+      const query = force ? { force } : {};
+      return print(api, { route: routes.remove, params: { slug }, query }, () =>
+        api.terminal.write(`Removed ${slug}\n`),
+      );
+    });
+}
 
 const SOURCES: ReadonlyMap<string, string> = new Map([
   ['file', 'file'],
@@ -36,135 +120,78 @@ const SOURCES: ReadonlyMap<string, string> = new Map([
   ['api', 'API'],
 ]);
 
-/** Lists the projects, newest first. Returns the exit code, as all of these do. */
-export function projectsList(options: CommandOptions, filter: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/projects${queryOf(filter)}`);
-    if (json) return writeJson(terminal, data);
-    const { projects, ...page } = readAnswer(routes.list, data);
-    const rows = projects.map(({ slug, source, revision, created_at, name }) => [
-      slug,
-      SOURCES.get(source) ?? source,
-      revision ?? '-',
-      shortTime(created_at),
-      name,
-    ]);
-    const nothing = 'No projects found. Create one with postern init and postern push.';
-    writePage(terminal, { headings: ['PROJECT', 'SOURCE', 'REVISION', 'CREATED', 'NAME'], rows }, { ...page, nothing });
-  });
-}
-
 /** Shows a project. */
-export function projectsShow(options: CommandOptions, slug: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/projects/${encodeURIComponent(slug)}`);
-    if (json) return writeJson(terminal, data);
-    const project = readAnswer(routes.show, data);
-    const { name, source, managed_by: managed, file_missing: missing, revision, created_at: since } = project;
-    const { config, revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
-    const { domains, collections } = glanceAtProject(config ?? '{}');
-    writeFacts(terminal, [
-      ['project', slug],
-      ['name', name],
-      ['created', shortTime(since)],
-      ['source', SOURCES.get(source) ?? source],
-      ...(managed ? [['file', `${managed.file} on ${managed.machine}${missing ? ' (missing)' : ''}`] as const] : []),
-      ['revision', revision === null ? '-' : `${revision}, one of ${revisions.length}`],
-      ['domains', domains.join(', ') || '-'],
-      ['collections', collections.join(', ') || '-'],
-    ]);
-  });
-}
-
-/** Removes a project after confirmation. */
-export function projectsRemove(
-  options: CommandOptions,
-  slug: string,
-  { yes, force }: { readonly yes: boolean; readonly force: boolean },
-): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const path = `/projects/${encodeURIComponent(slug)}`;
-    readAnswer(routes.show, await client.get(path));
-    const question = `Remove ${slug}? Its domains and forms stop working. Submissions are kept, and queued mail is still sent.`;
-    if (!(await isConfirmed(terminal, question, yes))) return EXIT.failed;
-    const data = await client.delete(force ? `${path}?force=true` : path);
-    if (json) return writeJson(terminal, data);
-    terminal.write(`Removed ${slug}\n`);
+async function show({ client, terminal, json }: Api, slug: string): Promise<void> {
+  const { data, read } = await client.ask({ route: routes.show, params: { slug } });
+  if (json) return writeJson(terminal, data);
+  const { name, source, managed_by: managed, file_missing: missing, revision, created_at: since } = read();
+  const { config, revisions } = await client.call({ route: routes.config, params: { slug } });
+  const { domains, collections } = glanceAtProject(config ?? '{}');
+  writeFacts(terminal, {
+    project: slug,
+    name,
+    created: shortTime(since),
+    source: SOURCES.get(source) ?? source,
+    file: managed ? `${managed.file} on ${managed.machine}${missing ? ' (missing)' : ''}` : undefined,
+    revision: revision === null ? '-' : `${revision}, one of ${revisions.length}`,
+    domains: domains.join(', ') || '-',
+    collections: collections.join(', ') || '-',
   });
 }
 
 /** Lists the revisions of a project, newest first. */
-export function projectsRevisions(options: CommandOptions, slug: string | undefined): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(configPath(slug ?? (await localSlug(terminal.folder))));
-    const { revisions } = readAnswer(routes.config, data);
-    if (json) return writeJson(terminal, { revisions });
-    if (revisions.length === 0) return terminal.write('No revisions found. Deploy one with: postern push\n');
-    let back = 0;
-    const rows = revisions.map(({ id, created_at, current }) => [
-      current ? 'current' : String(++back),
-      id,
-      shortTime(created_at),
-    ]);
-    writeTable(terminal, { headings: ['BACK', 'REVISION', 'DEPLOYED'], rows });
-  });
+async function revisionsOf({ client, terminal, json }: Api, project: string | undefined): Promise<void> {
+  const slug = project ?? (await localSlug(terminal.folder));
+  const { revisions } = await client.call({ route: routes.config, params: { slug } });
+  if (json) return writeJson(terminal, { revisions });
+  if (revisions.length === 0) return terminal.write('No revisions found. Deploy one with: postern push\n');
+  let back = 0;
+  const rows = revisions.map((row) => ({ ...row, back: row.current ? 'current' : ++back }));
+  writeTable(terminal, { BACK: 'back', REVISION: 'id', DEPLOYED: 'created_at' }, rows);
 }
 
-export interface RollbackOptions {
-  /** `--project`; else that of this folder. */
-  readonly project?: string | undefined;
+interface RollbackFlags extends DecidingFlags {
+  readonly project?: string;
   /** `rev_…`, or how many revisions to go back. */
   readonly revision: string;
-  readonly yes: boolean;
-  readonly dryRun: boolean;
 }
 
 /** Deploys an earlier revision after showing what changes. */
-export function rollback(options: CommandOptions, given: RollbackOptions): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { yes, dryRun } = given;
-    const slug = given.project ?? (await localSlug(terminal.folder));
-    const wanted = await revisionToRestore(client, slug, given.revision);
-    const { yaml, files } = wanted;
-    const plan = await planOf({ client, slug, bundle: { yaml, files } });
-    if (plan.revision === wanted.id) {
-      if (json) writeJson(terminal, plan.data);
-      else terminal.write(`${wanted.id} is already deployed.\n`);
-      return EXIT.done;
-    }
-    const read = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS });
-    const after = 'ok' in read ? writtenProject(read.ok) : {};
-    const approved = await isApproved(options, { slug, plan, after, file: wanted.id, yes, dryRun });
-    if (!approved) return unchanged(options, plan, dryRun);
-    const body = { revision: wanted.id, base_revision: plan.revision };
-    const done = readPlan(await client.post(`/projects/${encodeURIComponent(slug)}/rollback`, body));
-    if (json) return writeJson(terminal, done.data);
+async function rollback(api: Api, { project, revision, yes, dryRun }: RollbackFlags): Promise<number | void> {
+  const { client, terminal, json } = api;
+  const slug = project ?? (await localSlug(terminal.folder));
+  const { id, yaml, files } = await revisionToRestore(client, slug, revision);
+  const plan = await planOf(client, slug, { yaml, files });
+  if (plan.revision === id) {
+    if (json) return writeJson(terminal, plan.data);
+    return terminal.write(`${id} is already deployed.\n`);
+  }
+  const read = parseProject(yaml, PUSHED_FILE, { files, env: NO_SECRETS });
+  const after = 'ok' in read ? writtenProject(read.ok) : {};
+  if (!(await isApproved(api, { slug, plan, after, file: id, yes, dryRun }))) return unchanged(api, plan, dryRun);
+  const body = { revision: id, base_revision: plan.revision };
+  return print(api, { route: routes.rollback, params: { slug }, body }, (done) =>
     terminal.write(
       `Deployed ${slug} as ${done.revision}. postern.yml was not changed: the next postern push deploys it again.\n`,
-    );
-  });
+    ),
+  );
 }
 
-interface Restored {
+interface Restored extends Bundle {
   readonly id: string;
-  readonly yaml: string;
-  readonly files: Readonly<Record<string, string>>;
 }
 
 /** Throws UserError where there is none such. */
-async function revisionToRestore(client: Client, slug: string, review: string): Promise<Restored> {
-  const { revisions } = readAnswer(routes.config, await client.get(configPath(slug)));
+async function revisionToRestore(client: Client, slug: string, wanted: string): Promise<Restored> {
+  const { revisions } = await client.call({ route: routes.config, params: { slug } });
   const others = revisions.filter(({ current }) => !current);
-  const id = /^\d+$/.test(review) ? others[Number(review) - 1]?.id : review;
+  const id = /^\d+$/.test(wanted) ? others[Number(wanted) - 1]?.id : wanted;
   if (id === undefined) {
     if (others.length === 0) throw new UsageError(`${slug} has no earlier revision`);
     const there = counted(others.length, 'earlier revision');
     throw new UsageError(`${slug} has only ${there}. To list them, run: postern projects revisions ${slug}`);
   }
-  const { config, files } = readAnswer(
-    routes.config,
-    await client.get(`${configPath(slug)}${queryOf({ revision: id })}`),
-  );
+  const { config, files } = await client.call({ route: routes.config, params: { slug }, query: { revision: id } });
   return { id, yaml: config ?? '', files };
 }
 
@@ -179,44 +206,53 @@ async function localSlug(folder: string): Promise<string> {
   return slug;
 }
 
-export interface PushOptions {
-  /** A folder or a file; else this folder, or the nearest above that has a postern.yml. */
-  readonly where?: string | undefined;
-  readonly yes: boolean;
-  readonly dryRun: boolean;
+/** Deploys the project of a folder or file, else of this folder or the nearest above that has a postern.yml. */
+async function push(api: Api, where: string | undefined, { yes, dryRun }: DecidingFlags): Promise<number | void> {
+  const { client, terminal, json } = api;
+  const { progress, write } = terminal;
+  const project = await readLocalProject(terminal.folder, where);
+  const config = validProject(project, terminal);
+  if (config === undefined) return EXIT.configuration;
+  const { slug } = config.project;
+  const { file, yaml, files } = project;
+  try {
+    const plan = await planOf(client, slug, { yaml, files, onSent: uploadProgress('Comparing', progress) });
+    progress('');
+    if (plan.changes.length === 0 && plan.revision !== null && (await isDeployed(client, slug, project))) {
+      if (json) return writeJson(terminal, plan.data);
+      return write(`${slug} at ${client.address} is up to date.\n`);
+    }
+    const after = writtenProject(config);
+    if (!(await isApproved(api, { slug, plan, after, file, yes, dryRun }))) return unchanged(api, plan, dryRun);
+    const { data, read } = await client.ask({
+      route: routes.push,
+      params: { slug },
+      body: { config: yaml, files, base_revision: plan.revision },
+      onSent: uploadProgress('Deploying', progress),
+    });
+    progress('');
+    if (json) return writeJson(terminal, data);
+    const back = plan.revision === null ? '' : ' To undo this, run: postern rollback';
+    write(`Deployed ${slug} as ${read().revision}.${back}\n`);
+    return await writeNextSteps(api, config);
+  } catch (error) {
+    return reportPlaces(terminal, file, error);
+  }
 }
 
-/** Returns the exit code; a configuration that is not valid is 78. */
-export function push(options: CommandOptions, { where, yes, dryRun }: PushOptions): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { folder, progress, write } = terminal;
-    const project = await readLocalProject(folder, where);
-    const config = validProject(project, terminal);
-    if (config === undefined) return EXIT.configuration;
-    const { slug } = config.project;
-    const { file, yaml, files } = project;
-    const bundle = { yaml, files };
-    return withPlaces(options, file, async () => {
-      const onSent = uploadProgress('Comparing', progress);
-      const plan = await planOf({ client, slug, bundle, onSent });
-      progress('');
-      if (plan.changes.length === 0 && plan.revision !== null && (await isDeployed(client, slug, bundle))) {
-        if (json) writeJson(terminal, plan.data);
-        else write(`${slug} at ${client.address} is up to date.\n`);
-        return EXIT.done;
-      }
-      const after = writtenProject(config);
-      const approved = await isApproved(options, { slug, plan, after, file, yes, dryRun });
-      if (!approved) return unchanged(options, plan, dryRun);
-      const body = { config: yaml, files, base_revision: plan.revision };
-      const done = readPlan(await client.put(configPath(slug), body, uploadProgress('Deploying', progress)));
-      progress('');
-      if (json) return writeJson(terminal, done.data);
-      const back = plan.revision === null ? '' : ' To undo this, run: postern rollback';
-      write(`Deployed ${slug} as ${done.revision}.${back}\n`);
-      await writeNextSteps(options, config);
-    });
-  });
+/** Reports what the server finds invalid as if it was found here; throws any other error. */
+function reportPlaces(terminal: Terminal, file: string, error: unknown): number {
+  if (!(error instanceof RequestRefused)) throw error;
+  const { status, details } = error.refused;
+  const places = details.flatMap(({ line, column = 1, ...rest }) =>
+    line === undefined ? [] : [{ file, line, column, ...rest }],
+  );
+  if (places.length === 0) throw error;
+  terminal.progress('');
+  for (const place of places) terminal.writeError(`${formatProblem(place)}\n`);
+  if (status === 400) return EXIT.configuration;
+  terminal.writeError(`${printable(error.message)}\n`);
+  return EXIT.failed;
 }
 
 /** Shows how far a bundle has gone out, and then that the server works on it. */
@@ -226,17 +262,12 @@ function uploadProgress(doing: string, progress: Terminal['progress']): OnSent {
 
 /** Whether text and files are the deployed ones. A plan does not show changed comments or file names. */
 async function isDeployed(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
-  const deployed = readAnswer(routes.config, await client.get(configPath(slug)));
-  const names = Object.keys(files);
-  return (
-    deployed.config === yaml &&
-    names.length === Object.keys(deployed.files).length &&
-    names.every((name) => deployed.files[name] === files[name])
-  );
+  const deployed = await client.call({ route: routes.config, params: { slug } });
+  return deployed.config === yaml && isDeepStrictEqual(deployed.files, files);
 }
 
 /** What is left to do so that its domains send and receive. A key that may push need not see domains. */
-async function writeNextSteps({ client, terminal }: CommandOptions, { domains }: ProjectConfig): Promise<void> {
+async function writeNextSteps({ client, terminal }: Api, { domains }: ProjectConfig): Promise<void> {
   const names = Object.keys(domains);
   if (names.length === 0) return;
   const known = await everyDomain(client).catch((error: unknown) => {
@@ -256,96 +287,54 @@ export interface Plan extends AnswerOf<typeof routes.push> {
   readonly data: unknown;
 }
 
-interface Question {
-  readonly client: Client;
-  readonly slug: string;
-  readonly bundle: Bundle;
-  readonly onSent?: OnSent;
-}
-
 /** What a push of the bundle would change; `revision` is the deployed one. */
-export async function planOf({ client, slug, bundle, onSent }: Question): Promise<Plan> {
-  const { yaml, files } = bundle;
-  return readPlan(await client.put(`${configPath(slug)}?dry_run=true`, { config: yaml, files }, onSent));
+export async function planOf(
+  client: Client,
+  slug: string,
+  { yaml, files, onSent }: Bundle & { readonly onSent?: OnSent },
+): Promise<Plan> {
+  const body = { config: yaml, files };
+  const call = { route: routes.push, params: { slug }, query: { dry_run: true }, body, onSent };
+  const { data, read } = await client.ask(call);
+  return { ...read(), data };
 }
 
-/** Reads the server's answer to a push, dry or not. */
-function readPlan(data: unknown): Plan {
-  return { ...readAnswer(routes.push, data), data };
-}
-
-/** The address of a project's configuration. */
-function configPath(slug: string): string {
-  return `/projects/${encodeURIComponent(slug)}/config`;
-}
-
-export interface PlanReview {
+interface PlanReview extends DecidingFlags {
   readonly slug: string;
   readonly plan: Plan;
   /** The whole configuration as it will be, written out with its defaults. */
   readonly after: unknown;
   /** The YAML's name in reports. */
-  readonly file?: string | undefined;
-  /** `--yes` */
-  readonly yes: boolean;
-  /** `--dry-run` */
-  readonly dryRun: boolean;
+  readonly file: string;
 }
 
 /** Shows the plan; true once somebody has confirmed it. Throws UsageError if nobody can be asked. */
-async function isApproved({ terminal, client, json }: CommandOptions, review: PlanReview): Promise<boolean> {
-  const { slug, plan, after, file = PUSHED_FILE, yes, dryRun } = review;
+async function isApproved({ terminal, client, json }: Api, review: PlanReview): Promise<boolean> {
+  const { slug, plan, after, file, yes, dryRun } = review;
   const { writeError, style } = terminal;
   // With --json standard output holds JSON alone; the plan to confirm goes to standard error.
-  const print = json ? writeError : terminal.write;
+  const write = json ? writeError : terminal.write;
   if (!json || !(yes || dryRun)) {
     const lines = planLines(plan.changes, after);
-    print(`${style('bold', slug)} at ${client.address}: ${counted(lines.length, 'change')}\n`);
-    for (const line of lines) print(`  ${coloured(line, style)}\n`);
-    if (plan.changes.length === 0) print('  No settings change, only comments or files.\n');
+    write(`${style('bold', slug)} at ${client.address}: ${counted(lines.length, 'change')}\n`);
+    for (const { sign, text } of lines) write(`  ${style(COLOURS[sign], sign)} ${printable(text)}\n`);
+    if (plan.changes.length === 0) write('  No settings change, only comments or files.\n');
     for (const warning of plan.warnings)
-      print(`${style('yellow', 'warning:')} ${formatProblem(problem(file, warning))}\n`);
+      write(`${style('yellow', 'warning:')} ${formatProblem({ file, ...warning })}\n`);
   }
   return !dryRun && isConfirmed(terminal, 'Deploy these changes?', yes);
 }
 
+const COLOURS: Readonly<Record<PlanLine['sign'], 'green' | 'red' | 'yellow'>> = {
+  '+': 'green',
+  '-': 'red',
+  '~': 'yellow',
+};
+
 /** Ends a deployment that was declined, or a dry run. Returns the exit code. */
-function unchanged({ terminal, json }: CommandOptions, plan: Plan, dryRun: boolean): number {
+function unchanged({ terminal, json }: Api, plan: Plan, dryRun: boolean): number {
   if (!dryRun) return EXIT.failed;
   if (json) writeJson(terminal, plan.data);
   else terminal.write('Dry run: nothing was changed.\n');
   return EXIT.done;
-}
-
-const COLOURS = { '+': 'green', '-': 'red', '~': 'yellow' } as const;
-
-function coloured({ sign, text }: PlanLine, style: CommandOptions['terminal']['style']): string {
-  return `${style(COLOURS[sign], sign)} ${printable(text)}`;
-}
-
-/** Does the work; a configuration that the server finds invalid is reported as one that is found so here. */
-async function withPlaces(
-  { terminal }: CommandOptions,
-  file: string,
-  work: () => Promise<number | void>,
-): Promise<number | void> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof RequestRefused)) throw error;
-    const { status, details } = error.refused;
-    const places = details.flatMap(({ line, column = 1, ...rest }) =>
-      line === undefined ? [] : [problem(file, { ...rest, line, column })],
-    );
-    if (places.length === 0) throw error;
-    terminal.progress('');
-    for (const place of places) terminal.writeError(`${formatProblem(place)}\n`);
-    if (status === 400) return EXIT.configuration;
-    terminal.writeError(`${printable(error.message)}\n`);
-    return EXIT.failed;
-  }
-}
-
-function problem(file: string, place: Omit<Problem, 'file'>): Problem {
-  return { file, ...place };
 }

@@ -1,24 +1,17 @@
 /** `postern queue …`, `inbound …`, `explain` and `trace`: the operator's view of the mail. */
-import { mailLog, queue } from '../contract/queue.ts';
+import { mailLog, queue as routes } from '../contract/queue.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import {
-  readAnswer,
-  isConfirmed,
-  EXIT,
-  queryOf,
-  run,
-  UsageError,
-  shortTime,
-  writeJson,
-  type CommandOptions,
-} from './run.ts';
-import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
-import { type Terminal, printable } from './terminal.ts';
+import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
+import { counted, print, printPage, shortTime, table, writeJson } from './output.ts';
+import { EXIT, isConfirmed, UsageError, type Api } from './run.ts';
+import { printable, type Terminal } from './terminal.ts';
 
-import { writePage, table } from './output.ts';
+const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expired', 'cancelled', 'suppressed'];
+const MESSAGE = ['<id>', 'ID of a message (msg_…) or delivery (dlv_…, whd_…)'] as const;
+const DESTINATION = 'Destination domain, or a webhook (whk_…)';
 
 /** Which deliveries. */
-export interface Filter {
+interface Filter {
   readonly state?: string | undefined;
   readonly domain?: string | undefined;
   readonly tenant?: string | undefined;
@@ -26,75 +19,185 @@ export interface Filter {
   readonly olderThan?: string | undefined;
 }
 
-export interface ListFilter extends PageFlags, Filter {}
-
-/** One message, delivery or destination, or all deliveries that match. */
-export interface QueueSelection extends Filter {
-  readonly what?: string | undefined;
-  readonly dryRun: boolean;
-  readonly yes: boolean;
+interface InboundFilter extends PageFlags, TimeRangeFlags {
+  readonly outcome?: string;
+  readonly domain?: string;
+  readonly reason?: string;
 }
 
-export type Verb = 'retry' | 'cancel' | 'hold' | 'release';
+/** What is done to deliveries; `does` says what the example does. */
+export const VERBS = [
+  {
+    verb: 'retry',
+    argument: '[id]',
+    means: MESSAGE[1],
+    description: 'Retry the undelivered recipients of a message, or all matching deliveries, now',
+    does: 'All deliveries of a tenant that have been queued for two hours',
+    question: 'Retry',
+    done: 'due now',
+  },
+  {
+    verb: 'cancel',
+    argument: '[id]',
+    means: MESSAGE[1],
+    description: 'Cancel the undelivered recipients of a message, or all matching deliveries',
+    does: 'All deliveries of a tenant that have been queued for two hours',
+    question: 'Cancel',
+    done: 'cancelled',
+  },
+  {
+    verb: 'hold',
+    argument: '[domain]',
+    means: DESTINATION,
+    description: 'Hold all mail to a domain, or all matching deliveries',
+    does: 'All deliveries of a tenant queued for two hours; new mail is not held',
+    question: 'Hold',
+    done: 'held',
+  },
+  {
+    verb: 'release',
+    argument: '[domain]',
+    means: DESTINATION,
+    description: 'Release held mail',
+    does: 'Held deliveries of a tenant',
+    question: 'Release',
+    done: 'released',
+  },
+] as const;
 
-/** Lists deliveries, newest first. Returns the exit code, as all of these do. */
-export function queueList(options: CommandOptions, { olderThan, ...filter }: ListFilter): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/queue${queryOf({ ...filter, older_than: olderThan })}`);
-    if (json) return writeJson(terminal, data);
-    const { deliveries, ...page } = readAnswer(queue.list, data);
-    const rows = deliveries.map((row) => [
-      row.id,
-      row.state,
-      String(row.attempts),
-      blockedBy(row) ?? shortTime(row.next_attempt_at),
-      row.recipient,
-      row.last_reply ?? '',
+type Verb = (typeof VERBS)[number];
+
+/** Adds `queue …`, `inbound …`, `explain` and `trace`. */
+export function addCommands(program: CliCommand): void {
+  const queue = program.command('queue').description('Show and manage the delivery queue');
+  filtered(queue.command('list'), STATES)
+    .description('List deliveries, newest first')
+    .pages()
+    .example('queue list --state deferred', 'Deferred deliveries and the reason')
+    .operator((api, query: Filter & PageFlags) =>
+      printPage(
+        api,
+        { route: routes.list, query },
+        {
+          rows: (answer) => answer.deliveries,
+          columns: {
+            DELIVERY: 'id',
+            STATE: 'state',
+            ATTEMPTS: 'attempts',
+            'NEXT ATTEMPT': (row) => blockedBy(row) ?? row.next_attempt_at,
+            RECIPIENT: 'recipient',
+            'LAST REPLY': ({ last_reply }) => last_reply ?? '',
+          },
+          nothing: 'No matching deliveries.',
+        },
+      ),
+    );
+  queue
+    .command('show')
+    .argument(...MESSAGE)
+    .description('Show a message with all recipients and delivery attempts')
+    .operator((api, id: string) =>
+      print(api, { route: routes.show, params: { id } }, (answer) => writeMessage(api.terminal, answer)),
+    );
+  for (const verb of VERBS) {
+    filtered(queue.command(verb.verb), ['queued', 'deferred'])
+      .argument(verb.argument, verb.means)
+      .description(verb.description)
+      .option('--dry-run', 'Only count the matching deliveries', false)
+      .confirmed()
+      .example(`queue ${verb.verb} --tenant ten_… --older-than 2h`, verb.does)
+      .operator((api, what: string | undefined, flags: Selection) => act(api, verb, { ...flags, what }));
+  }
+  program
+    .command('inbound')
+    .description('Show received and rejected mail')
+    .command('list')
+    .description('List accepted, rejected and deferred recipients, newest first')
+    .choice('--outcome <outcome>', 'Only this outcome', ['accepted', 'rejected', 'deferred'])
+    .option('--domain <domain>', 'Only this domain')
+    .option('--reason <reason>', 'Only this reason, such as unknown_recipient')
+    .timeRange()
+    .pages()
+    .example('inbound list --outcome rejected --from 2026-01-31', 'Mail rejected since a date')
+    .operator((api, query: InboundFilter) =>
+      printPage(
+        api,
+        { route: mailLog.inbound, query },
+        {
+          rows: (answer) => answer.inbound,
+          columns: {
+            AT: 'at',
+            OUTCOME: 'outcome',
+            REASON: 'reason',
+            FROM: 'ip',
+            SENDER: ({ sender }) => sender || '<>',
+            RECIPIENT: ({ recipient }) => recipient || '-',
+            REPLY: 'reply',
+          },
+          nothing: 'No matching mail.',
+        },
+      ),
+    );
+  program
+    .command('explain')
+    .summary('Explain how mail would be handled')
+    .argument('<what>', 'An address, or a form: example.com/contact, c/team/join, frm_…')
+    .description('Explain step by step how mail would be handled. Exits with 1 if it would not be delivered')
+    .example('explain hello+news@example.com', 'Which forwarding rule matches, and where the mail goes')
+    .example('explain example.com/contact', 'Recipients, DKIM key and MX hosts of a form')
+    .operator(explain);
+  program
+    .command('trace')
+    .summary('Trace a request or message')
+    .argument('<id>', 'ID of a request (X-Request-Id), submission, message, delivery, event or received message')
+    .description('Trace a request or message from its arrival to the last SMTP reply')
+    .example('trace req_01k9xvcz2m4d7e8f9g0h1j2k3m', 'Trace a request')
+    .operator((api, id: string) =>
+      print(api, { route: mailLog.trace, params: { id } }, (answer) => writeTrace(api.terminal, answer)),
+    );
+}
+
+function filtered(command: CliCommand, states: readonly string[]): CliCommand {
+  return command
+    .choice('--state <state>', 'Only this state', states)
+    .option('--tenant <id>', 'Only this tenant')
+    .option('--domain <domain>', 'Only this destination domain or webhook')
+    .option('--sender <domain>', 'Only mail sent from this domain')
+    .option('--older-than <duration>', 'Only mail queued for longer than this, such as 2h or 3d');
+}
+
+/** Writes a message with every attempt. */
+function writeMessage(terminal: Terminal, { message, deliveries }: AnswerOf<typeof routes.show>): void {
+  const { write, width } = terminal;
+  write(`${message.id}  ${message.kind} of ${message.domain}\n`);
+  if (message.submission !== null) write(`submission  ${message.submission}\n`);
+  write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
+  if (message.size > 0) write(`size        ${message.size} bytes\n`);
+  for (const { tries, ...row } of deliveries) {
+    write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${nextText(row)}\n`);
+    if (tries.length === 0 && row.last_reply !== null) write(`  ${printable(row.last_reply)}\n`);
+    const rows = tries.map((attempt) => [
+      `  ${attempt.number}`,
+      shortTime(attempt.at),
+      attempt.outcome,
+      [attempt.host, attempt.address].filter((part) => part !== null).join(' '),
+      attempt.tls ?? 'clear',
+      attempt.reply,
     ]);
-    const headings = ['DELIVERY', 'STATE', 'ATTEMPTS', 'NEXT ATTEMPT', 'RECIPIENT', 'LAST REPLY'];
-    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching deliveries.' });
-  });
+    if (rows.length > 0) write(table(['  ATTEMPT', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, width));
+  }
 }
 
-/** Shows a message, by its id or a delivery's, with every attempt. */
-export function queueShow(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/queue/${encodeURIComponent(id)}`);
-    if (json) return writeJson(terminal, data);
-    const { message, deliveries } = readAnswer(queue.show, data);
-    terminal.write(`${message.id}  ${message.kind} of ${message.domain}\n`);
-    if (message.submission !== null) terminal.write(`submission  ${message.submission}\n`);
-    terminal.write(`accepted    ${shortTime(message.created_at)}, expires ${shortTime(message.expires_at)}\n`);
-    if (message.size > 0) terminal.write(`size        ${message.size} bytes\n`);
-    for (const { tries, ...row } of deliveries) {
-      terminal.write(`\n${row.id}  ${printable(row.recipient)}  ${row.state}${nextText(row)}\n`);
-      if (tries.length === 0 && row.last_reply !== null) terminal.write(`  ${printable(row.last_reply)}\n`);
-      const rows = tries.map((attempt) => [
-        `  ${attempt.number}`,
-        shortTime(attempt.at),
-        attempt.outcome,
-        [attempt.host, attempt.address].filter((part) => part !== null).join(' '),
-        attempt.tls ?? 'clear',
-        attempt.reply,
-      ]);
-      if (rows.length > 0)
-        terminal.write(table(['  ATTEMPT', 'AT', 'OUTCOME', 'HOST', 'TLS', 'REPLY'], rows, terminal.width));
-    }
-  });
-}
+type Delivery = AnswerOf<typeof routes.list>['deliveries'][number];
 
-/** For what it waits beside its next try. */
-function blockedBy({
-  state,
-  held,
-  suspended,
-}: AnswerOf<typeof queue.list>['deliveries'][number]): 'held' | 'suspended' | undefined {
+/** For what it waits beside its next attempt. */
+function blockedBy({ state, held, suspended }: Delivery): 'held' | 'suspended' | undefined {
   if (state !== 'queued' && state !== 'deferred') return undefined;
   if (held) return 'held';
   return suspended ? 'suspended' : undefined;
 }
 
-function nextText(row: AnswerOf<typeof queue.list>['deliveries'][number]): string {
+function nextText(row: Delivery): string {
   const reason = blockedBy(row);
   if (reason === 'suspended') return ', waiting until its account is resumed';
   if (reason === 'held') {
@@ -108,124 +211,56 @@ function nextText(row: AnswerOf<typeof queue.list>['deliveries'][number]): strin
 /** How long hundreds of thousands of deliveries may take: a little less than the daemon leaves a connection idle. */
 const PATIENCE_MS = 115_000;
 
-const SINGLE: Readonly<Record<Verb, (options: CommandOptions, what: string) => Promise<number>>> = {
-  retry: (options, id) => changeMessage(options, { id, verb: 'retry', done: 'due now' }),
-  cancel: (options, id) => changeMessage(options, { id, verb: 'cancel', done: 'cancelled' }),
-  hold: (options, domain) => changeDestination(options, domain, 'hold'),
-  release: (options, domain) => changeDestination(options, domain, 'release'),
-};
-
-/** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
-export function queueAct(
-  options: CommandOptions,
-  verb: Verb,
-  { what, dryRun, yes, ...filter }: QueueSelection,
-): Promise<number> {
-  const isFiltered = Object.values(filter).some((value) => value !== undefined);
-  if ((what === undefined) !== isFiltered || (what !== undefined && dryRun)) {
-    throw new UsageError(
-      `Specify what to ${verb}, or a filter: --tenant, --domain, --sender, --older-than or --state.`,
-    );
-  }
-  return what === undefined ? actOnMany(options, verb, { filter, dryRun, yes }) : SINGLE[verb](options, what);
-}
-
-const DONE: Readonly<Record<Verb, string>> = {
-  retry: 'due now',
-  cancel: 'cancelled',
-  hold: 'held',
-  release: 'released',
-};
-
-const QUESTION: Readonly<Record<Verb, string>> = {
-  retry: 'Retry',
-  cancel: 'Cancel',
-  hold: 'Hold',
-  release: 'Release',
-};
-
-interface Many {
-  readonly filter: Filter;
+/** One message, delivery or destination, or all deliveries that match. */
+interface Selection extends Filter {
+  readonly what?: string | undefined;
   readonly dryRun: boolean;
   readonly yes: boolean;
 }
 
-function actOnMany(options: CommandOptions, verb: Verb, { filter, dryRun, yes }: Many): Promise<number> {
-  const { olderThan, ...rest } = filter;
-  const body = { action: verb, filter: { ...rest, older_than: olderThan } };
-  return run(options, async ({ client, terminal, json }) => {
-    if (!yes || dryRun) {
-      const data = await client.post('/admin/queue/actions', { ...body, dry_run: true });
-      const { count } = readAnswer(queue.act, data);
-      if (dryRun && json) return writeJson(terminal, data);
-      if (dryRun) return terminal.write(`${deliveries(count)} would be ${DONE[verb]}\n`);
-      if (count > 1 && !(await isConfirmed(terminal, `${QUESTION[verb]} ${deliveries(count)}?`, yes)))
-        return EXIT.failed;
-    }
-    const path = '/admin/queue/actions';
-    const { data } = await client.ask({ method: 'POST', path, body, idleMs: PATIENCE_MS });
-    if (json) return writeJson(terminal, data);
-    const { count, in_progress: inProgress } = readAnswer(queue.act, data);
-    terminal.write(`${deliveries(count)} ${DONE[verb]}\n`);
-    if (inProgress > 0) terminal.writeError(`${deliveries(inProgress)} skipped: a delivery attempt is in progress.\n`);
+/** Does it to one message or delivery (`retry`, `cancel`) or destination (`hold`, `release`), or to all that match. */
+export async function act(api: Api, verb: Verb, selection: Selection): Promise<number | void> {
+  const { what, dryRun, yes, state, domain, tenant, sender, olderThan } = selection;
+  const filter = { state, domain, tenant, sender, older_than: olderThan };
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  if ((what === undefined) !== isFiltered || (what !== undefined && dryRun))
+    throw new UsageError(
+      `Specify what to ${verb.verb}, or a filter: --tenant, --domain, --sender, --older-than or --state.`,
+    );
+  if (what !== undefined) return actOnOne(api, verb, what);
+  const { client, terminal, json } = api;
+  const body = { action: verb.verb, filter };
+  if (!yes || dryRun) {
+    const { data, read } = await client.ask({ route: routes.act, body: { ...body, dry_run: true } });
+    const deliveries = counted(read().count, 'delivery');
+    if (dryRun && json) return writeJson(terminal, data);
+    if (dryRun) return terminal.write(`${deliveries} would be ${verb.done}\n`);
+    if (read().count > 1 && !(await isConfirmed(terminal, `${verb.question} ${deliveries}?`, yes))) return EXIT.failed;
+  }
+  return print(api, { route: routes.act, body, idleMs: PATIENCE_MS }, ({ count, in_progress: inProgress }) => {
+    terminal.write(`${counted(count, 'delivery')} ${verb.done}\n`);
+    if (inProgress > 0)
+      terminal.writeError(`${counted(inProgress, 'delivery')} skipped: a delivery attempt is in progress.\n`);
   });
 }
 
-function deliveries(count: number): string {
-  return count === 1 ? '1 delivery' : `${count} deliveries`;
+function actOnOne(api: Api, { verb, done }: Verb, what: string): Promise<number | void> {
+  const { write, writeError } = api.terminal;
+  switch (verb) {
+    case 'retry':
+    case 'cancel':
+      return print(api, { route: routes[verb], params: { id: what } }, ({ deliveries, held }) => {
+        for (const id of deliveries) write(`${id} ${done}\n`);
+        for (const name of verb === 'retry' ? held : [])
+          writeError(`Mail to ${name} is held. To release it, run: postern queue release ${name}\n`);
+      });
+    case 'hold':
+    case 'release':
+      return print(api, { route: routes[verb], body: { domain: what } }, ({ destination, held }) =>
+        write(held ? `Holding mail to ${destination}\n` : `Released mail to ${destination}\n`),
+      );
+  }
 }
-
-function changeMessage(
-  options: CommandOptions,
-  what: { id: string; verb: 'retry' | 'cancel'; done: string },
-): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post(`/admin/queue/${encodeURIComponent(what.id)}/${what.verb}`);
-    if (json) return writeJson(terminal, data);
-    const { deliveries, held } = readAnswer(queue.retry, data);
-    for (const id of deliveries) terminal.write(`${id} ${what.done}\n`);
-    if (what.verb === 'cancel') return;
-    for (const name of held)
-      terminal.writeError(`Mail to ${name} is held. To release it, run: postern queue release ${name}\n`);
-  });
-}
-
-function changeDestination(options: CommandOptions, domain: string, verb: 'hold' | 'release'): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post(`/admin/queue/${verb}`, { domain });
-    if (json) return writeJson(terminal, data);
-    const { destination, held } = readAnswer(queue.hold, data);
-    terminal.write(held ? `Holding mail to ${destination}\n` : `Released mail to ${destination}\n`);
-  });
-}
-
-export interface InboundFilter extends PageFlags, TimeRangeFlags {
-  readonly outcome?: string | undefined;
-  readonly domain?: string | undefined;
-  readonly reason?: string | undefined;
-}
-
-/** Lists what was said of each recipient, newest first. Returns the exit code. */
-export function inboundList(options: CommandOptions, filter: InboundFilter): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/inbound${queryOf(filter)}`);
-    if (json) return writeJson(terminal, data);
-    const { inbound, ...page } = readAnswer(mailLog.inbound, data);
-    const rows = inbound.map(({ at, outcome, reason, ip, sender, recipient, reply }) => [
-      shortTime(at),
-      outcome,
-      reason,
-      ip,
-      sender === '' ? '<>' : sender,
-      recipient === '' ? '-' : recipient,
-      reply,
-    ]);
-    const headings = ['AT', 'OUTCOME', 'REASON', 'FROM', 'SENDER', 'RECIPIENT', 'REPLY'];
-    writePage(terminal, { headings, rows }, { ...page, nothing: 'No matching mail.' });
-  });
-}
-
-type Step = AnswerOf<typeof mailLog.explain>['steps'][number];
 
 const HEADINGS: ReadonlyMap<string, string> = new Map([
   ['inbound', 'Mail received for'],
@@ -234,21 +269,19 @@ const HEADINGS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Explains an address or a form. Answers 1 where something on the way stops the mail. */
-export function explain(options: CommandOptions, what: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/explain${queryOf({ what })}`);
-    const { kind, steps, ...explained } = readAnswer(mailLog.explain, data);
-    if (json) writeJson(terminal, data);
-    else {
-      terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(explained.what)}\n`);
-      writeSteps(terminal, steps);
-    }
-    return steps.some(({ verdict }) => verdict === 'stop') ? EXIT.failed : EXIT.done;
-  });
+async function explain({ client, terminal, json }: Api, what: string): Promise<number> {
+  const { data, read } = await client.ask({ route: mailLog.explain, query: { what } });
+  const { kind, steps, ...explained } = read();
+  if (json) writeJson(terminal, data);
+  else {
+    terminal.write(`${HEADINGS.get(kind) ?? kind} ${printable(explained.what)}\n`);
+    writeSteps(terminal, steps);
+  }
+  return steps.some(({ verdict }) => verdict === 'stop') ? EXIT.failed : EXIT.done;
 }
 
 /** Steps about one recipient are grouped under its address. */
-function writeSteps({ write, style }: Terminal, steps: readonly Step[]): void {
+function writeSteps({ write, style }: Terminal, steps: AnswerOf<typeof mailLog.explain>['steps']): void {
   let about: string | undefined;
   for (const step of steps) {
     if (step.about !== about) {
@@ -271,20 +304,15 @@ const MARKS: ReadonlyMap<string, Mark> = new Map<string, Mark>([
   ['stop', ['x', 'red']],
 ]);
 
-/** Shows what happened, oldest first. */
-export function trace(options: CommandOptions, id: string): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/trace/${encodeURIComponent(id)}`);
-    if (json) return writeJson(terminal, data);
-    const { request, submission, messages, timeline } = readAnswer(mailLog.trace, data);
-    const { write, style } = terminal;
-    for (const [name, ids] of Object.entries({ request, submission, messages: messages.join(' ') }))
-      if (ids) write(`${name.padEnd(10)}  ${ids}\n`);
-    write('\n');
-    for (const entry of timeline) {
-      const step = entry.step === 'waits' ? style('yellow', 'waits    ') : entry.step.padEnd(9);
-      write(`${style('dim', entry.at)}  ${step}  ${printable(entry.text)}\n`);
-      write(`${' '.repeat(37)}${style('dim', entry.id)}\n`);
-    }
-  });
+/** Writes what happened, oldest first. */
+function writeTrace({ write, style }: Terminal, traced: AnswerOf<typeof mailLog.trace>): void {
+  const { request, submission, messages, timeline } = traced;
+  for (const [name, ids] of Object.entries({ request, submission, messages: messages.join(' ') }))
+    if (ids) write(`${name.padEnd(10)}  ${ids}\n`);
+  write('\n');
+  for (const entry of timeline) {
+    const step = entry.step === 'waits' ? style('yellow', 'waits    ') : entry.step.padEnd(9);
+    write(`${style('dim', entry.at)}  ${step}  ${printable(entry.text)}\n`);
+    write(`${' '.repeat(37)}${style('dim', entry.id)}\n`);
+  }
 }

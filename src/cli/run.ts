@@ -1,19 +1,20 @@
-/** What commands that use the API share: exit codes, errors, JSON, polling and confirmation. */
-import { z } from 'zod';
+/** What commands share: exit codes, errors, polling and confirmation. */
+import { systemClock, type Clock } from '../lib/clock.ts';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
-import { DaemonUnreachable, RequestRefused, type Client, type Detail } from './client.ts';
+import type { Client, Detail } from './client.ts';
+import type { Target } from './target.ts';
 import { printable, type Terminal } from './terminal.ts';
 
-import { systemClock, type Clock } from '../lib/clock.ts';
-
-export interface CommandOptions {
+/** What a command that uses the API is given. */
+export interface Api {
   readonly client: Client;
   readonly terminal: Terminal;
   /** The daemon's JSON instead of words and tables. */
   readonly json: boolean;
+  readonly target: Target;
 }
 
-/** Exit codes; reference/conventions.ts says what they mean. */
+/** Exit codes; reference/documents.ts says what they mean. */
 export const EXIT = { done: 0, failed: 1, usage: 2, unreachable: 3, configuration: 78, interrupted: 130 } as const;
 
 /** The command was called in a way that it cannot be: exit code 2. */
@@ -26,6 +27,31 @@ export class CommandFailed extends UserError {
   override readonly name = 'CommandFailed';
 }
 
+/** There is no daemon at the address, or this user may not speak to it. */
+export class DaemonUnreachable extends UserError {
+  override readonly name = 'DaemonUnreachable';
+}
+
+interface Refused {
+  readonly status: number;
+  /** `NOT_FOUND`, `CONFLICT`, … */
+  readonly code: string;
+  readonly details: readonly Detail[];
+  readonly requestId: string | undefined;
+  /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
+  readonly retryAfter: string | undefined;
+}
+
+/** The server rejected the request. */
+export class RequestRefused extends UserError {
+  override readonly name = 'RequestRefused';
+  readonly refused: Refused;
+  constructor(message: string, refused: Refused) {
+    super(message);
+    this.refused = refused;
+  }
+}
+
 /** The exit code of a command that ended in an error. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError) return EXIT.usage;
@@ -35,26 +61,18 @@ export function exitCodeOf(error: unknown): number {
 }
 
 /** Does the work of a command; answers its exit code, which is 0 where the work answers none. */
-export async function run(
-  options: CommandOptions,
-  work: (options: CommandOptions) => Promise<number | void>,
-): Promise<number> {
+export async function run(api: Api, work: (api: Api) => Promise<number | void>): Promise<number> {
+  const { client, terminal } = api;
   try {
-    return (await work(options)) ?? EXIT.done;
+    return (await work(api)) ?? EXIT.done;
   } catch (error) {
-    options.terminal.progress('');
+    terminal.progress('');
     if (error instanceof RequestRefused) {
-      options.terminal.writeError(refusalText(error, options.client));
-      return EXIT.failed;
-    }
-    if (error instanceof z.ZodError) {
-      options.terminal.writeError(
-        `${options.client.address} sent an answer that this version of postern cannot read. Its version may differ; compare with: postern auth status --debug\n${z.prettifyError(error)}\n`,
-      );
+      terminal.writeError(refusalText(error, client));
       return EXIT.failed;
     }
     if (!(error instanceof DaemonUnreachable || error instanceof CommandFailed)) throw error;
-    options.terminal.writeError(`${printable(messageOf(error))}\n`);
+    for (const line of messageOf(error).split('\n')) terminal.writeError(`${printable(line)}\n`);
     return exitCodeOf(error);
   }
 }
@@ -78,11 +96,7 @@ function detailText({ path, message, line, column }: Detail): string {
   return `  ${place}${path === '' ? '' : `${path}: `}${message}`;
 }
 
-function nextStep(
-  { code, retryAfter }: RequestRefused['refused'],
-  key: string | undefined,
-  address: string,
-): string | undefined {
+function nextStep({ code, retryAfter }: Refused, key: string | undefined, address: string): string | undefined {
   switch (code) {
     case 'AUTH_MISSING_KEY':
     case 'AUTH_INVALID_KEY':
@@ -106,44 +120,6 @@ function nextStep(
     default:
       return undefined;
   }
-}
-
-/** As JSON; what a terminal would act on and JSON leaves as it is (C1, ECMA-48 §5.3) is escaped. */
-export function writeJson(terminal: Pick<Terminal, 'write'>, data: unknown): void {
-  const text = JSON.stringify(data, null, 2);
-  terminal.write(`${text.replaceAll(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)}\n`);
-}
-
-/**
- * Reads an answer by the contract. Members that this version does not know are left out; a value that it does not know, such
- * as a state of a newer server, is kept. Throws ZodError if the answer is another one.
- */
-export function readAnswer<Answer>({ answer }: { readonly answer: z.ZodType<Answer> }, data: unknown): Answer {
-  const read = answer.safeParse(data);
-  if (read.success) return read.data;
-  if (isKnownShape(data, answer)) return data;
-  throw read.error;
-}
-
-/** Whether an answer differs from the contract by unknown values of enums alone. */
-function isKnownShape<Answer>(data: unknown, schema: z.ZodType<Answer>): data is Answer {
-  const { error } = schema.safeParse(data);
-  return (error?.issues ?? []).every(({ code, path }) => {
-    const value = path.reduce((parent: unknown, key): unknown => Reflect.get(Object(parent), key), data);
-    return code === 'invalid_value' && typeof value === 'string';
-  });
-}
-
-/** `?…` of what is given. */
-export function queryOf(filter: object): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
-  return query.size === 0 ? '' : `?${query.toString()}`;
-}
-
-/** ISO 8601 without milliseconds. */
-export function shortTime(time: string | null): string {
-  return time === null ? '-' : time.replace(/\.\d+Z$/, 'Z');
 }
 
 export interface Polling<T> {

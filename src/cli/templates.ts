@@ -1,27 +1,34 @@
 /** `postern templates …`: previews of the local project's mail with a sample submission. */
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir, platform } from 'node:os';
-import { join, resolve } from 'node:path';
 import { spawn } from 'node:child_process';
 import { type ProjectConfig, projectSchema } from '../config/schema.ts';
 import { type Variables, type TemplateType, TemplateRenderError } from '../templates/template.ts';
 import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
-import { writeTable } from './output.ts';
+import { writeTable, writeJson } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
-import {
-  readLocalProject,
-  validProject,
-  type LocalProject,
-  formsIn,
-  sampleOf,
-  type LocalForm,
-} from './local-project.ts';
-import { CommandFailed, EXIT, UsageError, writeJson } from './run.ts';
+import { readLocalProject, validProject, type LocalProject, formsIn, sampleOf, type LocalForm } from './local-project.ts';
+import { CommandFailed, EXIT, UsageError } from './run.ts';
+
+
 import { nearest, formatProblem } from '../config/problem.ts';
+import { once } from 'node:events';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { platform, tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+
+
+
+
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 
-export interface PreviewFlags {
+import { JSON_OUT, type CliCommand } from './command.ts';
+
+
+
+
+
+interface PreviewFlags {
   /** Folder or file of the project. */
   readonly path?: string | undefined;
   readonly form?: string | undefined;
@@ -33,35 +40,60 @@ export interface PreviewFlags {
   readonly json: boolean;
 }
 
+const PATH = [
+  '--path <path>',
+  'Project folder or file (default: the nearest postern.yml, here or in a parent folder)',
+] as const;
+
+/** Adds `templates …`, which need no server. */
+export function addCommands(program: CliCommand): void {
+  const { terminal, exit } = program.cli;
+  const templates = program.command('templates').description('Preview the mail of this project; needs no server');
+  templates
+    .command('preview')
+    .argument('<name>', 'Name of the template. `default` and `acknowledgment` are built in')
+    .description('Render a template with a sample submission: subject, text and HTML')
+    .option('--form <id>', 'Form to render for (default: the first form that uses the template)')
+    .option('--data <file>', 'JSON file with template variables; `form` holds the submitted fields')
+    .option('--html <file>', 'Write the HTML part to this file')
+    .option('--open', 'Open the HTML part in the browser', false)
+    .option(...PATH)
+    .option(...JSON_OUT)
+    .example('templates preview contact --open', 'Open the HTML part in the browser')
+    .action(async (name: string, flags: PreviewFlags) => exit(await preview(terminal, name, flags)));
+  templates
+    .command('list')
+    .description('List templates and the forms that use them')
+    .option(...PATH)
+    .option(...JSON_OUT)
+    .action(async (flags: Pick<PreviewFlags, 'path' | 'json'>) => exit(await list(terminal, flags)));
+}
+
 /** Prints a template's mail, writes or opens its HTML. Returns the exit code, as both of these do. */
-export async function templatesPreview(terminal: Terminal, name: string, flags: PreviewFlags): Promise<number> {
+async function preview(terminal: Terminal, name: string, flags: PreviewFlags): Promise<number> {
   const { folder, writeError, write } = terminal;
   const project = await projectFor(folder, name, flags.path);
   const config = project === undefined ? NO_PROJECT : validProject(project, terminal);
   if (config === undefined) return EXIT.configuration;
   const data = flags.data === undefined ? undefined : await readData(resolve(folder, flags.data));
-  let preview: Preview;
+  let mail: Preview;
   try {
-    preview = previewOf({ config, name, form: flags.form, data });
+    mail = previewOf({ config, name, form: flags.form, data });
   } catch (error) {
     if (!(error instanceof TemplateRenderError)) throw error;
-    const place = project && placeOf(error, project);
-    writeError(`${place ?? printable(error.message)}\n`);
+    writeError(`${(project && placeOf(error, project)) ?? printable(error.message)}\n`);
     return EXIT.configuration;
   }
-  const file = await htmlFile(terminal, preview, flags);
-  if (flags.json) writeJson(terminal, preview);
-  else writePreview(terminal, preview, file);
+  const file = await htmlFile(terminal, mail, flags);
+  if (flags.json) writeJson(terminal, mail);
+  else writePreview(terminal, mail, file);
   if (flags.open && file !== undefined) await openFile(file, terminal);
   else if (file !== undefined && !flags.json) write(`Wrote the HTML part to ${file}\n`);
   return EXIT.done;
 }
 
 /** Those of the project and the built-in ones, with the forms that use them. */
-export async function templatesList(
-  terminal: Terminal,
-  { path, json }: Pick<PreviewFlags, 'path' | 'json'>,
-): Promise<number> {
+async function list(terminal: Terminal, { path, json }: Pick<PreviewFlags, 'path' | 'json'>): Promise<number> {
   const config = validProject(await readLocalProject(terminal.folder, path), terminal);
   if (config === undefined) return EXIT.configuration;
   const builtins = [...BUILTINS].filter(([name]) => !Object.hasOwn(config.templates, name));
@@ -76,15 +108,14 @@ export async function templatesList(
   });
   if (json) writeJson(terminal, { templates });
   else {
-    const headings = ['TEMPLATE', 'TYPE', 'SOURCE', 'USED BY', 'SUBJECT'];
-    const rows = templates.map(({ name, type, source, forms, subject }) => [
-      name,
-      type,
-      source,
-      forms.join(', ') || '-',
-      subject ?? '-',
-    ]);
-    writeTable(terminal, { headings, rows });
+    const columns = {
+      TEMPLATE: 'name',
+      TYPE: 'type',
+      SOURCE: 'source',
+      'USED BY': ({ forms }: { readonly forms: readonly string[] }) => forms.join(', ') || '-',
+      SUBJECT: 'subject',
+    } as const;
+    writeTable(terminal, columns, templates);
   }
   return EXIT.done;
 }
@@ -151,7 +182,7 @@ const BUILTINS: ReadonlyMap<string, TemplateType> = new Map([
   ['acknowledgment', 'acknowledgment'],
 ]);
 
-export interface PreviewRequest {
+interface PreviewRequest {
   readonly config: ProjectConfig;
   readonly name: string;
   /** Id of the form that it is shown for; else the first that uses it. */
@@ -160,7 +191,7 @@ export interface PreviewRequest {
   readonly data?: Variables | undefined;
 }
 
-export interface Preview {
+interface Preview {
   readonly name: string;
   readonly type: TemplateType;
   /** Id of the form that it is shown for; null where none uses it. */
@@ -250,26 +281,14 @@ function unknownName(thing: string, name: string, known: readonly string[]): Usa
   return new UsageError(`The project has no ${thing} ${name}. ${hint}`);
 }
 
+const OPENERS: Partial<Readonly<Record<NodeJS.Platform, string>>> = { darwin: 'open', win32: 'explorer.exe' };
+
 /** Starts it and does not wait for its end. Throws CommandFailed where there is nothing to start. */
 async function openFile(path: string, { env }: Pick<Terminal, 'env'>): Promise<void> {
-  const [command, ...args] = openerOf(platform());
-  const child = spawn(command, [...args, path], { detached: true, stdio: 'ignore', env });
-  await new Promise<void>((resolve, reject) => {
-    child.once('spawn', resolve);
-    child.once('error', (error) =>
-      reject(new CommandFailed(`Cannot run ${command}: ${messageOf(error)}. Open ${path} yourself`)),
-    );
+  const command = OPENERS[platform()] ?? 'xdg-open';
+  const child = spawn(command, [path], { detached: true, stdio: 'ignore', env });
+  await once(child, 'spawn').catch((error: unknown) => {
+    throw new CommandFailed(`Cannot run ${command}: ${messageOf(error)}. Open ${path} yourself`, { cause: error });
   });
   child.unref();
-}
-
-function openerOf(system: NodeJS.Platform): readonly [string, ...string[]] {
-  switch (system) {
-    case 'darwin':
-      return ['open'];
-    case 'win32':
-      return ['explorer.exe'];
-    default:
-      return ['xdg-open'];
-  }
 }

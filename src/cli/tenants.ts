@@ -1,119 +1,153 @@
 /** `postern tenants …`, `usage` and `billing`: for whoever runs the server. */
-import { tenants as routes } from '../contract/tenants.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, queryOf, run, shortTime, writeJson, type CommandOptions } from './run.ts';
-import type { PageFlags, TimeRangeFlags } from './commands/options.ts';
-import { writeFacts, writePage, writeTable } from './output.ts';
+import { tenants as routes } from '../contract/tenants.ts';
+import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
+import { print, printPage, writeFacts, writeTable } from './output.ts';
+import type { Api } from './run.ts';
+import { mailAddress, month, wholeNumber } from './values.ts';
 
-const USES = ['requests', 'submissions', 'spam', 'delivered', 'bounced', 'forwarded'] as const;
+const TENANT = ['<id>', 'ID of the account (ten_…), from `postern tenants list`'] as const;
 
-/** Lists the accounts: the operator's, then the others, newest first. Returns the exit code, as all of these do. */
-export function tenantsList(options: CommandOptions, page: PageFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/tenants${queryOf(page)}`);
-    if (json) return writeJson(terminal, data);
-    const { tenants, ...where } = readAnswer(routes.list, data);
-    const rows = tenants.map((row) => [
-      row.id,
-      stateOf(row),
-      row.trusted ? 'yes' : 'no',
-      row.plan,
-      shortTime(row.created_at),
-      row.email,
-      row.name,
-    ]);
-    const headings = ['TENANT', 'STATE', 'TRUSTED', 'PLAN', 'CREATED', 'ADDRESS', 'NAME'];
-    writePage(terminal, { headings, rows }, { ...where, nothing: 'No accounts found.' });
-  });
+interface PlanFlags {
+  readonly requestsPerHour?: number;
+  readonly messagesPerHour?: number;
+  readonly messagesPerDay?: number;
 }
 
-function stateOf({ suspended, confirmed_at }: AnswerOf<typeof routes.show>): string {
+/** Adds `tenants …`, `usage` and `billing`. */
+export function addCommands(program: CliCommand): void {
+  const tenants = program.command('tenants').description('Manage the accounts on the server');
+  tenants
+    .command('list')
+    .pages()
+    .description('List accounts: first the operator’s, then the others, newest first')
+    .operator((api, query: PageFlags) =>
+      printPage(
+        api,
+        { route: routes.list, query },
+        {
+          rows: (answer) => answer.tenants,
+          columns: {
+            TENANT: 'id',
+            STATE: stateOf,
+            TRUSTED: ({ trusted }) => (trusted ? 'yes' : 'no'),
+            PLAN: 'plan',
+            CREATED: 'created_at',
+            ADDRESS: 'email',
+            NAME: 'name',
+          },
+          nothing: 'No accounts found.',
+        },
+      ),
+    );
+  tenants
+    .command('create')
+    .description('Create an account without confirmation. Its first API key is shown only once')
+    .requiredOption('--name <name>', 'Name of the person or organisation')
+    .requiredOption('--email <address>', 'Address for alerts', mailAddress)
+    .option('--plan <plan>', 'A plan from server.yml (default: free)')
+    .operator((api, { name, email, plan }: { name: string; email: string; plan?: string }) =>
+      print(api, { route: routes.create, body: { name, email, plan } }, ({ tenant, key }) => {
+        writeFacts(api.terminal, { ...factsOf(tenant), key });
+        api.terminal.writeError('Save the key now. It is not shown again.\n');
+      }),
+    );
+  tenants
+    .command('set-plan')
+    .argument(...TENANT)
+    .argument('<plan>', 'A plan from server.yml')
+    .description('Change the plan of an account')
+    .option('--requests-per-hour <count>', 'Override the requests per hour of the plan', wholeNumber(1))
+    .option('--messages-per-hour <count>', 'Override the recipients per hour of the plan', wholeNumber(1))
+    .option('--messages-per-day <count>', 'Override the recipients per 24 hours of the plan', wholeNumber(1))
+    .operator((api, ...[id, plan, flags]: [string, string, PlanFlags]) => {
+      const { requestsPerHour = null, messagesPerHour = null, messagesPerDay = null } = flags;
+      return change(api, id, {
+        plan,
+        requests_per_hour: requestsPerHour,
+        messages_per_hour: messagesPerHour,
+        messages_per_day: messagesPerDay,
+      });
+    });
+  for (const [name, description, body] of [
+    ['suspend', 'Suspend an account: its keys, forms and mail', { suspended: true }],
+    ['resume', 'Resume a suspended account', { suspended: false }],
+    ['trust', 'Exempt the recipients of an account from confirmation and release its pending mail', { trusted: true }],
+    ['distrust', 'Require the recipients of an account to confirm', { trusted: false }],
+  ] as const) {
+    tenants
+      .command(name)
+      .argument(...TENANT)
+      .description(description)
+      .operator((api, id: string) => change(api, id, body));
+  }
+  program
+    .command('usage')
+    .timeRange()
+    .description('Show usage by account (default: the last 30 days)')
+    .operator((api, query: TimeRangeFlags) =>
+      print(api, { route: routes.usage, query }, (answer) =>
+        writeTable(
+          api.terminal,
+          {
+            TENANT: 'tenant',
+            REQUESTS: 'requests',
+            SUBMISSIONS: 'submissions',
+            SPAM: 'spam',
+            DELIVERED: 'delivered',
+            BOUNCED: 'bounced',
+            FORWARDED: 'forwarded',
+            NAME: 'name',
+          },
+          [...answer.tenants, { ...answer.totals, tenant: 'total', name: '' }],
+        ),
+      ),
+    );
+  program
+    .command('billing')
+    .description('Show the amount due for each account')
+    .option('--month <month>', 'Month, such as 2026-01 (default: the current month)', month)
+    .operator((api, query: { month?: string }) =>
+      print(api, { route: routes.billing, query }, ({ month, lines }) => {
+        if (lines.length === 0) return api.terminal.writeError(`No amounts due for ${month}.\n`);
+        const columns = {
+          TENANT: 'tenant',
+          PLAN: 'plan',
+          REQUESTS: ({ usage }: (typeof lines)[number]) => usage.requests,
+          SUBMISSIONS: ({ usage }: (typeof lines)[number]) => usage.submissions,
+          DELIVERED: ({ usage }: (typeof lines)[number]) => usage.delivered,
+          AMOUNT: ({ amount, currency }: (typeof lines)[number]) => `${amount} ${currency}`,
+        } as const;
+        writeTable(api.terminal, columns, lines);
+      }),
+    );
+}
+
+type Tenant = AnswerOf<typeof routes.show>;
+
+function stateOf({ suspended, confirmed_at }: Tenant): string {
   if (suspended) return 'suspended';
   return confirmed_at === null ? 'unconfirmed' : 'active';
 }
 
-function factsOf(row: AnswerOf<typeof routes.show>): [string, string][] {
+/** Changes its plan, its limits, whether it is suspended, or whether it is trusted; a limit of null is the plan's. */
+function change(api: Api, id: string, body: object): Promise<number | void> {
+  return print(api, { route: routes.change, params: { id }, body }, (row) => writeFacts(api.terminal, factsOf(row)));
+}
+
+function factsOf(row: Tenant): Record<string, string> {
   const { id, name, email, plan, requests_per_hour, messages_per_hour, messages_per_day, trusted } = row;
   const own = [
     [requests_per_hour, 'requests per hour'],
     [messages_per_hour, 'messages per hour'],
     [messages_per_day, 'messages per day'],
   ].flatMap(([count, what]) => (count === null ? [] : [`${count} ${what}`]));
-  return [
-    ['tenant', id],
-    ['name', name],
-    ['address', email],
-    ['plan', own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`],
-    ['state', stateOf(row)],
-    ['trusted', trusted ? 'yes' : 'no: recipients must confirm'],
-  ];
-}
-
-export interface NewTenant {
-  readonly name: string;
-  readonly email: string;
-  readonly plan?: string | undefined;
-}
-
-/** Makes one that needs no confirmation, and shows its first key, once. */
-export function tenantsCreate(options: CommandOptions, wanted: NewTenant): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.post('/admin/tenants', wanted);
-    if (json) return writeJson(terminal, data);
-    const { tenant: row, key } = readAnswer(routes.create, data);
-    writeFacts(terminal, [...factsOf(row), ['key', key]]);
-    terminal.writeError('Save the key now. It is not shown again.\n');
-  });
-}
-
-export interface TenantChange {
-  readonly plan?: string | undefined;
-  /** null: the plan's again. */
-  readonly requests_per_hour?: number | null | undefined;
-  readonly messages_per_hour?: number | null | undefined;
-  readonly messages_per_day?: number | null | undefined;
-  readonly suspended?: boolean | undefined;
-  readonly trusted?: boolean | undefined;
-}
-
-/** Changes its plan, its limits, whether it is served, or whether it is trusted. */
-export function tenantsChange(options: CommandOptions, id: string, change: TenantChange): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.patch(`/admin/tenants/${encodeURIComponent(id)}`, change);
-    if (json) return writeJson(terminal, data);
-    writeFacts(terminal, factsOf(readAnswer(routes.change, data)));
-  });
-}
-
-/** Shows what the whole server did, and for whom. */
-export function usage(options: CommandOptions, span: TimeRangeFlags): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/usage${queryOf(span)}`);
-    if (json) return writeJson(terminal, data);
-    const { totals, tenants } = readAnswer(routes.usage, data);
-    const rows = [...tenants, { ...totals, tenant: 'total', name: '' }];
-    writeTable(terminal, {
-      headings: ['TENANT', ...USES.map((name) => name.toUpperCase()), 'NAME'],
-      rows: rows.map((row) => [row.tenant, ...USES.map((name) => String(row[name])), row.name]),
-    });
-  });
-}
-
-/** Shows what each tenant owes for a month. */
-export function billing(options: CommandOptions, query: { readonly month?: string | undefined }): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const data = await client.get(`/admin/billing${queryOf(query)}`);
-    if (json) return writeJson(terminal, data);
-    const { month, lines } = readAnswer(routes.billing, data);
-    if (lines.length === 0) return terminal.writeError(`No amounts due for ${month}.\n`);
-    const rows = lines.map(({ tenant: id, plan, usage: { requests, submissions, delivered }, amount, currency }) => [
-      id,
-      plan,
-      String(requests),
-      String(submissions),
-      String(delivered),
-      `${amount} ${currency}`,
-    ]);
-    writeTable(terminal, { headings: ['TENANT', 'PLAN', 'REQUESTS', 'SUBMISSIONS', 'DELIVERED', 'AMOUNT'], rows });
-  });
+  return {
+    tenant: id,
+    name,
+    address: email,
+    plan: own.length === 0 ? plan : `${plan}, with ${own.join(' and ')}`,
+    state: stateOf(row),
+    trusted: trusted ? 'yes' : 'no: recipients must confirm',
+  };
 }

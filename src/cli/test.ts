@@ -1,30 +1,63 @@
 /** `postern test …`: checks the local project, optionally against a server, and sends test messages. */
+import { writtenProject } from '../config/diff.ts';
+import { formatProblem } from '../config/problem.ts';
+import type { ProjectConfig } from '../config/schema.ts';
 import { emails } from '../contract/email.ts';
 import { forms } from '../contract/forms.ts';
 import { keys } from '../contract/keys.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import { readAnswer, EXIT, queryOf, run, writeJson, type CommandOptions, poll, shortTime, UsageError } from './run.ts';
-import { writtenProject } from '../config/diff.ts';
-import { formatProblem } from '../config/problem.ts';
-import type { ProjectConfig } from '../config/schema.ts';
-import { RequestRefused, type Client } from './client.ts';
-import { everyDomain } from './dns-records.ts';
-import { planOf, type Plan } from './projects.ts';
-import { planLines } from './plan-text.ts';
-import { readLocalProject, type LocalProject, formsIn, validProject } from './local-project.ts';
-
-import { counted } from './output.ts';
-import { printable, type Terminal } from './terminal.ts';
-
 import { formatMailbox } from '../lib/addresses.ts';
 import { TemplateRenderError } from '../templates/template.ts';
+import type { Client } from './client.ts';
+import { timeoutOption, type ApiFlags, type CliCommand } from './command.ts';
+import { everyDomain } from './dns-records.ts';
+import { formsIn, readLocalProject, validProject, type LocalProject } from './local-project.ts';
+import { counted, shortTime, writeJson } from './output.ts';
+import { planLines } from './plan-text.ts';
+import { planOf, type Plan } from './projects.ts';
+import { EXIT, poll, RequestRefused, UsageError, type Api } from './run.ts';
 import { findForm, placeOf, previewOf } from './templates.ts';
+import { printable, type Terminal } from './terminal.ts';
+import { domainName, mailAddress } from './values.ts';
 
-export interface TestConfigOptions {
+/** Adds `test …`. */
+export function addCommands(program: CliCommand): void {
+  const { terminal, exit } = program.cli;
+  const test = program.command('test').description('Test the configuration and mail delivery');
+  const config = test
+    .command('config')
+    .argument('[path]', 'Project folder or file (default: the nearest postern.yml, here or in a parent folder)')
+    .description('Check the project configuration')
+    .option(
+      '--check-api',
+      'Also check API key, deployment, domains and forms on the server. Implied by --url and --config',
+      false,
+    )
+    .example('test config --check-api', 'Check everything before `postern push`')
+    .accountOptions()
+    .action(async (where: string | undefined, flags: ApiFlags & { checkApi: boolean }) => {
+      const isAsked = flags.checkApi || flags.url !== undefined || flags.config !== undefined;
+      if (isAsked) return config.call(false, (api) => testConfig(terminal, { where, json: flags.json, api }));
+      exit(await testConfig(terminal, { where, json: flags.json, api: undefined }));
+    });
+  test
+    .command('send')
+    .argument('<address>', 'Recipient', mailAddress)
+    .description('Send a test message and show the reply of the receiving server. Exits with 1 if it is not delivered')
+    .option('--from <address>', 'Sender address in a verified domain')
+    .option('--domain <domain>', 'Domain to send from (default: the first verified domain)', domainName)
+    .option('--form <id>', 'Send what this form of the local project would send for a sample submission')
+    .option('--no-wait', 'Do not wait for delivery')
+    .addOption(timeoutOption().default(60).conflicts('wait'))
+    .example('test send you@example.com', 'Check the delivery to your own inbox')
+    .account((api, to: string, flags: Omit<SendOptions, 'to'>) => testSend(api, { ...flags, to }));
+}
+
+interface TestConfigOptions {
   readonly where: string | undefined;
   readonly json: boolean;
   /** The server to check as well (`--check-api`). */
-  readonly api: CommandOptions | undefined;
+  readonly api: Api | undefined;
 }
 
 /** The result of one check; a note is something left to do, not an error. */
@@ -35,24 +68,18 @@ interface Check {
 }
 
 /** Writes every error and warning, and what the server says. Returns the exit code. */
-export async function testConfig(terminal: Terminal, { where, json, api }: TestConfigOptions): Promise<number> {
+async function testConfig(terminal: Terminal, { where, json, api }: TestConfigOptions): Promise<number> {
   const project = await readLocalProject(terminal.folder, where);
   const { result } = project;
-  if (!('ok' in result)) {
-    report(terminal, project, { json, checks: [] });
-    return EXIT.configuration;
-  }
-  if (api === undefined) {
-    report(terminal, project, { json, checks: [] });
-    return EXIT.done;
-  }
-  return run(api, async ({ client }) => {
-    terminal.progress(`Checking ${client.address} …`);
-    const checks = await checksOf(client, project, result.ok);
+  let checks: Check[] = [];
+  if ('ok' in result && api !== undefined) {
+    terminal.progress(`Checking ${api.client.address} …`);
+    checks = await checksOf(api.client, project, result.ok);
     terminal.progress('');
-    report(terminal, project, { json, checks });
-    return checks.some(({ state }) => state === 'failed') ? EXIT.failed : EXIT.done;
-  });
+  }
+  report(terminal, project, { json, checks });
+  if (!('ok' in result)) return EXIT.configuration;
+  return checks.some(({ state }) => state === 'failed') ? EXIT.failed : EXIT.done;
 }
 
 function report(
@@ -75,24 +102,17 @@ const COLOURS = { ok: 'green', note: 'yellow', failed: 'red' } as const;
 /** Each check builds on the one before: without a valid key no other can be made. */
 async function checksOf(client: Client, project: LocalProject, config: ProjectConfig): Promise<Check[]> {
   const refusals = await attempted('key', async () => {
-    const { key, tenant } = readAnswer(keys.status, await client.get('/auth/status'));
+    const { key, tenant } = await client.call({ route: keys.status });
     return keyChecks(key, tenant.name, client.address);
   });
   if (!Array.isArray(refusals) || refusals.some(({ state }) => state === 'failed')) return [refusals].flat();
   let plan: Plan | undefined;
   const { slug } = config.project;
   const pushing = await attempted('push', async () => {
-    plan = await planOf({ client, slug, bundle: project });
+    plan = await planOf(client, slug, project);
     const count = planLines(plan.changes, writtenProject(config)).length;
-    return count === 0
-      ? [{ check: 'push', state: 'ok', message: `${slug} is deployed and up to date` } as const]
-      : [
-          {
-            check: 'push',
-            state: 'ok',
-            message: `postern push would deploy ${counted(count, 'change')}`,
-          } as const,
-        ];
+    const difference = `postern push would deploy ${counted(count, 'change')}`;
+    return [['ok', count === 0 ? `${slug} is deployed and up to date` : difference]];
   });
   const isPushed = plan !== undefined && plan.changes.length === 0 && plan.revision !== null;
   let states: DomainStates = new Map();
@@ -104,10 +124,13 @@ async function checksOf(client: Client, project: LocalProject, config: ProjectCo
   return [refusals, pushing, domains, forms].flat();
 }
 
+/** State and message of a check. */
+type Found = readonly [state: Check['state'], message: string];
+
 /** What it answers; a refusal is a check that failed, unless the key may push and only not look at this. */
-async function attempted(check: Check['check'], work: () => Promise<Check[]>): Promise<Check[]> {
+async function attempted(check: Check['check'], work: () => Promise<Found[]>): Promise<Check[]> {
   try {
-    return await work();
+    return (await work()).map(([state, message]) => ({ check, state, message }));
   } catch (error) {
     if (!(error instanceof RequestRefused)) throw error;
     const { code, details } = error.refused;
@@ -118,54 +141,34 @@ async function attempted(check: Check['check'], work: () => Promise<Check[]>): P
   }
 }
 
-function keyChecks(key: AnswerOf<typeof keys.status>['key'], tenant: string, address: string): Check[] {
-  if (key === null) return [{ check: 'key', state: 'ok', message: `connected to ${address} as the operator` }];
+function keyChecks(key: AnswerOf<typeof keys.status>['key'], tenant: string, address: string): Found[] {
+  if (key === null) return [['ok', `connected to ${address} as the operator`]];
   const { name, permissions, environment, last4 } = key;
-  const known: Check = {
-    check: 'key',
-    state: 'ok',
-    message: `connected to ${address} with the API key ${name} (…${last4}) of ${tenant}`,
-  };
-  const lacking: Check = {
-    check: 'key',
-    state: 'failed',
-    message: 'the API key lacks the permission projects.write, which postern push needs',
-  };
-  const captured: Check = {
-    check: 'key',
-    state: 'note',
-    message: 'this is a test key: its mail is captured, not delivered',
-  };
-  return [
-    known,
-    ...(permissions.includes('projects.write') ? [] : [lacking]),
-    ...(environment === 'test' ? [captured] : []),
-  ];
+  const found: Found[] = [['ok', `connected to ${address} with the API key ${name} (…${last4}) of ${tenant}`]];
+  if (!permissions.includes('projects.write'))
+    found.push(['failed', 'the API key lacks the permission projects.write, which postern push needs']);
+  if (environment === 'test') found.push(['note', 'this is a test key: its mail is captured, not delivered']);
+  return found;
 }
 
 /** Of the account's domains, by name. */
 type DomainStates = ReadonlyMap<string, string>;
 
-function domainChecks({ domains }: ProjectConfig, states: DomainStates): Check[] {
-  return Object.keys(domains).map((name): Check => {
+function domainChecks({ domains }: ProjectConfig, states: DomainStates): Found[] {
+  return Object.keys(domains).map((name): Found => {
     const state = states.get(name);
     switch (state) {
       case 'verified':
-        return { check: 'domain', state: 'ok', message: `${name} is verified` };
+        return ['ok', `${name} is verified`];
       case undefined:
-        return { check: 'domain', state: 'note', message: `${name} does not exist yet; to add it, run: postern push` };
+        return ['note', `${name} does not exist yet; to add it, run: postern push`];
       case 'pending':
-        return {
-          check: 'domain',
-          state: 'note',
-          message: `${name} is pending; to see the DNS records to add, run: postern domains setup ${name}`,
-        };
+        return ['note', `${name} is pending; to see the DNS records to add, run: postern domains setup ${name}`];
       default:
-        return {
-          check: 'domain',
-          state: 'failed',
-          message: `${name} is ${state}: required DNS records are missing; to see them, run: postern domains setup ${name}`,
-        };
+        return [
+          'failed',
+          `${name} is ${state}: required DNS records are missing; to see them, run: postern domains setup ${name}`,
+        ];
     }
   });
 }
@@ -174,28 +177,28 @@ async function formChecks(
   client: Client,
   config: ProjectConfig,
   { isPushed, states }: { readonly isPushed: boolean; readonly states: DomainStates },
-): Promise<Check[]> {
+): Promise<Found[]> {
   const wanted = formsIn(config);
   if (wanted.length === 0) return [];
   const there = new Set<string>();
   for (let cursor: string | undefined; ;) {
-    const page = readAnswer(forms.list, await client.get(`/forms${queryOf({ limit: 200, cursor })}`));
+    const page = await client.call({ route: forms.list, query: { limit: 200, cursor } });
     for (const { id } of page.forms) there.add(id);
     if (page.next_cursor === null) break;
     cursor = page.next_cursor;
   }
-  return wanted.map(({ id, domain }): Check => {
-    if (there.has(id)) return { check: 'form', state: 'ok', message: `form ${id} is active` };
+  return wanted.map(({ id, domain }): Found => {
+    if (there.has(id)) return ['ok', `form ${id} is active`];
     // Another account's domain of the same name may be the verified one: its forms are served then.
     if (isPushed && domain !== undefined && states.get(domain) === 'pending')
-      return { check: 'form', state: 'note', message: `form ${id} is inactive until ${domain} is verified` };
+      return ['note', `form ${id} is inactive until ${domain} is verified`];
     return isPushed
-      ? { check: 'form', state: 'failed', message: `form ${id} does not exist although its project is deployed` }
-      : { check: 'form', state: 'note', message: `form ${id} does not exist yet; to add it, run: postern push` };
+      ? ['failed', `form ${id} does not exist although its project is deployed`]
+      : ['note', `form ${id} does not exist yet; to add it, run: postern push`];
   });
 }
 
-export interface SendOptions {
+interface SendOptions {
   /** Who gets it. */
   readonly to: string;
   /** Sender, a mail address with a name or without. */
@@ -211,40 +214,33 @@ export interface SendOptions {
 
 type Shown = AnswerOf<typeof emails.show>;
 
-/** Between two looks, ms. */
-const MAX_POLL_INTERVAL_MS = 5000;
 const WAITING = new Set(['scheduled', 'queued', 'sending', 'deferred']);
 const ARRIVED = new Set(['delivered', 'captured']);
 
 /** Sends it, and tells how that went. Exit code 1 where it did not arrive, or not within the time. */
-export function testSend(options: CommandOptions, given: SendOptions): Promise<number> {
-  return run(options, async ({ client, terminal, json }) => {
-    const { write, progress } = terminal;
-    const mail = given.form === undefined ? plainMail(given) : await formMail(options, given, given.form);
-    if (mail === undefined) return EXIT.configuration;
-    const data = await client.post('/email/send', mail);
-    const { id } = readAnswer(emails.send, data);
-    if (!given.wait) {
-      if (json) return writeJson(terminal, data);
-      return write(`Queued ${id}. ${nextStep(id, client)}\n`);
-    }
-    const answer = await poll({
-      ask: () => client.get(`/email/${id}`),
-      isDone: (data) => !WAITING.has(readAnswer(emails.show, data).status),
-      onWait: (data, left) =>
-        progress(`${id} to ${given.to}: ${waitingText(readAnswer(emails.show, data))} (${left} s left)`),
-      timeoutMs: given.timeout * 1000,
-      maxIntervalMs: MAX_POLL_INTERVAL_MS,
-    });
-    progress('');
-    const email = readAnswer(emails.show, answer);
-    if (json) writeJson(terminal, answer);
-    else {
-      write(reportText(id, email, terminal.style));
-      if (WAITING.has(email.status)) write(`Still queued. ${nextStep(id, client)}\n`);
-    }
-    return ARRIVED.has(email.status) ? EXIT.done : EXIT.failed;
+async function testSend(api: Api, given: SendOptions): Promise<number | void> {
+  const { client, terminal, json } = api;
+  const { write, progress } = terminal;
+  const body = given.form === undefined ? plainMail(given) : await formMail(api, given, given.form);
+  if (body === undefined) return EXIT.configuration;
+  const sent = await client.ask({ route: emails.send, body });
+  const { id } = sent.read();
+  if (!given.wait) return json ? writeJson(terminal, sent.data) : write(`Queued ${id}. ${nextStep(id, client)}\n`);
+  const { data, read } = await poll({
+    ask: () => client.ask({ route: emails.show, params: { id } }),
+    isDone: (answer) => !WAITING.has(answer.read().status),
+    onWait: (answer, left) => progress(`${id} to ${given.to}: ${waitingText(answer.read())} (${left} s left)`),
+    timeoutMs: given.timeout * 1000,
+    maxIntervalMs: 5000,
   });
+  progress('');
+  const email = read();
+  if (json) writeJson(terminal, data);
+  else {
+    write(reportText(id, email, terminal.style));
+    if (WAITING.has(email.status)) write(`Still queued. ${nextStep(id, client)}\n`);
+  }
+  return ARRIVED.has(email.status) ? EXIT.done : EXIT.failed;
 }
 
 /** Only who is let in by the socket is an operator for certain. */
@@ -271,7 +267,7 @@ function plainMail({ to, from, domain }: SendOptions): Mail {
 }
 
 /** The notification of a form of the local project; undefined, with the errors printed, if the project is invalid. */
-async function formMail({ terminal }: CommandOptions, given: SendOptions, id: string): Promise<Mail | undefined> {
+async function formMail({ terminal }: Api, given: SendOptions, id: string): Promise<Mail | undefined> {
   const project = await readLocalProject(terminal.folder, undefined);
   const config = validProject(project, terminal);
   if (config === undefined) return undefined;
@@ -296,7 +292,7 @@ function waitingText({ recipients, status }: Shown): string {
   return printable(last === undefined ? status : `${status}, ${last.host ?? 'no host'} replied: ${last.reply}`);
 }
 
-function reportText(id: string, email: Shown, style: CommandOptions['terminal']['style']): string {
+function reportText(id: string, email: Shown, style: Terminal['style']): string {
   const { from, subject, recipients, status } = email;
   const lines = [`${id}  ${printable(subject)}  from ${printable(from)}`];
   for (const { address, state, reply, next_attempt_at: next, attempts } of recipients) {
@@ -311,16 +307,9 @@ function reportText(id: string, email: Shown, style: CommandOptions['terminal'][
 }
 
 /** `2026-01-31T12:00:00Z  delivered  mx.example.org 192.0.2.1  TLSv1.3  250 2.0.0 Ok` */
-function attemptText({
-  at,
-  outcome,
-  host,
-  address,
-  tls,
-  reply,
-}: Shown['recipients'][number]['attempts'][number]): string {
+function attemptText(attempt: Shown['recipients'][number]['attempts'][number]): string {
+  const { at, outcome, host, address, tls, reply } = attempt;
   const server = [host, address].filter((part) => part !== null).join(' ');
-  return printable(
-    [shortTime(at), outcome, server, tls ?? 'clear text', reply].filter((part) => part !== '').join('  '),
-  );
+  const parts = [shortTime(at), outcome, server, tls ?? 'clear text', reply];
+  return printable(parts.filter((part) => part !== '').join('  '));
 }

@@ -8,14 +8,14 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { domainToASCII } from 'node:url';
-import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerSession } from 'smtp-server';
+import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerOptions, SMTPServerSession } from 'smtp-server';
 import type { Resolver } from '../dns/resolver.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { PromptConnection, Server } from '../smtp/smtp-server.ts';
 import { type CaughtMail, type CaughtMails, openCaughtMails } from './caught-mail.ts';
 import { selfSignedCertificate } from './certificate.ts';
-import { PromptServer } from './prompt-server.ts';
 import { readMail } from './read-mail.ts';
 import { judge } from './verdicts.ts';
 
@@ -201,4 +201,22 @@ function oneAtATime(): <T>(work: () => Promise<T>) => Promise<T> {
     last = mine.catch(() => undefined);
     return mine;
   };
+}
+
+/**
+ * smtp-server without its pause of 100 ms before each greeting, which on loopback only makes every delivery of `npm start`
+ * and of a test that much slower.
+ */
+export class PromptServer extends Server<PromptConnection> {
+  constructor(options: SMTPServerOptions) {
+    super(options, (socket, details) => new PromptConnection(this, socket, details));
+  }
+
+  /** Ends one connection, or all, without a word. */
+  cut(session?: { readonly id: string }): void {
+    for (const connection of this.connections) {
+      if (!(connection instanceof PromptConnection)) continue;
+      if (session === undefined || connection.id === session.id) connection.destroy();
+    }
+  }
 }

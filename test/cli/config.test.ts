@@ -1,9 +1,9 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { configCheck, configSchema, configShow } from '../../src/cli/config.ts';
+import { configCheck, configShow } from '../../src/cli/config.ts';
 import { machineSecrets } from '../../src/config/secrets.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
-import { testTerminal } from '../harness/terminal.ts';
+import { runCommand, testTerminal } from '../harness/terminal.ts';
 import { configFolder, projectText, SERVER, type Folder } from '../config/folder.ts';
 
 const env = { RELAY_PASSWORD: 'hunter2', DATABASE_URL: 'postgres://postern:hunter2@db/mail' };
@@ -158,9 +158,9 @@ delivery:
   });
 });
 
-test('config schema writes a JSON Schema', () => {
+test('config schema writes a JSON Schema', async () => {
   const terminal = testTerminal();
-  expect(configSchema('project', terminal)).toBe(0);
+  expect(await runCommand(terminal, ['config', 'schema', 'project'])).toBe(0);
   expect(JSON.parse(terminal.out())).toMatchObject({
     type: 'object',
     additionalProperties: false,

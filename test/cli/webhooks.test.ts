@@ -102,7 +102,7 @@ test('wrong usage says what is expected', async () => {
     [2, expect.stringContaining('a URL such as https://')],
     [2, expect.stringContaining('is not one of submission.accepted')],
     [1, expect.stringContaining('url')],
-    [2, expect.stringContaining('give --event or --since')],
+    [2, expect.stringContaining('Specify --event or --since')],
     [2, expect.stringContaining('cannot be used with option')],
     [2, expect.stringContaining('a date such as')],
   ]);

@@ -14,7 +14,7 @@ import { readPages, ROOT } from './markdown.ts';
 import { commandsIn } from './shell.ts';
 
 const pages = readPages();
-const program = programTree();
+const program = await programTree();
 const settings = JSON.parse(readFileSync(join(ROOT, 'config/server.schema.json'), 'utf8')) as SchemaNode;
 const byPath = new Map(pages.map((page) => [page.path, page]));
 

@@ -3,8 +3,9 @@ import { copyFile, open, readdir, readFile, rm, stat, writeFile, type FileHandle
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { backup } from '../../src/cli/backup.ts';
 import { createClient } from '../../src/cli/client.ts';
+import { queue } from '../../src/contract/queue.ts';
+import { backups } from '../../src/contract/server.ts';
 import { startDaemon } from '../../src/daemon/daemon.ts';
 import { createLog } from '../../src/lib/log.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
@@ -12,14 +13,11 @@ import { openForReading } from '../../src/store/sqlite-connection.ts';
 import { startTestWorld, type TestWorld } from '../harness/daemon.ts';
 import { testKey } from '../harness/keys.ts';
 import { temporaryFolder } from '../harness/store.ts';
-import { testTerminal } from '../harness/terminal.ts';
+import { runOperator } from '../harness/terminal.ts';
 
 function run(world: TestWorld, file: string, { force = false, json = false } = {}) {
-  const terminal = testTerminal({});
-  const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
-  return backup({ client, terminal, json }, file, { force }).then((code) => {
-    return { code, out: terminal.out(), err: terminal.err() };
-  });
+  const flags = [...(force ? ['--force'] : []), ...(json ? ['--json'] : [])];
+  return runOperator(join(world.folder, 'admin.sock'), ['backup', file, ...flags]);
 }
 
 function databaseOf({ daemon }: TestWorld): string {
@@ -107,7 +105,7 @@ test('a folder that cannot be written is told before the work begins', async () 
   expect(code).toBe(1);
   expect(err).toContain('Cannot write /nowhere/copy.db: ENOENT');
   const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
-  expect(await client.get('/admin/backup')).toEqual({ state: 'none' });
+  expect(await client.call({ route: backups.show })).toEqual({ state: 'none' });
 });
 
 test('where no daemon runs, it says how a backup is made then', async () => {
@@ -125,14 +123,14 @@ test('where no daemon runs, it says how a backup is made then', async () => {
 test('there is one at a time; giving it up, or ending its download, removes it', async () => {
   const world = await startTestWorld();
   const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
-  await client.post('/admin/backup');
-  await expect(client.post('/admin/backup')).rejects.toThrow('A backup is being made already.');
-  await client.delete('/admin/backup');
+  await client.call({ route: backups.begin });
+  await expect(client.call({ route: backups.begin })).rejects.toThrow('A backup is being made already.');
+  await client.call({ route: backups.cancel });
   expect(await leftBeside(world)).toEqual([]);
-  await expect(client.open({ method: 'GET', path: '/admin/backup/file' })).rejects.toThrow('no verified backup');
-  await client.post('/admin/backup');
-  await expect.poll(() => client.get('/admin/backup')).toMatchObject({ state: 'verified' });
-  const response = await client.open({ method: 'GET', path: '/admin/backup/file' });
+  await expect(client.open({ route: backups.download })).rejects.toThrow('no verified backup');
+  await client.call({ route: backups.begin });
+  await expect.poll(() => client.call({ route: backups.show })).toMatchObject({ state: 'verified' });
+  const response = await client.open({ route: backups.download });
   response.destroy();
   await expect.poll(() => leftBeside(world)).toEqual([]);
 });
@@ -166,7 +164,7 @@ test('a daemon on a restored copy sends what waited, once, and signs with the sa
   onTestFinished(() => daemon.close());
   const client = createClient({ address: `unix:${join(world.folder, 'admin.sock')}` });
   const [waiting] = await world.queue();
-  await client.post(`/admin/queue/${waiting?.id ?? ''}/retry`);
+  await client.call({ route: queue.retry, params: { id: waiting?.id ?? '' } });
   const mails = await world.caught(1);
   expect(mails.list()).toMatchObject([{ verdicts: { dkim: [{ result: 'pass' }] } }]);
   await expect.poll(() => world.queue()).toMatchObject([{ state: 'delivered' }]);

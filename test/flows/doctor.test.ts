@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { createClient } from '../../src/cli/client.ts';
-import { doctorRun, type DoctorFlags } from '../../src/cli/doctor.ts';
+import { queue } from '../../src/contract/queue.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
 
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { freePort } from '../harness/child.ts';
-import { testTerminal } from '../harness/terminal.ts';
+import { runOperator } from '../harness/terminal.ts';
 
 const diagnosis = z.object({
   checks: z.array(z.object({ name: z.string(), status: z.string(), found: z.string(), advice: z.string().optional() })),
@@ -22,14 +22,11 @@ const REVERSE: ZoneRecord = { name: '1.0.0.127.in-addr.arpa', type: 'PTR', value
 const WAY_OUT: ZoneRecord = { name: 'gmail.com', type: 'MX', value: '10 mx.inbox.test' };
 
 /** The operator asks over the socket. */
-async function doctor(world: TestWorld, flags: DoctorFlags = {}, json = true) {
-  const terminal = testTerminal({ width: 200 });
-  const client = createClient({ address: `unix:${world.daemon.addresses?.socket ?? ''}` });
-  const code = await doctorRun({ client, terminal, json }, flags);
-  return { code, out: terminal.out(), err: terminal.err() };
+function doctor(world: TestWorld, flags: readonly string[] = [], json = true) {
+  return runOperator(world.daemon.addresses?.socket ?? '', ['doctor', ...flags, ...(json ? ['--json'] : [])]);
 }
 
-async function diagnose(settings: WorldSettings, flags?: DoctorFlags) {
+async function diagnose(settings: WorldSettings, flags?: readonly string[]) {
   const { code, out } = await doctor(await startTestWorld(settings), flags);
   const { checks, ok } = diagnosis.parse(JSON.parse(out));
   expect(code).toBe(ok ? 0 : 1);
@@ -38,7 +35,7 @@ async function diagnose(settings: WorldSettings, flags?: DoctorFlags) {
 
 test('a server on which everything is right', async () => {
   const world = await startTestWorld({ zone: [REVERSE, WAY_OUT] });
-  const { code, out } = await doctor(world, {}, false);
+  const { code, out } = await doctor(world, [], false);
   expect(out.split('\n').filter((line) => !line.startsWith(' '))).toEqual([
     expect.stringMatching(/^warning {2}host_name +mail\.postern\.test is 127\.0\.0\.1, a private address$/),
     expect.stringMatching(/^ok {7}reverse_dns +127\.0\.0\.1 is mail\.postern\.test$/),
@@ -125,7 +122,7 @@ describe('the name of the server', () => {
 test('a host name without an address leaves the rest open', async () => {
   const world = await startTestWorld();
   world.dns.set([{ name: HOST, fault: 'SERVFAIL' }]);
-  const { out, code } = await doctor(world, { dnsbl: ['bad.test'] });
+  const { out, code } = await doctor(world, ['--dnsbl', 'bad.test']);
   const { checks } = diagnosis.parse(JSON.parse(out));
   const names = ['host_name', 'reverse_dns', 'host_spf', 'bounces', 'block_list'];
   expect(checks.flatMap(({ name, status }) => (names.includes(name) ? [`${name} ${status}`] : []))).toEqual(
@@ -141,19 +138,19 @@ describe('the way out', () => {
     const server = createServer((socket) => socket.end('554 5.7.1 not you\r\n')).listen(port, '127.0.0.1');
     onTestFinished(() => void server.close());
     await once(server, 'listening');
-    const { of, ok } = await diagnose({}, { port25: `127.0.0.1:${port}` });
+    const { of, ok } = await diagnose({}, ['--port25', `127.0.0.1:${port}`]);
     expect(of('port_25')).toMatchObject([{ status: 'failed', found: expect.stringContaining('554 5.7.1 not you') }]);
     expect(ok).toBe(false);
   });
 
   test('a closed port, and what to do', async () => {
-    const { of } = await diagnose({}, { port25: `127.0.0.1:${await freePort()}` });
+    const { of } = await diagnose({}, ['--port25', `127.0.0.1:${await freePort()}`]);
     expect(of('port_25')).toMatchObject([{ status: 'failed', advice: expect.stringContaining('delivery.relay') }]);
   });
 
-  test.each<[string, ZoneRecord[], DoctorFlags]>([
-    ['DNS does not answer', [{ name: 'gmail.com', fault: 'SERVFAIL' }], {}],
-    ['the target is not in DNS', [], { port25: 'nowhere.test' }],
+  test.each<[string, ZoneRecord[], string[]]>([
+    ['DNS does not answer', [{ name: 'gmail.com', fault: 'SERVFAIL' }], []],
+    ['the target is not in DNS', [], ['--port25', 'nowhere.test']],
   ])('says nothing of the port where nobody was tried: %s', async (_what, zone, flags) => {
     const { of } = await diagnose({ zone }, flags);
     expect(of('port_25')).toMatchObject([{ status: 'unknown', advice: expect.stringContaining('No mail server was') }]);
@@ -166,7 +163,7 @@ describe('the way out', () => {
 
   test('a private network is not looked at for whoever asks', async () => {
     const server = { delivery: { allow_private_networks: false } };
-    const { of } = await diagnose({ server }, { port25: '127.0.0.1:25' });
+    const { of } = await diagnose({ server }, ['--port25', '127.0.0.1:25']);
     expect(of('port_25')).toMatchObject([{ status: 'failed', found: expect.stringContaining('private network') }]);
   });
 
@@ -187,7 +184,7 @@ test('block lists are asked where they are named, and their refusals are no answ
     { name: '1.0.0.127.silent.test', fault: 'SERVFAIL' },
   ];
   const zones = ['good.test', 'bad.test', 'closed.test', 'parked.test', 'silent.test'];
-  const { of } = await diagnose({ zone }, { dnsbl: zones });
+  const { of } = await diagnose({ zone }, ['--dnsbl', zones.join(',')]);
   expect(of('block_list').map(({ status, found }) => [status, found])).toEqual([
     ['ok', '127.0.0.1 is not on good.test'],
     ['failed', '127.0.0.1 is on bad.test (127.0.0.2): see https://bad.test/'],
@@ -202,7 +199,7 @@ test('a domain that broke, a destination that is held and a file that is no conf
   world.dns.set([...world.publicZone]);
   await world.daemon.domains.check('example.test');
   const client = createClient({ address: `unix:${world.daemon.addresses?.socket ?? ''}` });
-  await client.post('/admin/queue/hold', { domain: 'slow.test' });
+  await client.call({ route: queue.hold, body: { domain: 'slow.test' } });
   await writeFile(join(world.folder, 'projects', 'site.yml'), 'project: {');
   await world.daemon.reload();
   const { out } = await doctor(world);
@@ -218,8 +215,7 @@ test('a domain that broke, a destination that is held and a file that is no conf
 });
 
 test('without a daemon it says where to look', async () => {
-  const terminal = testTerminal({ width: 200 });
-  const client = createClient({ address: 'unix:/nowhere/admin.sock' });
-  expect(await doctorRun({ client, terminal, json: false }, {})).toBe(3);
-  expect(terminal.err()).toContain('journalctl -u postern');
+  const { code, err } = await runOperator('/nowhere/admin.sock', ['doctor']);
+  expect(code).toBe(3);
+  expect(err).toContain('journalctl -u postern');
 });

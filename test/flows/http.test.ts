@@ -1,40 +1,36 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { createClient } from '../../src/cli/client.ts';
-import { queueAct, queueList, queueShow } from '../../src/cli/queue.ts';
 import { SITE, startTestWorld, type TestWorld } from '../harness/daemon.ts';
-import { testTerminal } from '../harness/terminal.ts';
+import { runOperator } from '../harness/terminal.ts';
 
+const READYZ = { method: 'GET', path: '/readyz', answer: z.unknown() } as const;
 const JSON_ANSWER = { Accept: 'application/json' };
 
 /** A `postern queue` command as an operator sees it. */
 function operator(world: TestWorld) {
-  const socket = world.daemon.addresses?.socket ?? '';
-  const terminal = testTerminal({ width: 300 });
-  const options = { client: createClient({ address: `unix:${socket}` }), terminal, json: false };
-  return async (command: (given: typeof options) => Promise<number>) => {
-    const code = await command(options);
-    return { code, out: terminal.out() };
-  };
+  return (...args: string[]) => runOperator(world.daemon.addresses?.socket ?? '', ['queue', ...args]);
 }
 
 test('the operator holds a destination, sees what waits, releases it, and sees how it left', async () => {
   const world = await startTestWorld({ asInProduction: true });
   const say = operator(world);
-  expect(await say((options) => queueAct(options, 'hold', { what: 'inbox.test', dryRun: false, yes: false }))).toEqual({
+  expect(await say('hold', 'inbox.test')).toEqual({
     code: 0,
     out: 'Holding mail to inbox.test\n',
+    err: '',
   });
   expect((await world.post('/example.test/contact', { message: 'Hello' }, JSON_ANSWER)).status).toBe(200);
-  const waiting = await say((options) => queueList(options, { domain: 'inbox.test' }));
+  const waiting = await say('list', '--domain', 'inbox.test');
   expect(waiting.out).toMatch(/\n(dlv_\w+) +queued +0 .*owner@inbox\.test\n1 of 1\n$/);
   const delivery = /dlv_\w+/.exec(waiting.out)?.[0] ?? '';
   expect(world.mx.mails.list()).toEqual([]);
-  await say((options) => queueAct(options, 'release', { what: 'inbox.test', dryRun: false, yes: false }));
+  await say('release', 'inbox.test');
   await world.caught(1);
   await expect
-    .poll(async () => (await say((options) => queueShow(options, delivery))).out)
+    .poll(async () => (await say('show', delivery)).out)
     .toMatch(/delivered[^]*1 +\S+ +delivered +mx\.inbox\.test 127\.0\.0\.1 +\S+ +250 /);
 });
 
@@ -50,7 +46,7 @@ test('a configuration that breaks while the daemon runs shows in readyz, and sto
     configuration: { hint: expect.stringContaining('config check') },
   });
   const told = JSON.stringify(
-    await createClient({ address: `unix:${world.daemon.addresses?.socket ?? ''}` }).get('/readyz'),
+    (await createClient({ address: `unix:${world.daemon.addresses?.socket ?? ''}` }).ask({ route: READYZ })).data,
   );
   expect(told).toContain('uplaods');
   expect((await world.post('/example.test/contact', { message: 'Hello' }, JSON_ANSWER)).status).toBe(200);

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { SMTPServerDataStream, SMTPServerSession } from 'smtp-server';
 import { onTestFinished } from 'vitest';
-import { PromptServer } from '../../src/dev/prompt-server.ts';
+import { PromptServer } from '../../src/dev/catching-mx.ts';
 import { referenceIn } from './load.ts';
 
 export interface Caught {

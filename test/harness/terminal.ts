@@ -55,11 +55,22 @@ export function testTerminal(options: TestTerminalOptions = {}): TestTerminal {
   }
 }
 
+/** Runs `postern ARGS…` as the operator, over the admin socket. */
+export async function runOperator(
+  socket: string,
+  args: readonly string[],
+): Promise<{ code: number; out: string; err: string }> {
+  const terminal = testTerminal({ width: 300 });
+  const code = await runCommand(terminal, [...args, '--url', `unix:${socket}`]);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
 /** Runs `postern ARGS…` in this process. Answers its exit code; wrong usage is 2, other failures are thrown. */
 export async function runCommand(terminal: Terminal, args: readonly string[]): Promise<number> {
   let exitCode = 0;
   const noService = () => Promise.reject(new Error('no service runs here'));
-  const program = createProgram({
+  const program = await createProgram({
+    command: args[0],
     version: '0.0.0',
     terminal,
     exit: (code) => (exitCode = code),

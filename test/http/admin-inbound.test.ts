@@ -1,13 +1,11 @@
 import { expect, test } from 'vitest';
-import { createClient } from '../../src/cli/client.ts';
-import { inboundList } from '../../src/cli/queue.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { insertInboundLog } from '../../src/store/inbound.ts';
 import type { InboundLogRow } from '../../src/store/tables.ts';
 import { OPERATOR } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
 import { startHttp, type TestHttp } from '../harness/http.ts';
-import { testTerminal } from '../harness/terminal.ts';
+import { runOperator } from '../harness/terminal.ts';
 
 const SAID = {
   ip: '192.0.2.7',
@@ -105,19 +103,16 @@ test.each(['outcome=lost', 'reason=UP', 'domain=x%20y', 'from=yesterday', 'curso
 
 test('postern inbound list shows a line for each, or the daemon’s JSON', async () => {
   const http = await fill();
-  const terminal = testTerminal({ width: 200 });
-  const options = { client: createClient({ address: `unix:${http.socket}` }), terminal, json: false };
-  expect(await inboundList(options, { outcome: 'rejected', limit: 1 })).toBe(0);
-  expect(terminal.out().split('\n')).toEqual([
+  const list = (...args: string[]) => runOperator(http.socket, ['inbound', 'list', ...args]);
+  const shown = await list('--outcome', 'rejected', '--limit', '1');
+  expect(shown.code).toBe(0);
+  expect(shown.out.split('\n')).toEqual([
     expect.stringMatching(/^AT +OUTCOME +REASON +FROM +SENDER +RECIPIENT +REPLY$/),
     '2026-01-03T00:00:00Z  rejected  relay_denied  192.0.2.7  <>      a%b@else.example  550 5.7.1 relaying denied',
     expect.stringMatching(/^1 of 2; for more, add --cursor inl_/),
     '',
   ]);
-  expect(await inboundList({ ...options, json: true }, { domain: 'example.com' })).toBe(0);
-  expect(JSON.parse(terminal.out())).toMatchObject({ count: 2 });
-  expect(await inboundList(options, { reason: 'dmarc' })).toBe(0);
-  expect(terminal.out()).toBe('No matching mail.\n');
-  expect(await inboundList(options, { outcome: 'lost' })).toBe(1);
-  expect(terminal.err()).toMatch(/^outcome /);
+  expect(JSON.parse((await list('--domain', 'example.com', '--json')).out)).toMatchObject({ count: 2 });
+  expect(await list('--reason', 'dmarc')).toEqual({ code: 0, out: 'No matching mail.\n', err: '' });
+  expect(await list('--reason', 'NO REASON')).toMatchObject({ code: 1, err: expect.stringMatching(/^reason /) });
 });

@@ -15,7 +15,7 @@ beforeAll(() => {
   needPackage(() => programs.every((name) => succeeds('which', [name])), 'zsh fish groff mandoc man-db');
 });
 
-const program = programTree();
+const program = await programTree();
 
 async function written(name: string, text: string): Promise<{ folder: string; file: string }> {
   const folder = await temporaryFolder();

@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../harness/store.ts';
 import { programTree } from './tree.ts';
 
 const run = promisify(execFile);
-const program = programTree();
+const program = await programTree();
 
 /** What bash offers for the last of these words, in a folder with a file and a folder. */
 async function offered(words: readonly string[]): Promise<string[]> {

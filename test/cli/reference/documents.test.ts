@@ -8,7 +8,7 @@ import { runCommand, testTerminal } from '../../harness/terminal.ts';
 import { programTree } from './tree.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const program = programTree();
+const program = await programTree();
 const leaves = leavesOf(program).map((leaf) => [leaf.path.join(' '), leaf] as const);
 const documents = documentsOf(program);
 

@@ -3,10 +3,10 @@ import { createProgram } from '../../../src/cli/program.ts';
 import { treeOf, type CommandNode } from '../../../src/cli/reference/tree.ts';
 import { testTerminal } from '../../harness/terminal.ts';
 
-export function programTree(): CommandNode {
+export async function programTree(): Promise<CommandNode> {
   const unused = () => Promise.reject(new Error('nothing runs here'));
   return treeOf(
-    createProgram({
+    await createProgram({
       version: '0.0.0',
       terminal: testTerminal(),
       exit: () => undefined,
