@@ -6,7 +6,8 @@
  */
 import { CommanderError } from 'commander';
 import { createProgram } from './cli/program.ts';
-import { CommandFailed, EXIT, exitCodeOf } from './cli/run.ts';
+import { EXIT, exitCodeOf } from './cli/run.ts';
+import { CommandFailed } from './cli/client.ts';
 import { Interrupted, processTerminal } from './cli/terminal.ts';
 import { UserError, codeOf, errorFields, messageOf } from './lib/errors.ts';
 import { compactHeap } from './lib/gc.ts';

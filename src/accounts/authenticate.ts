@@ -19,13 +19,6 @@ import { Recent } from '../lib/lru.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import { findKey, findKeyByHash, noteKeyUse } from '../store/api-keys.ts';
 
-
-
-
-
-
-
-
 import { hashOfKey, isKeyValue, isActive, permissionsOf } from './api-keys.ts';
 import { PERMISSIONS, type Permission } from '../lib/permission-names.ts';
 import { partitionOf, restrictionsOf, type Principal } from './principal.ts';

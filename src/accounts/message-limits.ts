@@ -12,17 +12,10 @@ import { repairDueAmong } from '../store/destinations.ts';
 import { messageCounts, releaseReserved, takeMessages, type Taking } from '../store/usage.ts';
 import { OPERATOR, findTenants } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import { type Store, writeIfMet, } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 
 import type { TenantRow } from '../store/tables.ts';
 import { type Verdict, judgeWindow, type Slice } from './rate-limits.ts';
-
-
-
-
-
-
-
 
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';

@@ -5,11 +5,6 @@ import { OPERATOR } from '../store/tenants.ts';
 import type { TenantRow } from '../store/tables.ts';
 import type { Verdict, Bucket, Limits } from './rate-limits.ts';
 
-
-
-
-
-
 import { accountIdOf, type Principal } from './principal.ts';
 
 export type Plan = ServerConfig['plans']['free'];

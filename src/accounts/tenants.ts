@@ -3,16 +3,20 @@ import { canonicalMailbox } from '../lib/addresses.ts';
 import { accountOf, newId } from '../lib/ids.ts';
 import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';
-import { OPERATOR, changeTenant, confirmTenant, findTenant, insertTenant, type TenantChange } from '../store/tenants.ts';
+import {
+  OPERATOR,
+  changeTenant,
+  confirmTenant,
+  findTenant,
+  insertTenant,
+  type TenantChange,
+} from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
-import { type Store, writeIfMet, } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 
 import type { TenantRow } from '../store/tables.ts';
 
 import { refusal, type RefusalParts, type ConfirmKind } from './consent.ts';
-
-
-
 
 import { FULL, makeKey } from './api-keys.ts';
 import type { Principal } from './principal.ts';

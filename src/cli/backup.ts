@@ -7,7 +7,8 @@ import { backups } from '../contract/server.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import type { CliCommand } from './command.ts';
 import { barText, counted, sizeText, writeJson } from './output.ts';
-import { CommandFailed, DaemonUnreachable, poll, type Api } from './run.ts';
+import { poll, type Api } from './run.ts';
+import { CommandFailed, DaemonUnreachable } from './client.ts';
 import { Interrupted } from './terminal.ts';
 
 const MAX_POLL_INTERVAL_MS = 500;

@@ -13,7 +13,8 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { pathOf, type ParameterOf } from '../contract/route.ts';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
-import { CommandFailed, DaemonUnreachable, RequestRefused } from './run.ts';
+
+import { type Refused } from './run.ts';
 
 /** Where the API is: `https://mail.example.net`, with or without a path before the API's own, or `unix:/path/of/socket`. */
 export type Address = string;
@@ -262,5 +263,25 @@ function connectionProblem(address: Address, error: unknown): string {
       return `The certificate of ${address} is not trusted (${messageOf(error)}). To trust it, set NODE_EXTRA_CA_CERTS to a file with its CA certificate`;
     default:
       return `Cannot connect to the daemon at ${socket ?? address}: ${messageOf(error)}`;
+  }
+}
+
+/** This machine kept the command from its work, such as a file that cannot be written: exit code 1. */
+export class CommandFailed extends UserError {
+  override readonly name = 'CommandFailed';
+}
+
+/** There is no daemon at the address, or this user may not speak to it. */
+export class DaemonUnreachable extends UserError {
+  override readonly name = 'DaemonUnreachable';
+}
+
+/** The server rejected the request. */
+export class RequestRefused extends UserError {
+  override readonly name = 'RequestRefused';
+  readonly refused: Refused;
+  constructor(message: string, refused: Refused) {
+    super(message);
+    this.refused = refused;
   }
 }

@@ -4,7 +4,8 @@ import { doctor as routes } from '../contract/server.ts';
 import { messageOf } from '../lib/errors.ts';
 import type { CliCommand } from './command.ts';
 import { counted, writeJson } from './output.ts';
-import { DaemonUnreachable, EXIT, type Api } from './run.ts';
+import { EXIT, type Api } from './run.ts';
+import { DaemonUnreachable } from './client.ts';
 import { printable, type Terminal } from './terminal.ts';
 import { domainName, listOf } from './values.ts';
 

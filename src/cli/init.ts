@@ -9,7 +9,8 @@ import * as is from '../config/scalars.ts';
 import { slugOf } from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { writeJson } from './output.ts';
-import { CommandFailed, EXIT, UsageError } from './run.ts';
+import { EXIT, UsageError } from './run.ts';
+import { CommandFailed } from './client.ts';
 import type { Terminal } from './terminal.ts';
 import { jsonSchemaText } from '../config/json-schema.ts';
 

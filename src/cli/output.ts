@@ -4,8 +4,9 @@ import { resolve } from 'node:path';
 import { Transform, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { codeOf, messageOf } from '../lib/errors.ts';
-import type { Call } from './client.ts';
-import { CommandFailed, DaemonUnreachable, type Api } from './run.ts';
+import { type Call, CommandFailed, DaemonUnreachable } from './client.ts';
+import { type Api } from './run.ts';
+
 import { printable, type Terminal } from './terminal.ts';
 
 /** Calls a route and prints its answer: with `--json` as it came, else by `show`, which answers the exit code. */

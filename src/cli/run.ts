@@ -1,7 +1,7 @@
 /** What commands share: exit codes, errors, polling and confirmation. */
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
-import type { Client, Detail } from './client.ts';
+import { type Client, type Detail, CommandFailed, DaemonUnreachable, RequestRefused } from './client.ts';
 import type { Target } from './target.ts';
 import { printable, type Terminal } from './terminal.ts';
 
@@ -22,17 +22,7 @@ export class UsageError extends UserError {
   override readonly name = 'UsageError';
 }
 
-/** This machine kept the command from its work, such as a file that cannot be written: exit code 1. */
-export class CommandFailed extends UserError {
-  override readonly name = 'CommandFailed';
-}
-
-/** There is no daemon at the address, or this user may not speak to it. */
-export class DaemonUnreachable extends UserError {
-  override readonly name = 'DaemonUnreachable';
-}
-
-interface Refused {
+export interface Refused {
   readonly status: number;
   /** `NOT_FOUND`, `CONFLICT`, … */
   readonly code: string;
@@ -40,16 +30,6 @@ interface Refused {
   readonly requestId: string | undefined;
   /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
   readonly retryAfter: string | undefined;
-}
-
-/** The server rejected the request. */
-export class RequestRefused extends UserError {
-  override readonly name = 'RequestRefused';
-  readonly refused: Refused;
-  constructor(message: string, refused: Refused) {
-    super(message);
-    this.refused = refused;
-  }
 }
 
 /** The exit code of a command that ended in an error. */
@@ -135,6 +115,7 @@ export interface Polling<T> {
 }
 
 const FIRST_INTERVAL_MS = 200;
+
 const BACKOFF = 1.6;
 
 /** The answer that is the end, or the last one when the time is over. */

@@ -6,9 +6,16 @@ import { formatMailbox, type Mailbox } from '../lib/addresses.ts';
 import { messageOf, UserError } from '../lib/errors.ts';
 import { writeTable, writeJson } from './output.ts';
 import { printable, type Terminal } from './terminal.ts';
-import { readLocalProject, validProject, type LocalProject, formsIn, sampleOf, type LocalForm } from './local-project.ts';
-import { CommandFailed, EXIT, UsageError } from './run.ts';
-
+import {
+  readLocalProject,
+  validProject,
+  type LocalProject,
+  formsIn,
+  sampleOf,
+  type LocalForm,
+} from './local-project.ts';
+import { EXIT, UsageError } from './run.ts';
+import { CommandFailed } from './client.ts';
 
 import { nearest, formatProblem } from '../config/problem.ts';
 import { once } from 'node:events';
@@ -16,17 +23,9 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { platform, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-
-
-
-
 import { compileTemplates, type TemplateSet } from '../templates/engine.ts';
 
 import { JSON_OUT, type CliCommand } from './command.ts';
-
-
-
-
 
 interface PreviewFlags {
   /** Folder or file of the project. */

@@ -6,45 +6,47 @@ import { httpPlaces } from './http-address.ts';
 
 const server = z.strictObject({
   hostname: is.domainName.describe(
-    'Name of this machine: EHLO, MX target, message ids. Needs forward and reverse DNS.',
+    'Host name of this server: used in EHLO, as MX target and in message ids. Needs matching forward and reverse DNS.',
   ),
-  operator: is.address.describe('Address of the operator: alerts, and the last resort for mail without an owner.'),
+  operator: is.address.describe(
+    'Email address of the operator. Receives alerts, and mail that has no other recipient.',
+  ),
   public_ips: z
     .array(is.ipAddress)
     .refine((list) => new Set(list).size === list.length, { error: 'expected each address once' })
     .prefault([])
-    .describe('Addresses that mail leaves from; discovered from the hostname when empty.'),
-  http: section('The HTTP side.', {
+    .describe('IP addresses that mail is sent from. If empty, the addresses of hostname.'),
+  http: section('The HTTP server.', {
     listen: listOf(
       is.httpListenAddress,
-      'Addresses and ports of the HTTP server. Port 443, and what begins with https://, speaks TLS; port 443 is left alone while tls.mode is off.',
+      'Addresses and ports to listen on. Port 443 and addresses that begin with https:// use TLS. Port 443 is skipped while tls.mode is off.',
       ['[::]:80', '[::]:443'],
     ).meta({ restart: true }),
     base_url: is.baseUrl
       .nullable()
       .default(null)
-      .describe(
-        'Address under which the world reaches this server; null: the hostname, with https:// where port 443 speaks TLS.',
-      ),
-    trusted_proxies: listOf(is.network, 'Proxies whose X-Forwarded-For is believed, counted from the right.'),
+      .describe('Public URL of this server. null: the hostname, with https:// if port 443 uses TLS.'),
+    trusted_proxies: listOf(is.network, 'Proxies whose X-Forwarded-For header is trusted, read from the right.'),
     cors_origins: listOf(
       is.origin,
       'Origins whose pages may call the API from a browser, such as https://admin.example.com.',
     ),
   }),
-  smtp: section('The SMTP side.', {
-    listen: listOf(is.listenAddress, 'Addresses and ports on which mail is taken; none when empty.', ['[::]:25']).meta({
+  smtp: section('The SMTP server.', {
+    listen: listOf(is.listenAddress, 'Addresses and ports that receive mail. If empty, no mail is received.', [
+      '[::]:25',
+    ]).meta({
       restart: true,
     }),
-    submission: section('Programs that have an API key send mail here.', {
-      listen: listOf(is.listenAddress, 'Addresses and ports; port 465 speaks TLS from the first byte on.', [
+    submission: section('SMTP submission for programs that have an API key.', {
+      listen: listOf(is.listenAddress, 'Addresses and ports to listen on. Port 465 uses implicit TLS.', [
         '[::]:587',
       ]).meta({ restart: true }),
-      enabled: flag(false, 'Whether there is such a door; it needs the certificate of tls.').meta({ restart: true }),
+      enabled: flag(false, 'Accept submissions. Needs a certificate in tls.').meta({ restart: true }),
     }),
   }),
-  metrics: section('Figures for Prometheus; GET /metrics on the Unix socket has them as well.', {
-    listen: listOf(is.listenAddress, 'Addresses of the listener for Prometheus; none when empty.').meta({
+  metrics: section('Metrics for Prometheus, in addition to GET /metrics on the Unix socket.', {
+    listen: listOf(is.listenAddress, 'Addresses and ports to listen on. If empty, there is no listener.').meta({
       restart: true,
     }),
   }),
@@ -52,38 +54,36 @@ const server = z.strictObject({
     .string()
     .min(1)
     .default('/run/postern/admin.sock')
-    .meta({ description: 'Unix socket on which root and the service’s group administer.', restart: true }),
+    .meta({ description: 'Unix socket for administration by root and the group of the service.', restart: true }),
   roles: z
     .array(z.enum(['http', 'smtp', 'delivery']))
     .min(1)
     .default(['http', 'smtp', 'delivery'])
     .meta({
-      description: 'What this daemon does: http accepts submissions, smtp takes mail, delivery sends it.',
+      description: 'What this daemon does: http serves forms and the API, smtp receives mail, delivery sends it.',
       restart: true,
     }),
   signup: choice(
     ['closed', 'open'],
     'closed',
-    'open: strangers may make accounts, each confirmed by a mailed link. closed: the operator makes them.',
+    'open: anyone may create an account, which a mailed link confirms. closed: only the operator creates accounts.',
   ),
-  watch: flag(true, 'Reload when a *.yml of the configuration folder changes; without it, on SIGHUP alone.'),
+  watch: flag(true, 'Reload when a *.yml file in the configuration folder changes. false: reload on SIGHUP only.'),
 });
 
 const tls = z
   .strictObject({
-    mode: choice(
-      ['files', 'off'],
-      'off',
-      'files: the certificate below, for HTTPS and STARTTLS. off: all is in clear text.',
-    ).meta({ restart: true }),
+    mode: choice(['files', 'off'], 'off', 'files: the certificate below, for HTTPS and STARTTLS. off: no TLS.').meta({
+      restart: true,
+    }),
     files: z
       .strictObject({
-        cert: z.string().min(1).describe('File of the certificate with its chain, in PEM.'),
-        key: z.string().min(1).describe('File of its private key, in PEM.'),
+        cert: z.string().min(1).describe('Certificate file with its chain, in PEM format.'),
+        key: z.string().min(1).describe('Private key file, in PEM format.'),
       })
       .nullable()
       .default(null)
-      .describe('Read again when they change; null where mode is not files.'),
+      .describe('Reloaded when the files change. null unless mode is files.'),
   })
   .refine(({ mode, files }) => mode !== 'files' || files !== null, {
     path: ['files'],
@@ -93,102 +93,115 @@ const tls = z
 const database = z.strictObject({
   url: is.databaseUrl
     .default('sqlite:/var/lib/postern/postern.db')
-    .meta({ description: 'sqlite:/path or postgres://…; several daemons may share one PostgreSQL.', restart: true }),
+    .meta({
+      description: 'sqlite:/path or postgres://…. Several daemons can share one PostgreSQL database.',
+      restart: true,
+    }),
 });
 
 const dns = z.strictObject({
-  servers: listOf(is.dnsServer, 'Resolvers to ask; empty: those of the system.').meta({ restart: true }),
-  recheck: is.duration.prefault('6h').describe('How often the records of each domain are looked up again.'),
-  grace: is.duration.prefault('72h').describe('How long a verified domain keeps sending after its records break.'),
+  servers: listOf(is.dnsServer, 'DNS resolvers. If empty, those of the system.').meta({ restart: true }),
+  recheck: is.duration.prefault('6h').describe('How often the DNS records of each domain are checked.'),
+  grace: is.duration
+    .prefault('72h')
+    .describe('How long a verified domain may keep sending while its DNS records are wrong.'),
   release: is.duration
     .prefault('14d')
-    .describe('How long a domain may be failed before another account whose records are right can own it.'),
+    .describe('How long a domain may be failed before another account can verify it.'),
 });
 
 const inbound = z.strictObject({
   proxy_protocol: listOf(
     is.network,
-    'Peers whose connections begin with a PROXY header (version 1), which says who the client is.',
+    'Peers whose connections begin with a PROXY protocol header (version 1) that names the client.',
   ),
   dmarc: choice(
     ['enforce', 'record'],
     'enforce',
-    'enforce: mail is refused where its author’s domain wants that (p=reject). record: it is only noted.',
+    'enforce: refuse mail that fails DMARC if the domain of its author asks for that (p=reject). record: only record the result.',
   ),
   from_rewrite: choice(
     ['auto', 'never'],
     'auto',
-    'auto: the From of what is forwarded names our domain where DMARC would refuse it under its own.',
+    'auto: rewrite the From header of a forwarded message if its own domain would make it fail DMARC. never: leave it unchanged.',
   ),
-  arc: section('The chain of those who have passed a message on.', {
-    seal: flag(true, 'Seal what is forwarded with what was found when it came (ARC).'),
-    trusted: listOf(is.domainName, 'Domains whose seals are believed: what passed DMARC there passes here.'),
+  arc: section('Authenticated Received Chain (RFC 8617).', {
+    seal: flag(true, 'Add an ARC seal with the authentication results to forwarded mail.'),
+    trusted: listOf(is.domainName, 'Domains whose ARC seals are trusted: mail that passed DMARC there passes here.'),
   }),
 });
 
 const webhooks = z.strictObject({
-  allow_private_networks: flag(false, 'Post to targets in private and loopback networks too.'),
+  allow_private_networks: flag(false, 'Allow webhook URLs in private and loopback networks.'),
 });
 
 const delivery = z.strictObject({
-  port: is.port.default(25).describe('Port of the MX hosts that mail is delivered to.'),
+  port: is.port.default(25).describe('Port of the MX hosts.'),
   relay: is.smarthost
     .nullable()
     .default(null)
-    .describe('Smarthost that takes all mail, for machines whose port 25 is closed; null: straight to the MX hosts.'),
+    .describe(
+      'Smarthost for all outgoing mail, for servers whose port 25 is blocked. null: deliver directly to MX hosts.',
+    ),
   routes: z
     .record(is.domainName, is.mailHost)
     .default({})
-    .describe('Destination domain to host:port, for private destinations; goes before relay and MX.'),
+    .describe('Destination domain: host:port. For private destinations; overrides relay and MX records.'),
   concurrency: is.count
     .default(100)
     .describe(
-      'Connections in all to servers that have answered. Those to servers that have not, and may hang, are beside them: up to 20 times as many, shared fairly by tenants.',
+      'Total connections to servers that have answered before. Connections to other servers, which may hang, are counted separately: up to 20 times as many, shared fairly between tenants.',
     ),
   per_destination: is.count
     .default(20)
-    .describe('Connections to one destination at most; starts at 2, grows on success, halves on faults.'),
-  messages_per_connection: is.count.default(100).describe('Messages on one connection before a new one is made.'),
+    .describe('Maximum connections to one destination. Starts at 2, grows on success, halves on failure.'),
+  messages_per_connection: is.count
+    .default(100)
+    .describe('Messages sent on one connection before a new one is opened.'),
   retry: z
     .array(is.duration)
     .min(1)
     .prefault(['5m', '10m', '20m', '40m', '1h', '1h', '2h', '2h', '4h', '4h', '4h', '6h'])
-    .describe('Waits between attempts, each with 10 % jitter; the last repeats.'),
-  expire: section('When mail that cannot be delivered is given up.', {
-    default: is.duration.prefault('5d').describe('Age at which undelivered mail is given up.'),
+    .describe('Time between delivery attempts, with 10 % jitter. The last value repeats.'),
+  expire: section('When undeliverable mail expires.', {
+    default: is.duration.prefault('5d').describe('Age at which undelivered mail expires.'),
     acknowledgment: is.duration.prefault('24h').describe('The same for acknowledgments.'),
-    dsn: is.duration.prefault('2d').describe('The same for reports to senders whose mail could not be forwarded.'),
+    dsn: is.duration
+      .prefault('2d')
+      .describe('The same for delivery status notifications to senders whose mail could not be forwarded.'),
   }),
-  allow_private_networks: flag(false, 'Deliver to MX hosts in private and loopback networks too.'),
+  allow_private_networks: flag(false, 'Allow delivery to MX hosts in private and loopback networks.'),
 });
 
 const limits = z.strictObject({
-  body: is.size.prefault('20MiB').describe('Largest request body.'),
-  fields: is.count.default(200).describe('Fields in one submission.'),
-  field: is.size.prefault('64KiB').describe('Largest field.'),
-  files: is.count.default(10).describe('Files in one submission.'),
-  file: is.size.prefault('10MiB').describe('Largest file.'),
+  body: is.size.prefault('20MiB').describe('Maximum size of a request body.'),
+  fields: is.count.default(200).describe('Maximum number of fields in a submission.'),
+  field: is.size.prefault('64KiB').describe('Maximum size of a field.'),
+  files: is.count.default(10).describe('Maximum number of files in a submission.'),
+  file: is.size.prefault('10MiB').describe('Maximum size of a file.'),
   files_total: is.size
     .prefault('18MiB')
-    .describe('All files of a submission, so that the encoded mail stays below message.'),
-  recipients: is.count
-    .default(50)
-    .describe('Recipients of one mail that is sent through the API or submitted by SMTP.'),
-  form_recipients: is.count.default(20).describe('Recipients of one form, counted where forwarding leads.'),
-  message: is.size.prefault('25MiB').describe('Largest message; most receivers refuse more.'),
+    .describe('Maximum total size of the files in a submission. The encoded mail must stay below message.'),
+  recipients: is.count.default(50).describe('Maximum recipients of a message sent through the API or SMTP submission.'),
+  form_recipients: is.count.default(20).describe('Maximum recipients of a form, counted after forwarding.'),
+  message: is.size.prefault('25MiB').describe('Maximum message size. Most receivers refuse larger messages.'),
   requests_per_minute_per_address: is.count
     .default(600)
-    .describe('Requests per minute of one client, an IPv6 /64 being one.'),
-  smtp: section('Mail that comes in.', {
-    connections: is.count.default(500).describe('Connections at a time.'),
-    per_address: is.count.default(50).describe('Connections of one client at a time, an IPv6 /64 being one.'),
+    .describe('Requests per minute from one client. An IPv6 /64 network counts as one client.'),
+  smtp: section('Inbound mail.', {
+    connections: is.count.default(500).describe('Maximum simultaneous connections.'),
+    per_address: is.count
+      .default(50)
+      .describe('Maximum simultaneous connections from one client. An IPv6 /64 network counts as one client.'),
     errors: is.count
       .default(20)
-      .describe('Errors in one connection, and in a minute of a client that has sent no accepted mail for an hour.'),
-    recipients: is.count.default(100).describe('Recipients of one message.'),
-    hops: is.count.default(50).describe('Received lines of one message; with more it goes round in a loop.'),
+      .describe(
+        'Errors allowed on one connection, and per minute from a client that has sent no accepted mail for an hour.',
+      ),
+    recipients: is.count.default(100).describe('Maximum recipients of a message.'),
+    hops: is.count.default(50).describe('Maximum Received headers of a message. More indicate a mail loop.'),
   }),
-  free_disk: is.size.prefault('256MiB').describe('Free disk space below which nothing is accepted.'),
+  free_disk: is.size.prefault('256MiB').describe('Minimum free disk space. Below it, nothing is accepted.'),
 });
 
 const TWO_DAYS = 2 * 86_400_000;
@@ -196,14 +209,18 @@ const TWO_DAYS = 2 * 86_400_000;
 const retention = z.strictObject({
   submissions: is.retention
     .prefault('90d')
-    .describe('Age at which submissions go, with their files; 0: once their mail has arrived. Never before that.'),
+    .describe(
+      'How long submissions and their files are kept. 0: until their mail is delivered. They are never deleted before that.',
+    ),
   message_bodies: is.retention
     .prefault('7d')
-    .describe('How long what a mail says is kept after its last recipient is settled; who got it and when stays.'),
+    .describe(
+      'How long message content is kept after the last recipient has a final result. The delivery record stays.',
+    ),
   events: is.duration
     .refine((ms) => ms >= TWO_DAYS, 'expected 2d or more, because webhooks are tried for more than a day')
     .prefault('30d')
-    .describe('Age at which single events are forgotten; what was counted of them stays.'),
+    .describe('How long events are kept. Analytics counts stay.'),
 });
 
 /** What an account has a number of. */
@@ -239,17 +256,17 @@ function plan(defaults: PlanDefaults) {
     .strictObject({
       requests_per_hour: most(defaults.requests_per_hour, 'Requests per hour'),
       requests_per_minute: most(defaults.requests_per_minute, 'Requests per minute'),
-      messages_per_hour: most(defaults.messages_per_hour, 'Recipients that mail is sent to per hour'),
-      messages_per_day: most(defaults.messages_per_day, 'Recipients that mail is sent to in 24 hours'),
-      objects: section('How many of each an account may have.', {
+      messages_per_hour: most(defaults.messages_per_hour, 'Recipients per hour'),
+      messages_per_day: most(defaults.messages_per_day, 'Recipients per 24 hours'),
+      objects: section('Maximum number of each per account.', {
         projects: most(objects.projects, 'Projects'),
         domains: most(objects.domains, 'Domains of all projects'),
         forms: most(objects.forms, 'Forms of every kind'),
         collections: most(objects.collections, 'Collections'),
         keys: most(objects.keys, 'API keys that are neither revoked nor expired'),
-        webhooks: most(objects.webhooks, 'Webhooks, those that configurations name included'),
+        webhooks: most(objects.webhooks, 'Webhooks, including those in configurations'),
       }),
-      price: is.price.default(0).describe('Price of a month, in currency.'),
+      price: is.price.default(0).describe('Monthly price, in currency.'),
     })
     .prefault({});
 }
@@ -262,7 +279,7 @@ const plans = z
       messages_per_hour: 200,
       messages_per_day: 1000,
       objects: { projects: 20, domains: 20, forms: 200, collections: 50, keys: 100, webhooks: 50 },
-    }).describe('What a new tenant is on.'),
+    }).describe('Plan of new tenants.'),
     pro: plan({
       requests_per_hour: 1000,
       requests_per_minute: 300,
@@ -280,7 +297,7 @@ const plans = z
   .catchall(plan(UNLIMITED).describe('A plan of your own.'));
 
 const log = z.strictObject({
-  level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is written.'),
+  level: choice(['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity.'),
   format: choice(['auto', 'json', 'pretty'], 'auto', 'auto: pretty on a terminal, JSON lines elsewhere.').meta({
     restart: true,
   }),
@@ -289,17 +306,17 @@ const log = z.strictObject({
 
 export const serverSchema = z
   .strictObject({
-    server: server.describe('Who this server is and where it listens.'),
+    server: server.describe('Identity and listeners of this server.'),
     tls: tls.prefault({}).describe('The certificate of this server.'),
-    database: database.prefault({}).describe('Where everything is kept.'),
-    dns: dns.prefault({}).describe('Looking up and checking DNS records.'),
-    inbound: inbound.prefault({}).describe('Mail that comes in.'),
-    webhooks: webhooks.prefault({}).describe('Telling other services what happened.'),
-    delivery: delivery.prefault({}).describe('Sending mail.'),
-    limits: limits.prefault({}).describe('What is accepted at most.'),
-    retention: retention.prefault({}).describe('How long things are kept.'),
-    plans: plans.prefault({}).describe('What tenants may use, and what it costs.'),
-    log: log.prefault({}).describe('What is written to standard output.'),
+    database: database.prefault({}).describe('The database.'),
+    dns: dns.prefault({}).describe('DNS lookups and checks.'),
+    inbound: inbound.prefault({}).describe('Inbound mail.'),
+    webhooks: webhooks.prefault({}).describe('Webhooks.'),
+    delivery: delivery.prefault({}).describe('Outbound delivery.'),
+    limits: limits.prefault({}).describe('Limits on what is accepted.'),
+    retention: retention.prefault({}).describe('How long data is kept.'),
+    plans: plans.prefault({}).describe('Plans: limits and prices for tenants.'),
+    log: log.prefault({}).describe('Log output.'),
   })
   .refine(({ server, tls }) => !server.smtp.submission.enabled || tls.mode !== 'off', {
     path: ['server', 'smtp', 'submission', 'enabled'],
@@ -313,4 +330,7 @@ export const serverSchema = z
     path: ['server', 'http', 'listen'],
     message: 'expected another port than 443 too while tls.mode is off, because TLS needs a certificate',
   })
-  .meta({ title: 'Postern: server.yml', description: 'The appliance: who listens where, database, delivery.' });
+  .meta({
+    title: 'Postern: server.yml',
+    description: 'Server configuration: listeners, TLS, database, delivery, limits.',
+  });

@@ -23,137 +23,162 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'What counts as spam: from 10 points at normal, from 5 at strict, which also refuses a post without Origin and Referer that has no key.',
+    'Spam threshold: normal from 10 points, strict from 5. strict also refuses requests without an Origin or Referer header, unless they have an API key.',
   ),
   honeypot: is
     .text(100)
     .default('_service_honeypot')
-    .describe('Field that people do not see; who fills it in is blocked.'),
-  rate_limit: is.count.optional().describe('Submissions per hour and IP address, unless rateLimit is set.'),
-  content_filter: flag(true, 'Score what the submission says.'),
-  on_spam: choice(['reject', 'silent'], 'reject', 'What the sender of spam is told: an error, or success.'),
-  blocklist: z.array(is.text(320)).max(1000).default([]).describe('Words, addresses, domains and networks to block.'),
+    .describe('Name of the honeypot field. A submission that fills it in is spam.'),
+  rate_limit: is.count.optional().describe('Submissions per hour and IP address, if rateLimit is not set.'),
+  content_filter: flag(true, 'Score the content of submissions.'),
+  on_spam: choice(
+    ['reject', 'silent'],
+    'reject',
+    'What the sender of spam sees: an error (reject) or success (silent).',
+  ),
+  blocklist: z
+    .array(is.text(320))
+    .max(1000)
+    .default([])
+    .describe('Words, email addresses, domains and IP networks to block.'),
 });
 
 const field = z.strictObject({
-  type: choice(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'], 'text', 'What the value must be.'),
-  max: is.count.optional().describe('Characters at most; for a list, entries.'),
+  type: choice(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'], 'text', 'Type of the value.'),
+  max: is.count
+    .optional()
+    .describe('Maximum length in characters; for a number, its maximum; for a list, the maximum number of entries.'),
   pattern: z
     .string()
     .min(1)
     .max(500)
     .optional()
     .describe(
-      'Regular expression that the whole value must match, as in HTML; without look-around and back-references, repetitions to 100 at most.',
+      'Regular expression that the whole value must match, as in HTML. No look-around or back-references; repetitions up to 100.',
     ),
-  options: z.array(z.string()).min(1).optional().describe('The values that may be chosen.'),
-  label: is.text(200).optional().describe('Name of the field in mail.'),
+  options: z.array(z.string()).min(1).optional().describe('Allowed values.'),
+  label: is.text(200).optional().describe('Label of the field in mail and on pages.'),
 });
 
 const acknowledgment = z.strictObject({
-  enabled: flag(true, 'Send it.'),
+  enabled: flag(true, 'Send the acknowledgment.'),
   template: z.string().default('acknowledgment').describe('Name of a template of type acknowledgment.'),
-  subject: is.text(1000).optional().describe('Subject, may hold template expressions; goes before the template’s.'),
+  subject: is
+    .text(1000)
+    .optional()
+    .describe('Subject. May contain template expressions. Overrides the subject of the template.'),
 });
 
 const uploads = z.strictObject({
-  enabled: flag(true, 'Take files.'),
-  max_files: is.count.optional().describe('Files in one submission.'),
-  max_size: is.size.optional().describe('Largest file.'),
+  enabled: flag(true, 'Accept files.'),
+  max_files: is.count.optional().describe('Maximum number of files in a submission.'),
+  max_size: is.size.optional().describe('Maximum size of a file.'),
   types: z
     .array(is.text(100))
     .min(1)
     .optional()
-    .describe('Media types or extensions: image/*, application/pdf, .docx.'),
+    .describe('Accepted media types or extensions, such as image/*, application/pdf, .docx.'),
 });
 
 /** A form of a domain. */
 export const formSchema = z.strictObject({
-  name: is.text(200).optional().describe('Display name; the form’s id when absent.'),
-  to: is.addresses.optional().describe('Who gets the notifications; else forwarding decides, else the owner.'),
+  name: is.text(200).optional().describe('Display name. Default: the id of the form.'),
+  to: is.addresses
+    .optional()
+    .describe('Recipients of notifications. Default: the forwarding address of the form id, else the project owner.'),
   from: is.address
     .optional()
-    .describe('Sender of the notifications, an address at this domain; else forms@ the domain.'),
-  from_name: is.text(500).optional().describe('Name of the sender, may hold template expressions.'),
-  subject: is.text(1000).optional().describe('Subject, may hold template expressions; goes before the template’s.'),
+    .describe('Sender of notifications, an address of this domain. Default: forms@ this domain.'),
+  from_name: is.text(500).optional().describe('Display name of the sender. May contain template expressions.'),
+  subject: is
+    .text(1000)
+    .optional()
+    .describe('Subject. May contain template expressions. Overrides the subject of the template.'),
   template: z.string().default('default').describe('Name of a template of type form.'),
-  replies: flag(true, 'Reply-To is the submitter’s email.'),
-  replyTo: is.address.optional().describe('Reply-To where replies is false or no email was given.'),
+  replies: flag(true, 'Set Reply-To to the email address of the submitter.'),
+  replyTo: is.address.optional().describe('Reply-To if replies is false or the submission has no email address.'),
   reply_relay: z
     .boolean()
     .optional()
-    .describe('Answers go through an address of this domain, which hides the owner’s; its MX must be this server.'),
-  acknowledgment: acknowledgment.optional().describe('Mail that thanks the submitter.'),
-  spam_protection: spamProtection.prefault({}).describe('What keeps spam away.'),
+    .describe(
+      'Relay replies through an address of this domain, so that the address of the owner stays private. The MX record of the domain must point to this server.',
+    ),
+  acknowledgment: acknowledgment.optional().describe('Automatic reply to the submitter.'),
+  spam_protection: spamProtection.prefault({}).describe('Spam protection.'),
   rateLimit: is.count.optional().describe('Submissions per hour and IP address.'),
   max_per_hour: is.count
     .optional()
     .describe(
-      'Submissions per hour from all addresses (1000, or as many as one address may make where that is more); what is beyond is kept as spam, and the owner hears how many.',
+      'Submissions per hour from all addresses. Default: 1000, or rateLimit if that is higher. Further submissions are kept as spam, and the owner is told how many.',
     ),
-  required: listOf(is.text(200), 'Fields that must be present and not blank.'),
-  fields: z.record(is.text(200), field).default({}).describe('What the values of fields must be.'),
-  redirect: is.webUrl.optional().describe('Where a browser goes after a submission; else a page of ours.'),
-  error_redirect: is.webUrl.optional().describe('Where a browser goes after an error; else a page of ours.'),
-  thank_you: is.text(2000).optional().describe('Words on our thank-you page.'),
-  allowed_origins: listOf(is.origin, 'Origins beside the domain itself whose pages may post.'),
-  uploads: uploads.optional().describe('Files as attachments; refused without this.'),
+  required: listOf(is.text(200), 'Required fields.'),
+  fields: z.record(is.text(200), field).default({}).describe('Rules for single fields, by name.'),
+  redirect: is.webUrl
+    .optional()
+    .describe('URL that browsers are redirected to after a submission. Default: the built-in page.'),
+  error_redirect: is.webUrl
+    .optional()
+    .describe('URL that browsers are redirected to after an error. Default: the built-in page.'),
+  thank_you: is.text(2000).optional().describe('Text of the built-in thank-you page.'),
+  allowed_origins: listOf(is.origin, 'Additional origins whose pages may use the form.'),
+  uploads: uploads.optional().describe('File uploads, sent as attachments. Without this, files are refused.'),
   retention: is.retention
     .optional()
-    .describe('Age at which its submissions go: a duration, 0 (once delivered) or forever; else the server’s.'),
+    .describe(
+      'How long submissions are kept: a duration, 0 (until delivered) or forever. Default: retention.submissions of the server.',
+    ),
   webhooks: z
     .array(is.hookUrl)
     .max(20)
     .refine((urls) => new Set(urls).size === urls.length, { error: TWICE })
     .default([])
-    .describe('Addresses that each submission is posted to.'),
+    .describe('URLs that each submission is posted to.'),
 });
 
 const webhook = z.strictObject({
-  url: is.hookUrl.describe('Address that events are posted to.'),
-  events: listOf(z.enum(PUBLIC_EVENTS), 'Kinds of events; empty: all.'),
-  secret: is.webhookSecret.optional().describe('Signs what is posted; one of the server’s own when absent.'),
+  url: is.hookUrl.describe('URL that events are posted to.'),
+  events: listOf(z.enum(PUBLIC_EVENTS), 'Event types. If empty, all.'),
+  secret: is.webhookSecret.optional().describe('Signing secret. Default: generated by the server.'),
 });
 
 const template = z.strictObject({
-  type: choice(['form', 'acknowledgment'], 'form', 'Which kind of mail it is for.'),
-  subject: is.text(1000).optional().describe('Subject, may hold template expressions.'),
-  text: z.string().optional().describe('The text part; made from the HTML when absent.'),
-  html: z.string().optional().describe('The HTML part.'),
+  type: choice(['form', 'acknowledgment'], 'form', 'Kind of mail that the template is for.'),
+  subject: is.text(1000).optional().describe('Subject. May contain template expressions.'),
+  text: z.string().optional().describe('Text part. Default: generated from the HTML part.'),
+  html: z.string().optional().describe('HTML part.'),
   html_file: is.text(500).optional().describe('File with the HTML part, relative to this file.'),
-  variables: z.record(z.string(), z.json()).default({}).describe('More variables for this template.'),
+  variables: z.record(z.string(), z.json()).default({}).describe('Additional variables for this template.'),
 });
 
 /** Forms under one name that belong to no domain. */
 export const collectionSchema = z.strictObject({
-  name: is.text(200).optional().describe('Display name; the collection’s key when absent.'),
-  settings: section('Rules for all forms of the collection.', {
-    requireApiKey: flag(false, 'Whether a submission needs an API key.'),
+  name: is.text(200).optional().describe('Display name. Default: the key of the collection.'),
+  settings: section('Settings for all forms of the collection.', {
+    requireApiKey: flag(false, 'Require an API key for submissions.'),
   }),
-  allowed_origins: listOf(
-    is.origin,
-    'Origins whose pages may post to any of its forms; those of any origin when nothing is listed.',
-  ),
+  allowed_origins: listOf(is.origin, 'Origins whose pages may use the forms. If empty, any origin.'),
   forms: z
     .record(
       is.identifier,
       formSchema
         // Their mail is from the server's host name.
         .omit({ to: true, from: true, reply_relay: true })
-        .extend({ email: is.addresses.optional().describe('Who gets the notifications; else the owner.') }),
+        .extend({
+          email: is.addresses.optional().describe('Recipients of notifications. Default: the project owner.'),
+        }),
     )
     .default({})
-    .describe('Forms by their id: POST /c/<collection>/<id>.'),
+    .describe('Forms by id: POST /c/<collection>/<id>.'),
 });
 
 const domain = z.strictObject({
-  dkim: section('How mail of this domain is signed.', {
-    selector: is.dnsLabel.default('postern').describe('Name of the key: <selector>._domainkey.<domain>.'),
+  dkim: section('DKIM signing.', {
+    selector: is.dnsLabel.default('postern').describe('DKIM selector: the key is at <selector>._domainkey.<domain>.'),
     algorithms: z
       .array(z.enum(['rsa', 'ed25519']))
       .min(1)
       .default(['rsa'])
-      .describe('Keys to sign with.'),
+      .describe('Key types to sign with.'),
   }),
   forwarding: z
     .record(
@@ -163,9 +188,9 @@ const domain = z.strictObject({
       }),
     )
     .default({})
-    .describe('Address of this domain, or "*@domain" for all others, to where its mail goes.'),
-  forms: z.record(is.identifier, formSchema).default({}).describe('Forms by their id: POST /<domain>/<id>.'),
-  default_form: is.identifier.optional().describe('The form of /v1/<domain>/send.'),
+    .describe('Forwarding targets by address of this domain; "*@domain" is the catch-all.'),
+  forms: z.record(is.identifier, formSchema).default({}).describe('Forms by id: POST /<domain>/<id>.'),
+  default_form: is.identifier.optional().describe('Form that /v1/<domain>/send submits to.'),
 });
 
 export const projectSchema = z
@@ -173,31 +198,31 @@ export const projectSchema = z
     project: z
       .strictObject({
         name: is.text(200).describe('Display name.'),
-        slug: is.slug.describe('Name of the project in addresses and commands.'),
-        owner: is.address.optional().describe('Address for alerts and for forms without a recipient.'),
+        slug: is.slug.describe('Short name of the project in URLs and commands.'),
+        owner: is.address.optional().describe('Email address for alerts, and for forms without a recipient.'),
       })
-      .describe('Identity of the project.'),
-    settings: section('Defaults of the project.', {
-      rate_limit: is.count.optional().describe('Submissions per hour and IP address for every form.'),
+      .describe('The project.'),
+    settings: section('Defaults for the project.', {
+      rate_limit: is.count.optional().describe('Submissions per hour and IP address, for forms that set none.'),
       from: is.mailbox
         .optional()
-        .describe('Sender of the API’s mail that names none: shop@example.com or Shop <shop@example.com>.'),
-      timezone: z.string().default('UTC').describe('Zone of the times in mail, such as Europe/Berlin.'),
+        .describe('Default sender of mail sent through the API: shop@example.com or Shop <shop@example.com>.'),
+      timezone: z.string().default('UTC').describe('Time zone for dates in mail, such as Europe/Berlin.'),
     }),
-    domains: z.record(is.domainName, domain).default({}).describe('Domains by their name.'),
+    domains: z.record(is.domainName, domain).default({}).describe('Domains by name.'),
     collections: z
       .record(is.identifier, collectionSchema)
       .default({})
-      .describe('Collections of forms by their name, which is unique on a server.'),
+      .describe('Form collections by name. Names are unique on a server.'),
     webhooks: z
       .array(webhook)
       .max(100)
       .refine((list) => new Set(list.map(({ url }) => url)).size === list.length, { error: TWICE })
       .default([])
-      .describe('Who is told of what happens in this project.'),
-    templates: z.record(is.identifier, template).default({}).describe('Templates by their name.'),
+      .describe('Webhooks for events of this project.'),
+    templates: z.record(is.identifier, template).default({}).describe('Templates by name.'),
   })
   .meta({
     title: 'Postern: a project',
-    description: 'Domains, their forms and forwarding, collections of forms, and templates.',
+    description: 'Domains with forms and forwarding, form collections, webhooks, and templates.',
   });

@@ -204,7 +204,7 @@ export const newCollection = z.strictObject({
   name: identifier.describe('Its part of the address `/c/{collection}/{form}`, unique on a server.'),
   title: label.optional().describe('Display name.'),
   settings: z
-    .strictObject({ requireApiKey: z.boolean().optional().describe('Whether a submission needs an API key.') })
+    .strictObject({ requireApiKey: z.boolean().optional().describe('Require an API key for submissions.') })
     .optional(),
   allowed_origins: z.array(z.string()).optional().describe('Origins whose pages may post.'),
   forms: z

@@ -8,10 +8,9 @@ import { resolve } from 'node:path';
 import type Koa from 'koa';
 import { createAccountLimits } from '../accounts/plans.ts';
 
-import { createAuthFailures, createAuthenticator, } from '../accounts/authenticate.ts';
+import { createAuthFailures, createAuthenticator } from '../accounts/authenticate.ts';
 import { watchConfig, findServerFile } from '../config/files.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
-
 
 import { createCollectionNames } from '../accounts/collection-names.ts';
 import { createConsent, releaseInTime, sweepTokens } from '../accounts/consent.ts';
@@ -61,11 +60,9 @@ import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpCounters, } from '../smtp/record.ts';
+import { createSmtpCounters } from '../smtp/record.ts';
 
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
-
-
 
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
@@ -76,14 +73,10 @@ import { openWebhookHttp } from './webhooks.ts';
 import { createMetrics } from '../http/metrics.ts';
 import { keepCertificate, readCertificate } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
-import { createTransactional, } from '../transactional/send.ts';
+import { createTransactional } from '../transactional/send.ts';
 
-import { createExplain, } from '../explain/explain.ts';
-import { trace, } from '../explain/trace.ts';
-
-
-
-
+import { createExplain } from '../explain/explain.ts';
+import { trace } from '../explain/trace.ts';
 
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
@@ -392,7 +385,7 @@ async function start(
         host_keys: hostKeys.checkDue,
         ...(store.dialect === 'postgres' ? { configuration: source.refresh } : {}),
         files: files.sweep,
-        idempotency: idempotency.sweep,
+        idempotency: () => idempotency.sweep(),
         events: () => forgetOldEvents({ ...core, counts }),
         keys: authenticator.saveUses,
         webhooks: webhooks.sweep,

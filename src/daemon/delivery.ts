@@ -23,8 +23,7 @@ import { createSystemSource } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
-import { policyAlertFor, } from '../smtp/policy-alert.ts';
-
+import { policyAlertFor } from '../smtp/policy-alert.ts';
 
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';

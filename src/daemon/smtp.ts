@@ -26,7 +26,6 @@ import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
 
 import { createListener, type SmtpListener } from '../smtp/listener.ts';
 
-
 import type { SmtpPolicy } from '../smtp/session.ts';
 
 import type { Directory } from '../smtp/recipients.ts';

@@ -43,7 +43,9 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   const exchanges = await Promise.all(
     records.map(async (record) => ({ ...record, target: await targetOf(record.exchange, server) })),
   );
-  const to = (target: Target) => exchanges.filter((each) => each.target === target);
+  function to(target: Target) {
+    return exchanges.filter((each) => each.target === target);
+  }
   // An MX names a host (RFC 1035 §3.3.9), by its own name.
   const [literals, aliases] = [to('literal'), to('alias')];
   if (literals.length > 0) return wrong(`An MX must name a host, not an IP address: ${names(literals)}.`, found);

@@ -8,7 +8,14 @@ import { createHash, createPrivateKey } from 'node:crypto';
 import type { Domain } from '../config/snapshot.ts';
 import type { RecordsWanted } from '../dns/records.ts';
 import { generateDkimKey, type DkimAlgorithm, type SigningKey } from '../mail/dkim.ts';
-import { dkimKeysOf, forgetKey, insertDkimKey, type DkimKeyName, activeKeysOf, signingKeysOf } from '../store/dkim-keys.ts';
+import {
+  dkimKeysOf,
+  forgetKey,
+  insertDkimKey,
+  type DkimKeyName,
+  activeKeysOf,
+  signingKeysOf,
+} from '../store/dkim-keys.ts';
 
 import { OPERATOR } from '../store/tenants.ts';
 import type { DkimKeyRow } from '../store/tables.ts';
@@ -16,12 +23,6 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 
 import { environmentOf, accountOf } from '../lib/ids.ts';
-
-
-
-
-
-
 
 import { selectorOf } from './states.ts';
 import type { Clock } from '../lib/clock.ts';

@@ -5,15 +5,14 @@
  * been failed for longer than `dns.release`, or the operator moves it. A change of state is committed once, with its event and
  * notices, however many daemons check.
  */
+import { randomBytes } from 'node:crypto';
 import { type Snapshot, claimKey, type Domain } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
-
 import { OPERATOR, findTenant } from '../store/tenants.ts';
 import type { Letter } from '../accounts/consent.ts';
-
-import { type Store, writeIfMet, } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 import { takesMail } from '../config/forwarding.ts';
 import { domainRecords, type DomainRecord } from '../dns/records.ts';
 import type { Resolver } from '../dns/resolver.ts';
@@ -32,16 +31,18 @@ import {
   ownDomain,
   touchOtherOwners,
   updateDomain,
+  allDomains,
+  insertDomain,
+  releaseDomain,
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-
-
 import type { DomainRow, DomainStatus } from '../store/tables.ts';
-import { claimOwner, publishedKeys } from './dkim-keys.ts';
-import { createDomainRows } from './rows.ts';
-import { nextCheck, nextState, whenPublished } from './states.ts';
+import { claimOwner, publishedKeys, hasKeys, missingKeys } from './dkim-keys.ts';
+import { nextCheck, nextState, whenPublished, isDue } from './states.ts';
 import { advanceKeys, rotateKeys } from './rotation.ts';
+import { dkimKeyNames } from '../store/dkim-keys.ts';
+import { findProject } from '../store/projects.ts';
 
 export interface Broken {
   readonly name: string;
@@ -344,4 +345,118 @@ function lastSeen(wanted: readonly DomainRecord[], last: readonly CheckedRecord[
 function readRecords({ records }: DomainRow): readonly CheckedRecord[] {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nobody but the check of `domains` writes it
   return records === null ? [] : (JSON.parse(records) as CheckedRecord[]);
+}
+
+// * The rows of the claims to domains, as this daemon knows them: each claim of the configuration gets one, with its keys,
+// committed before anybody is told of them; what is claimed no more is released.
+
+interface RowsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly snapshot: () => Snapshot;
+}
+
+export interface DomainRows {
+  /** The row of a claim as it was last read or written; undefined before it is adopted. */
+  get(domain: Domain): DomainRow | undefined;
+  /** Notes what a row is now. */
+  put(row: DomainRow): void;
+  /** The row of a claim, made where there is none. */
+  adopted(domain: Domain): Promise<DomainRow | undefined>;
+  /** Reads all rows again, adopts what the snapshot claims and is new, and releases what it claims no more. */
+  adopt(): Promise<void>;
+  /** The claims whose check is due, the longest overdue first. */
+  due(): Domain[];
+}
+
+/** So often is a selector chosen anew that another tenant took meanwhile. */
+const MAX_TRIES = 3;
+
+/** Rows that have not been read yet. */
+export function createDomainRows({ store, clock, snapshot }: RowsParts): DomainRows {
+  let rows = new Map<string, DomainRow>();
+  /** By claim: a key takes long to make, and is made once. */
+  const turns = new Turns();
+
+  async function adopt(): Promise<void> {
+    const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
+    // What was committed here while it was read is newer.
+    const known = rows;
+    rows = new Map(read.map(([claim, row]) => [claim, newerOf(row, known.get(claim))]));
+    for (const [claim, row] of rows) if (await isAbandoned(row)) await release(claim, row);
+    const keys = Map.groupBy(await dkimKeyNames(store), ({ domain }) => domain);
+    for (const domain of snapshot().claims.values())
+      if (!isClaimed(domain) || !hasKeys(domain, keys.get(domain.name) ?? [])) await adopted(domain);
+  }
+
+  function isClaimed(domain: Domain): boolean {
+    return rows.get(keyOf(domain))?.project === domain.project.slug;
+  }
+
+  /** Whether its project claims the domain no more. Of another revision than the one in force the snapshot says nothing. */
+  async function isAbandoned({ tenant, name, project: slug }: DomainRow): Promise<boolean> {
+    const { claims, unavailable, projects } = snapshot();
+    if (slug === '' || claims.has(claimKey(tenant, name)) || unavailable.has(name)) return false;
+    const project = await findProject(store, tenant, slug);
+    return (
+      project === undefined ||
+      projects.some((one) => one.tenant === tenant && one.slug === slug && one.revision === project.revision)
+    );
+  }
+
+  async function release(claim: string, { tenant, name, project }: DomainRow): Promise<void> {
+    await store.write([releaseDomain({ tenant, name, project })]);
+    rows.delete(claim);
+  }
+
+  async function adopted(domain: Domain): Promise<DomainRow | undefined> {
+    await turns.run(keyOf(domain), () => make(domain));
+    return rows.get(keyOf(domain));
+  }
+
+  async function make(domain: Domain): Promise<void> {
+    const { tenant, slug: project } = domain.project;
+    const { name } = domain;
+    const now = clock.now();
+    const token = randomBytes(16).toString('hex');
+    const row = { tenant, name, project, token, status: 'pending', next_check_at: now, created_at: now } as const;
+    for (let tries = 1; ; tries++) {
+      const unit = [...(isClaimed(domain) ? [] : [insertDomain(row)]), ...(await missingKeys(store, domain, now))];
+      if (unit.length === 0) return;
+      // The last time it fails as it does.
+      if (tries === MAX_TRIES) await store.write(unit);
+      else if ((await writeIfMet(store, unit)) === undefined) continue;
+      break;
+    }
+    const made = await findDomain(store, tenant, name);
+    if (made !== undefined) put(made);
+  }
+
+  function put(row: DomainRow): void {
+    rows.set(claimKey(row.tenant, row.name), row);
+  }
+
+  return {
+    get: (domain) => rows.get(keyOf(domain)),
+    put,
+    adopted,
+    adopt,
+    due() {
+      const now = clock.now();
+      const live = [...snapshot().claims.values()].filter(({ project }) => environmentOf(project.tenant) === 'live');
+      const due = live.flatMap((domain) => {
+        const row = rows.get(keyOf(domain));
+        return row !== undefined && isDue(row, now) ? [{ domain, at: row.next_check_at }] : [];
+      });
+      return due.sort((a, b) => a.at - b.at).map(({ domain }) => domain);
+    },
+  };
+}
+
+function newerOf(read: DomainRow, known: DomainRow = read): DomainRow {
+  return (known.checked_at ?? 0) > (read.checked_at ?? 0) ? known : read;
+}
+
+function keyOf({ name, project }: Domain): string {
+  return claimKey(project.tenant, name);
 }

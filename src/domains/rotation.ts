@@ -21,19 +21,24 @@ import {
 } from '../store/dkim-keys.ts';
 import { recordEvent, type EventType } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
-import { type Store, writeIfMet, } from '../store/store.ts';
+import { type Store, writeIfMet } from '../store/store.ts';
 
 import type { DkimKeyRow } from '../store/tables.ts';
 import { OPERATOR } from '../store/tenants.ts';
-import { KEYS_FRESH_MS, keysOfOwner, makeKey, nextSelector, type KeyOwner, type Unmade, hostOwner, publishedKeys } from './dkim-keys.ts';
+import {
+  KEYS_FRESH_MS,
+  keysOfOwner,
+  makeKey,
+  nextSelector,
+  type KeyOwner,
+  type Unmade,
+  hostOwner,
+  publishedKeys,
+} from './dkim-keys.ts';
 
 import { claimKey, type Snapshot } from '../config/snapshot.ts';
 
 import { whenPublished } from './states.ts';
-
-
-
-
 
 export interface RotationParts {
   readonly store: Store;

@@ -22,8 +22,6 @@ import {
 import type { Store } from '../store/store.ts';
 import type { EventRow, EventCountRow } from '../store/tables.ts';
 
-
-
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId, timeOfId } from '../lib/ids.ts';
 import { forgetEvents } from '../store/events.ts';

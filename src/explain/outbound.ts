@@ -2,12 +2,9 @@
 import { parseAddress } from '../lib/addresses.ts';
 import { isoTime } from '../lib/clock.ts';
 import { findRoute, routeRule, tlsPolicy, type Route, type NextHop } from '../smtp-client/route.ts';
-import { KINDS, } from '../queue/worker.ts';
+import { KINDS } from '../queue/worker.ts';
 
 import { recentAttemptsAt, recentAttemptsTo, type RecentAttempt } from '../store/deliveries.ts';
-
-
-
 
 import { recipientStatuses } from '../store/consents.ts';
 import { findDestination } from '../store/destinations.ts';

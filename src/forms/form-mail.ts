@@ -8,10 +8,8 @@ import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/forms.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
 
-
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
-
 
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';

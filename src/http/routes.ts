@@ -22,17 +22,7 @@ import { isDamaged, type FreeSpace } from '../store/database.ts';
 import { probeStore } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 
-
 import { findToken, type Confirmable, type ConfirmKinds } from '../accounts/consent.ts';
-
-
-
-
-
-
-
-
-
 
 import { type Page, layout, mark } from './pages/layout.ts';
 import { openApi } from './openapi/document.ts';

@@ -26,7 +26,9 @@ export function timeOfId(id: string): number {
 
 function timePart(now: number): string {
   let text = '';
-  for (let rest = now; text.length < 10; rest = Math.floor(rest / 32)) text = ALPHABET.charAt(rest % 32) + text;
+  let rest = now;
+  // Counted: the time of what only looks like an id may be anything.
+  for (let i = 0; i < 10; i++, rest = Math.floor(rest / 32)) text = ALPHABET.charAt(rest % 32) + text;
   return text;
 }
 

@@ -7,7 +7,17 @@ import { errorFields } from '../lib/errors.ts';
 import type { Fields, Log } from '../lib/log.ts';
 import { bounceMeaning, type BounceClass } from '../mail/bounce-class.ts';
 
-import { insertAttempt, deferDelivery, endWaiting, giveBack, parkDelivery, putOff, settleDelivery, SUSPENDED, waitForPlan } from '../store/deliveries.ts';
+import {
+  insertAttempt,
+  deferDelivery,
+  endWaiting,
+  giveBack,
+  parkDelivery,
+  putOff,
+  settleDelivery,
+  SUSPENDED,
+  waitForPlan,
+} from '../store/deliveries.ts';
 
 import { noteAnswered, noteDue, pauseDestination, recomputeDue } from '../store/destinations.ts';
 import { recordEvent, type EventType } from '../store/events.ts';

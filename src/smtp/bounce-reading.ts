@@ -13,24 +13,15 @@ import type { Report, ReportedRecipient } from '../mail/report-parts.ts';
 import { insertAttempt, deliveriesOfMessage, bounceDelivery } from '../store/deliveries.ts';
 import { claimBounce, deleteBounce, postponeBounce } from '../store/inbound.ts';
 
-
 import type { BounceRow, DeliveryRow, MessageRow } from '../store/tables.ts';
-
-
 
 import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 
-
-
-
 import { complaintsOf, recordEvent } from '../store/events.ts';
 
-
-
 import { findSuppression, suppress } from '../store/suppressions.ts';
-
 
 import { isAboutUs, policyAlert } from './policy-alert.ts';
 import type { ReportReader } from './report-reader.ts';

@@ -14,8 +14,6 @@ import { SRS_VALID_MS } from '../mail/srs.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 import { insertBounce, findInbound } from '../store/inbound.ts';
 
-
-
 import { findMessage } from '../store/messages.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';

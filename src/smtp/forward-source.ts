@@ -31,11 +31,6 @@ import { deliveriesOfMessage } from '../store/deliveries.ts';
 
 import type { Store } from '../store/store.ts';
 
-
-
-
-
-
 export interface SourceParts {
   readonly store: Store;
   readonly signing: SigningContext;

@@ -229,7 +229,9 @@ function refuseHeader(header: Buffer, hops: number, recipients: readonly string[
     return field.name === 'delivered-to' && recipients.includes(address.toLowerCase());
   });
   if (isKnown) return { reply: '554 5.4.6 mail loop: this message has been delivered here before', reason: 'loop' };
-  const count = (wanted: string) => fields.filter(({ name }) => name === wanted).length;
+  function count(wanted: string): number {
+    return fields.filter(({ name }) => name === wanted).length;
+  }
   if (count('received') > hops) return { reply: '554 5.4.6 too many hops, possible mail loop', reason: 'loop' };
   // Verifiers do not agree on which of them counts (RFC 7489 §6.6.1).
   if (count('from') > 1)

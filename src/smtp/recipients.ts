@@ -12,7 +12,6 @@ import type { ReplyTicket } from '../mail/relay.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { isDomainServed } from '../store/domains.ts';
 
-
 import type { Store } from '../store/store.ts';
 import type { DomainStatus } from '../store/tables.ts';
 

@@ -5,10 +5,8 @@
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { Verdict } from '../accounts/rate-limits.ts';
 
-
 import type { MessageLimits } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
-
 
 import type { FreeSpace } from '../store/database.ts';
 import type { Snapshot } from '../config/snapshot.ts';
@@ -18,8 +16,7 @@ import { splitHeader } from '../mail/header-block.ts';
 import { readSubmitted, type Submitted } from '../mail/submitted.ts';
 import { noteDue } from '../store/destinations.ts';
 
-import { insertInbound, } from '../store/inbound.ts';
-
+import { insertInbound } from '../store/inbound.ts';
 
 import type { Statement } from '../store/statement.ts';
 import { UnmetError } from '../store/store.ts';
@@ -97,7 +94,9 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const { id: tenant } = principal.tenant;
     const parsed = parseAddress(address);
     const domain = parseAddress(sender)?.domain ?? null;
-    const refuse = (reply: string, reason: string) => ({ kind: 'refuse', reply, reason, domain, tenant }) as const;
+    function refuse(reply: string, reason: string) {
+      return { kind: 'refuse', reply, reason, domain, tenant } as const;
+    }
     if (parsed === undefined) return refuse('553 5.1.3 the recipient is not a valid address', 'invalid_recipient');
     const wrongSender = await submissions.objectToSender(sender, principal);
     if (wrongSender !== undefined) return refuse(`550 5.7.1 ${wrongSender}`, 'sender_not_allowed');

@@ -12,38 +12,65 @@ const BREAKS: ReadonlyMap<string, number> = new Map([
     (name) => [name, 1] as const,
   ),
 ]);
+/** What is not shown, and where it ends. */
+const UNSEEN: ReadonlyMap<string, RegExp> = new Map(
+  ['style', 'script', 'title'].map((name) => [name, new RegExp(`</${name}`, 'i')]),
+);
 const ENTITIES: ReadonlyMap<string, string> = new Map([
   ...Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', copy: '©', reg: '®', trade: '™' }),
   ...Object.entries({ hellip: '…', mdash: '—', ndash: '–', middot: '·', bull: '•', euro: '€', times: '×' }),
   ...Object.entries({ lsquo: '‘', rsquo: '’', ldquo: '“', rdquo: '”', laquo: '«', raquo: '»' }),
 ]);
 
-/** Bounded, because each round takes a place on the stack of the pattern. */
-const ATTRIBUTES = String.raw`((?:[^"'>]+|"[^"]*(?:"|$)|'[^']*(?:'|$)){0,1000})>?`;
-/** A comment, a declaration, an element that is not shown, or a tag. Whatever is not closed reaches to the end. */
-const MARKUP = new RegExp(
-  [
-    '<!--[^]*?(?:-->|$)',
-    '<[!?][^>]*>?',
-    String.raw`<(style|script|title)\b${ATTRIBUTES}[^]*?(?=</\1|$)`,
-    `<(/?)([a-z][a-z0-9]*)${ATTRIBUTES}`,
-  ].join('|'),
-  'gi',
-);
-
 /** Plain text with LF line ends, without blanks or empty lines around it. */
 export function htmlToText(html: string): string {
   const page = new Page();
   let at = 0;
-  for (const { 0: markup, index, 3: slash, 4: name, 5: attributes = '' } of html.matchAll(MARKUP)) {
-    page.text(html.slice(at, index));
-    at = index + markup.length;
-    if (name === undefined) continue;
-    if (slash === '/') page.close(name.toLowerCase());
-    else page.open(name.toLowerCase(), attributes);
+  while (at < html.length) {
+    const open = html.indexOf('<', at);
+    if (open === -1) break;
+    page.text(html.slice(at, open));
+    at = skipMarkup(html, open, page);
   }
   page.text(html.slice(at));
   return page.finish();
+}
+
+/** What stands at `<`: a comment, an element's tag, or just that character. Answers where it ends. */
+function skipMarkup(html: string, open: number, page: Page): number {
+  if (html.startsWith('<!--', open)) return after(html, '-->', open + 4);
+  if (html.startsWith('<!', open) || html.startsWith('<?', open)) return after(html, '>', open);
+  const [, slash, word] = /^<(\/?)([a-z][a-z0-9]*)/i.exec(html.slice(open, open + 20)) ?? [];
+  if (word === undefined) {
+    page.text('<');
+    return open + 1;
+  }
+  const name = word.toLowerCase();
+  const end = tagEnd(html, open);
+  if (slash === '/') page.close(name);
+  else page.open(name, html.slice(open, end));
+  const closing = slash === '/' ? undefined : UNSEEN.get(name);
+  if (closing === undefined) return end;
+  const length = html.slice(end).search(closing);
+  return length === -1 ? html.length : end + length;
+}
+
+function after(html: string, end: string, from: number): number {
+  const found = html.indexOf(end, from);
+  return found === -1 ? html.length : found + end.length;
+}
+
+/** After the `>` that stands in no quoted attribute. */
+function tagEnd(html: string, open: number): number {
+  const special = /["'>]/g;
+  special.lastIndex = open;
+  for (let match = special.exec(html); match !== null; match = special.exec(html)) {
+    if (match[0] === '>') return special.lastIndex;
+    const quote = html.indexOf(match[0], special.lastIndex);
+    if (quote === -1) break;
+    special.lastIndex = quote + 1;
+  }
+  return html.length;
 }
 
 class Page {
@@ -68,15 +95,15 @@ class Page {
     if (single.endsWith(' ')) this.#blank = true;
   }
 
-  open(name: string, attributes: string): void {
+  open(name: string, tag: string): void {
     if (name === 'br') this.#lines++;
     this.#break(name);
     if (name === 'li') this.#add('- ');
     if (name === 'td' || name === 'th') this.#blank = true;
-    if (name === 'img') this.text(attribute(attributes, ALT));
+    if (name === 'img') this.text(attribute(tag, ALT));
     if (name === 'pre') this.#preformatted++;
     if (name === 'a') {
-      this.#link = attribute(attributes, HREF);
+      this.#link = attribute(tag, HREF);
       this.#linkText = '';
     }
   }
@@ -117,8 +144,8 @@ class Page {
 const ALT = /\salt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i;
 const HREF = /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i;
 
-function attribute(attributes: string, pattern: RegExp): string {
-  const match = pattern.exec(attributes);
+function attribute(tag: string, pattern: RegExp): string {
+  const match = pattern.exec(tag);
   return decode(match?.[1] ?? match?.[2] ?? match?.[3] ?? '').trim();
 }
 

@@ -4,7 +4,6 @@ import { kept as shown, status } from '../contract/email.ts';
 
 import { attemptsOfMessage, deliveriesOfMessages, HELD } from '../store/deliveries.ts';
 
-
 import { complaintsOf } from '../store/events.ts';
 import type { Store } from '../store/store.ts';
 import type { DeliveryRow, DeliveryState, MessageRow } from '../store/tables.ts';

@@ -4,9 +4,6 @@ import { createDomains } from '../../src/domains/domains.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 import { projectSchema } from '../../src/config/schema.ts';
 
-
-
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Project } from '../../src/config/forms.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';

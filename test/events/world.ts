@@ -2,7 +2,6 @@
 import { expect, onTestFinished } from 'vitest';
 import { projectSchema } from '../../src/config/schema.ts';
 
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';

@@ -51,7 +51,7 @@ test('what big and small mailers write gets in where it is honest, and not where
     const honest = await send(header, 'ceo@victim.test');
     if (!honest.startsWith('250')) replies.push(`${JSON.stringify(form)}: ${honest}`);
     const forged = await send(header, 'a@evil.test');
-    const isRefused = forged.startsWith('550 5.7.1 the DMARC policy of');
+    const isRefused = forged.startsWith('550 5.7.1 rejected by the DMARC policy of');
     if (isRefused !== address.endsWith('victim.test')) replies.push(`forged ${JSON.stringify(form)}: ${forged}`);
   }
   expect(replies).toEqual([]);

@@ -14,15 +14,6 @@ import { type FormMail, createFormSource } from '../../src/forms/form-mail.ts';
 
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
 
-
-
-
-
-
-
-
-
-
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';

@@ -19,7 +19,6 @@ import { createUsage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema } from '../../src/config/schema.ts';
 
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import type { Project } from '../../src/config/forms.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';

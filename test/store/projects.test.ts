@@ -19,7 +19,6 @@ import {
 import { saveOperator, insertTenant } from '../../src/store/tenants.ts';
 import { UnmetError, type Store } from '../../src/store/store.ts';
 
-
 import { tenantRow } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
 

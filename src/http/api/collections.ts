@@ -10,10 +10,6 @@ import { environmentOf } from '../../lib/ids.ts';
 
 import { deleteCollection, insertCollection, counterOf, forgetForms, noteForm } from '../../store/forms.ts';
 
-
-
-
-
 import { UnmetError } from '../../store/store.ts';
 import { type Exchange, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';

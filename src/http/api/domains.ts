@@ -5,7 +5,7 @@ import { claimKey, type Domain } from '../../config/snapshot.ts';
 import * as contract from '../../contract/domains.ts';
 import { dkimRecord } from '../../dns/records.ts';
 import { adviceOn, claimOwner, hostOwner, keysOfOwner } from '../../domains/dkim-keys.ts';
-import type { DomainReport, } from '../../domains/domains.ts';
+import type { DomainReport } from '../../domains/domains.ts';
 
 import { parseDomain } from '../../lib/addresses.ts';
 import { environmentOf } from '../../lib/ids.ts';

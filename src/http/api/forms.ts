@@ -11,13 +11,21 @@ import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 
-import { collectionsOfTenant, counterOf, forgetForms, formCounters, noteForm, countForms, deleteForm, findForm, insertForm, listForms, updateForm } from '../../store/forms.ts';
-
-
-
+import {
+  collectionsOfTenant,
+  counterOf,
+  forgetForms,
+  formCounters,
+  noteForm,
+  countForms,
+  deleteForm,
+  findForm,
+  insertForm,
+  listForms,
+  updateForm,
+} from '../../store/forms.ts';
 
 import type { FormRow } from '../../store/tables.ts';
-
 
 import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';

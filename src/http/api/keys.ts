@@ -6,16 +6,11 @@ import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
-import { UnmetError, } from '../../store/store.ts';
+import { UnmetError } from '../../store/store.ts';
 
 import type { ApiKeyRow } from '../../store/tables.ts';
 import { overLimit, tighter } from '../context.ts';
-import { refuse, } from '../errors.ts';
-
-
-
-
-
+import { refuse } from '../errors.ts';
 
 import { invalidAt } from './issues.ts';
 import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';

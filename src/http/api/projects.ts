@@ -9,12 +9,19 @@ import type { Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/projects.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
-import { countProjects, deleteProject, findProject, forgetProjectFiles, listProjects, putInForce, findRevision, findRevisionOf, revisionsOf } from '../../store/projects.ts';
+import {
+  countProjects,
+  deleteProject,
+  findProject,
+  forgetProjectFiles,
+  listProjects,
+  putInForce,
+  findRevision,
+  findRevisionOf,
+  revisionsOf,
+} from '../../store/projects.ts';
 
-
-
-
-import { UnmetError, } from '../../store/store.ts';
+import { UnmetError } from '../../store/store.ts';
 
 import type { ProjectRow } from '../../store/tables.ts';
 import { overLimit, rateLimited } from '../context.ts';

@@ -14,9 +14,7 @@ import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson, unsupportedCoding } from '../body.ts';
 import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
 
-import { type Exchange, rateLimited, tighter, } from '../context.ts';
-
-
+import { type Exchange, rateLimited, tighter } from '../context.ts';
 
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';

@@ -2,11 +2,9 @@
 import { accountIdOf, type Principal } from '../../accounts/principal.ts';
 import * as contract from '../../contract/submissions.ts';
 import { parseFormId } from '../../forms/find.ts';
-import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission, } from '../../forms/release.ts';
+import { markAsSpam, type Decided, type Decision, releaseSubmission, resendSubmission } from '../../forms/release.ts';
 
 import { chunksOfFile, filesOf, findSubmission, removeSubmission } from '../../store/submissions.ts';
-
-
 
 import { UnmetError } from '../../store/store.ts';
 import { countSubmissions, listSubmissions, type SubmissionFilter } from '../../store/submission-list.ts';

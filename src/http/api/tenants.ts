@@ -6,8 +6,6 @@
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
 import { clientBucket, type Limit, type Verdict } from '../../accounts/rate-limits.ts';
 
-
-
 import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
 
 import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
@@ -26,12 +24,7 @@ import type { TenantRow } from '../../store/tables.ts';
 
 import type { Statement } from '../../store/statement.ts';
 
-
-
 import { type Exchange, rateLimited, tighter } from '../context.ts';
-
-
-
 
 import { type Refusal, refuse } from '../errors.ts';
 import { nameOf, startOf } from './analytics.ts';

@@ -5,8 +5,7 @@ import { CHANGEOVER, configuredSecret, eventsOf } from '../../events/targets.ts'
 import { environmentOf, newId } from '../../lib/ids.ts';
 
 import type { WebhookRow } from '../../store/tables.ts';
-import { recentDeliveries, } from '../../store/webhook-deliveries.ts';
-
+import { recentDeliveries } from '../../store/webhook-deliveries.ts';
 
 import {
   countWebhooks,

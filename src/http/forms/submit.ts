@@ -8,8 +8,6 @@ import type { Authenticator } from '../../accounts/authenticate.ts';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits, Verdict } from '../../accounts/rate-limits.ts';
 
-
-
 import type { Form } from '../../config/forms.ts';
 import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
 import { claimKey, type Domain } from '../../config/snapshot.ts';
@@ -21,8 +19,7 @@ import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 
 import { counterOf } from '../../store/forms.ts';
-import { type Answer, json, page, wantsPage, } from '../answer.ts';
-
+import { type Answer, json, page, wantsPage } from '../answer.ts';
 
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';

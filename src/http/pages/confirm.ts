@@ -2,11 +2,7 @@
 
 import { type Confirmable, type Words, LINK_LIFE } from '../../accounts/consent.ts';
 
-
 import { html, type Content } from '../../lib/html.ts';
-
-
-
 
 import { layout, mark, type Page } from './layout.ts';
 import type { ServerConfig } from '../../config/schema.ts';

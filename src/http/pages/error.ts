@@ -6,9 +6,6 @@ import { wordsOf, type Refusal } from '../errors.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
-
-
-
 export interface ErrorPage {
   readonly refusal: Refusal;
   readonly requestId: string;

@@ -3,8 +3,6 @@ import { sweepTokens } from '../../../src/accounts/consent.ts';
 
 import { OPERATOR } from '../../../src/store/tenants.ts';
 
-
-
 import { testClock } from '../../harness/clock.ts';
 import { startHttp, type TestAnswer, type TestHttp } from '../../harness/http.ts';
 
