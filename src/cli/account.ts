@@ -8,10 +8,10 @@ import { parseAddress } from '../lib/addresses.ts';
 import { systemClock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
 import { COARSE, PERMISSIONS, type PermissionName } from '../lib/permission-names.ts';
-import { createClient, CommandFailed } from './client.ts';
+import { createClient, CommandFailed, UsageError } from './client.ts';
 import type { CliCommand, PageFlags } from './command.ts';
 import { print, printPage, shortTime, writeFacts, writeJson } from './output.ts';
-import { EXIT, isConfirmed, run, UsageError, type Api } from './run.ts';
+import { EXIT, isConfirmed, run, type Api } from './run.ts';
 
 import {
   credentialsFile,

@@ -14,8 +14,6 @@ import { z } from 'zod';
 import { pathOf, type ParameterOf } from '../contract/route.ts';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
 
-import { type Refused } from './run.ts';
-
 /** Where the API is: `https://mail.example.net`, with or without a path before the API's own, or `unix:/path/of/socket`. */
 export type Address = string;
 
@@ -284,4 +282,19 @@ export class RequestRefused extends UserError {
     super(message);
     this.refused = refused;
   }
+}
+
+export interface Refused {
+  readonly status: number;
+  /** `NOT_FOUND`, `CONFLICT`, … */
+  readonly code: string;
+  readonly details: readonly Detail[];
+  readonly requestId: string | undefined;
+  /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
+  readonly retryAfter: string | undefined;
+}
+
+/** The command was called in a way that it cannot be: exit code 2. */
+export class UsageError extends UserError {
+  override readonly name = 'UsageError';
 }

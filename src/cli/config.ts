@@ -22,6 +22,7 @@ import { CONFIG_OPTION, JSON_OUT, type CliCommand } from './command.ts';
 import { counted, writeJson } from './output.ts';
 import { EXIT } from './run.ts';
 import type { Terminal } from './terminal.ts';
+import { adminSocket } from './admin-socket.ts';
 
 interface ConfigFlags {
   readonly config?: string;
@@ -130,16 +131,6 @@ export async function configShow(options: ConfigOptions & { readonly changed: bo
       terminal.write(`${path}: ${inline(to)}${from === undefined ? '' : ` (default: ${inline(from)})`}\n`);
   }
   return EXIT.done;
-}
-
-/** The admin socket of this configuration. Throws UserError if there is no valid configuration. */
-export async function adminSocket(path: string | undefined, env: ConfigOptions['env']): Promise<string> {
-  const file = await findServerFile(path, env);
-  const loaded = await loadServer(file, machineSecrets(env));
-  if ('ok' in loaded) return loaded.ok.server.admin_socket;
-  throw new UserError(
-    `${loaded.errors.map(formatProblem).join('\n')}\nTo connect without server.yml, use --url unix:/path/to/admin.sock`,
-  );
 }
 
 function withoutSecrets({ ok, references }: ValidServer): unknown {

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { adminDomains, domains as routes, hostKeys } from '../contract/domains.ts';
 import type { AnswerOf } from '../contract/route.ts';
-import { type Answered, type Client, RequestRefused } from './client.ts';
+import { type Answered, type Client, RequestRefused, UsageError } from './client.ts';
 import { timeoutOption, type CliCommand } from './command.ts';
 import {
   domainSentence,
@@ -15,7 +15,7 @@ import {
   type Domain,
 } from './dns-records.ts';
 import { print, shortTime, writeJson, writeTable } from './output.ts';
-import { EXIT, isConfirmed, poll, UsageError, type Api } from './run.ts';
+import { EXIT, isConfirmed, poll, type Api } from './run.ts';
 
 import { printable, type Terminal } from './terminal.ts';
 import { domainName } from './values.ts';

@@ -9,8 +9,9 @@ import * as is from '../config/scalars.ts';
 import { slugOf } from '../config/scalars.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { writeJson } from './output.ts';
-import { EXIT, UsageError } from './run.ts';
-import { CommandFailed } from './client.ts';
+import { EXIT } from './run.ts';
+import { UsageError, CommandFailed } from './client.ts';
+
 import type { Terminal } from './terminal.ts';
 import { jsonSchemaText } from '../config/json-schema.ts';
 

@@ -8,7 +8,8 @@ import { webhooks as routes } from '../contract/webhooks.ts';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
 import { counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
-import { EXIT, isConfirmed, UsageError, type Api } from './run.ts';
+import { EXIT, isConfirmed, type Api } from './run.ts';
+import { UsageError } from './client.ts';
 import { printable } from './terminal.ts';
 import { listOf, mailAddress, moment, oneOf, webAddress } from './values.ts';
 

@@ -9,14 +9,14 @@ import { NO_SECRETS } from '../config/secrets.ts';
 import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { UserError } from '../lib/errors.ts';
-import { type Client, type OnSent, RequestRefused } from './client.ts';
+import { type Client, type OnSent, RequestRefused, UsageError } from './client.ts';
 import type { CliCommand, PageFlags } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { init, type InitFlags } from './init.ts';
 import { readLocalProject, validProject } from './local-project.ts';
 import { barText, counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
 import { planLines, type PlanLine } from './plan-text.ts';
-import { EXIT, isConfirmed, UsageError, type Api } from './run.ts';
+import { EXIT, isConfirmed, type Api } from './run.ts';
 
 import { printable, type Terminal } from './terminal.ts';
 import { domainName, mailAddress } from './values.ts';

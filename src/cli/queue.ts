@@ -3,7 +3,8 @@ import { mailLog, queue as routes } from '../contract/queue.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
 import { counted, print, printPage, shortTime, table, writeJson } from './output.ts';
-import { EXIT, isConfirmed, UsageError, type Api } from './run.ts';
+import { EXIT, isConfirmed, type Api } from './run.ts';
+import { UsageError } from './client.ts';
 import { printable, type Terminal } from './terminal.ts';
 
 const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expired', 'cancelled', 'suppressed'];

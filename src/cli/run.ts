@@ -1,7 +1,15 @@
 /** What commands share: exit codes, errors, polling and confirmation. */
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { messageOf, PassingError, UserError } from '../lib/errors.ts';
-import { type Client, type Detail, CommandFailed, DaemonUnreachable, RequestRefused } from './client.ts';
+import {
+  type Client,
+  type Detail,
+  CommandFailed,
+  DaemonUnreachable,
+  RequestRefused,
+  type Refused,
+  UsageError,
+} from './client.ts';
 import type { Target } from './target.ts';
 import { printable, type Terminal } from './terminal.ts';
 
@@ -16,21 +24,6 @@ export interface Api {
 
 /** Exit codes; reference/documents.ts says what they mean. */
 export const EXIT = { done: 0, failed: 1, usage: 2, unreachable: 3, configuration: 78, interrupted: 130 } as const;
-
-/** The command was called in a way that it cannot be: exit code 2. */
-export class UsageError extends UserError {
-  override readonly name = 'UsageError';
-}
-
-export interface Refused {
-  readonly status: number;
-  /** `NOT_FOUND`, `CONFLICT`, … */
-  readonly code: string;
-  readonly details: readonly Detail[];
-  readonly requestId: string | undefined;
-  /** `Retry-After`, seconds (RFC 9110 §10.2.3). */
-  readonly retryAfter: string | undefined;
-}
 
 /** The exit code of a command that ended in an error. */
 export function exitCodeOf(error: unknown): number {

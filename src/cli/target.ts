@@ -8,8 +8,8 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { UserError, codeOf, messageOf } from '../lib/errors.ts';
-import type { Address, ClientOptions } from './client.ts';
-import { UsageError } from './run.ts';
+import { type Address, type ClientOptions, UsageError } from './client.ts';
+
 import { isServerAddress, SERVER_ADDRESS } from './values.ts';
 
 export interface ServerFlags {
@@ -80,7 +80,7 @@ export async function findServer(
     if (saved !== undefined) return { address: saved.url, addressFrom: credentialsFile(env) };
   }
   // Loaded here alone: with a URL no configuration is read.
-  const { adminSocket } = await import('./config.ts');
+  const { adminSocket } = await import('./admin-socket.ts');
   const socket = await adminSocket(config, env).catch((error: unknown) => {
     if (config !== undefined || !(error instanceof UserError)) throw error;
     const how = operator

@@ -14,8 +14,8 @@ import {
   sampleOf,
   type LocalForm,
 } from './local-project.ts';
-import { EXIT, UsageError } from './run.ts';
-import { CommandFailed } from './client.ts';
+import { EXIT } from './run.ts';
+import { UsageError, CommandFailed } from './client.ts';
 
 import { nearest, formatProblem } from '../config/problem.ts';
 import { once } from 'node:events';

@@ -8,14 +8,14 @@ import { keys } from '../contract/keys.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { formatMailbox } from '../lib/addresses.ts';
 import { TemplateRenderError } from '../templates/template.ts';
-import { type Client, RequestRefused } from './client.ts';
+import { type Client, RequestRefused, UsageError } from './client.ts';
 import { timeoutOption, type ApiFlags, type CliCommand } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { formsIn, readLocalProject, validProject, type LocalProject } from './local-project.ts';
 import { counted, shortTime, writeJson } from './output.ts';
 import { planLines } from './plan-text.ts';
 import { planOf, type Plan } from './projects.ts';
-import { EXIT, poll, UsageError, type Api } from './run.ts';
+import { EXIT, poll, type Api } from './run.ts';
 
 import { findForm, placeOf, previewOf } from './templates.ts';
 import { printable, type Terminal } from './terminal.ts';

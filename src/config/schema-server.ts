@@ -91,12 +91,10 @@ const tls = z
   });
 
 const database = z.strictObject({
-  url: is.databaseUrl
-    .default('sqlite:/var/lib/postern/postern.db')
-    .meta({
-      description: 'sqlite:/path or postgres://…. Several daemons can share one PostgreSQL database.',
-      restart: true,
-    }),
+  url: is.databaseUrl.default('sqlite:/var/lib/postern/postern.db').meta({
+    description: 'sqlite:/path or postgres://…. Several daemons can share one PostgreSQL database.',
+    restart: true,
+  }),
 });
 
 const dns = z.strictObject({

@@ -347,16 +347,13 @@ function readRecords({ records }: DomainRow): readonly CheckedRecord[] {
   return records === null ? [] : (JSON.parse(records) as CheckedRecord[]);
 }
 
-// * The rows of the claims to domains, as this daemon knows them: each claim of the configuration gets one, with its keys,
-// committed before anybody is told of them; what is claimed no more is released.
-
 interface RowsParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly snapshot: () => Snapshot;
 }
 
-export interface DomainRows {
+interface DomainRows {
   /** The row of a claim as it was last read or written; undefined before it is adopted. */
   get(domain: Domain): DomainRow | undefined;
   /** Notes what a row is now. */
@@ -373,7 +370,7 @@ export interface DomainRows {
 const MAX_TRIES = 3;
 
 /** Rows that have not been read yet. */
-export function createDomainRows({ store, clock, snapshot }: RowsParts): DomainRows {
+function createDomainRows({ store, clock, snapshot }: RowsParts): DomainRows {
   let rows = new Map<string, DomainRow>();
   /** By claim: a key takes long to make, and is made once. */
   const turns = new Turns();

@@ -96,7 +96,9 @@ class Reader {
   #scalar(token: string, name: string | undefined): void {
     const isText = token.startsWith('"');
     if (!isText && !SCALAR.test(token)) throw this.#unexpected(token);
-    if (name !== undefined) this.#add(name, isText ? this.#string(token) : token === 'null' ? '' : token);
+    // Of the API's, JSON.parse judges the texts.
+    const text = isText && this.#entries !== undefined ? this.#string(token) : token;
+    this.#add(name, text === 'null' && !isText ? '' : text);
   }
 
   #object(name: string | undefined, depth: number): boolean {

@@ -144,7 +144,7 @@ describe('no_mx', () => {
   });
 });
 
-test('256 KiB of anything are judged in under 50 ms', () => {
+test('256 KiB of anything take less than 100 ms of processor time', () => {
   const piece = fc.oneof(
     fc.string({ minLength: 1, maxLength: 12 }),
     fc.string({ minLength: 1, maxLength: 6, unit: 'binary' }),
@@ -173,7 +173,7 @@ test('256 KiB of anything are judged in under 50 ms', () => {
         ['name', text.slice(0, 1000)],
         ['message', text],
       ];
-      expect(fastest(() => checkForSpam(named, { fields, control: { trapped: [] }, ip: IP }))).toBeLessThan(50);
+      expect(fastest(() => checkForSpam(named, { fields, control: { trapped: [] }, ip: IP }))).toBeLessThan(100);
     }),
     { numRuns: 60 },
   );
@@ -182,7 +182,7 @@ test('256 KiB of anything are judged in under 50 ms', () => {
 /** Processor time, ms, of up to eight runs the least: the machine has other things to do, and memory to collect. */
 function fastest(run: () => void): number {
   let best = Infinity;
-  for (let i = 0; i < 8 && best >= 50; i++) {
+  for (let i = 0; i < 8 && best >= 100; i++) {
     const start = process.cpuUsage();
     run();
     const { user, system } = process.cpuUsage(start);
