@@ -10,6 +10,8 @@ import { Entries, malformed, type FieldLimits, type Parsed } from './entries.ts'
 const MAX_DEPTH = 20;
 /** Values in one body; beyond it nothing that anybody takes. */
 const MAX_VALUES = 30_000;
+/** Within texts; each is looked at by itself. */
+const MAX_ESCAPED_QUOTES = 500_000;
 /** Characters of all names together. */
 const MAX_NAMES_LENGTH = 1 << 20;
 
@@ -42,7 +44,6 @@ function refusalOf(error: unknown): Refusal {
   return malformed(`The body is not JSON that can be read: ${messageOf(error)}.`);
 }
 
-const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const CLOSING = { '{': '}', '[': ']' } as const;
 const SCALAR = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/;
@@ -55,6 +56,7 @@ class Reader {
   /** Where the current token begins. */
   #start = 0;
   #values = 0;
+  #escapedQuotes = 0;
   #namesLength = 0;
 
   constructor(text: string, entries?: Entries) {
@@ -75,13 +77,22 @@ class Reader {
     const match = this.#pattern.exec(this.#text);
     this.#start = match?.index ?? this.#text.length;
     if (match?.[0] !== '"') return match?.[0] ?? '';
-    let end = this.#start + 1;
-    for (let code = this.#text.charCodeAt(end); code !== QUOTE; code = this.#text.charCodeAt(end)) {
-      if (end >= this.#text.length) throw this.#fault('a text is not closed');
-      end += code === BACKSLASH ? 2 : 1;
+    let end = this.#text.indexOf('"', this.#start + 1);
+    while (end !== -1 && this.#isEscaped(end)) {
+      if (++this.#escapedQuotes > MAX_ESCAPED_QUOTES) {
+        throw this.#fault(`more than ${MAX_ESCAPED_QUOTES} escaped quotation marks`);
+      }
+      end = this.#text.indexOf('"', end + 1);
     }
+    if (end === -1) throw this.#fault('a text is not closed');
     this.#pattern.lastIndex = end + 1;
     return this.#text.slice(this.#start, end + 1);
+  }
+
+  #isEscaped(quote: number): boolean {
+    let first = quote;
+    while (this.#text.charCodeAt(first - 1) === BACKSLASH) first--;
+    return (quote - first) % 2 === 1;
   }
 
   /** The value that begins with this token, as entries of this name; undefined: it is only counted. */
