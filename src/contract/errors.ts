@@ -30,11 +30,11 @@ const ERRORS = {
   BLOCKED: {
     status: 400,
     message: 'The message looks like spam and was not sent.',
-    advice: 'The submission is kept as spam. Release it with `POST /submissions/{id}/ham` if it is none.',
+    advice: 'The submission is kept as spam. If it is not spam, release it with `POST /submissions/{id}/ham`.',
   },
   NO_FILE_UPLOADS: {
     status: 400,
-    message: 'This form takes no files.',
+    message: 'This form does not accept files.',
     advice: 'Send the form without files, or set `uploads` for the form.',
   },
   AUTH_AMBIGUOUS: {
@@ -44,13 +44,13 @@ const ERRORS = {
   },
   AUTH_MISSING_KEY: {
     status: 401,
-    message: 'An API key is needed here.',
+    message: 'An API key is required.',
     advice: 'Send an API key, for example as `Authorization: Bearer …`.',
   },
   AUTH_INVALID_KEY: {
     status: 401,
-    message: 'The API key is not known.',
-    advice: 'Check that the key was copied whole and belongs to this server.',
+    message: 'The API key is not valid.',
+    advice: 'Check that you copied the complete key and that it was created on this server.',
   },
   AUTH_EXPIRED_KEY: { status: 401, message: 'The API key has expired.', advice: 'Create a new key.' },
   AUTH_REVOKED_KEY: { status: 401, message: 'The API key was revoked.', advice: 'Use another key.' },
@@ -61,7 +61,7 @@ const ERRORS = {
   },
   AUTH_TEST_KEY: {
     status: 403,
-    message: 'A test key neither changes what is live nor reads its data. Use a live key.',
+    message: 'Test keys cannot read or change live data. Use a live key.',
     advice: 'Use a live key, or work on an object that a test key created.',
   },
   AUTH_IP_NOT_ALLOWED: {
@@ -81,13 +81,13 @@ const ERRORS = {
   },
   SIGNUP_CLOSED: {
     status: 403,
-    message: 'Accounts are made by the operator of this server.',
+    message: 'Sign-up is closed. Only the operator of this server creates accounts.',
     advice: 'Ask the operator for an account.',
   },
   RECIPIENT_NOT_CONFIRMED: {
     status: 403,
-    message: 'The recipient has not agreed yet to get mail of this account.',
-    advice: 'Ask the recipient to open the link that was mailed; `POST /recipients` sends it again.',
+    message: 'The recipient has not yet agreed to receive mail from this account.',
+    advice: 'Ask the recipient to open the link in the confirmation mail. To send it again, call `POST /recipients`.',
   },
   DOMAIN_NOT_VERIFIED: {
     status: 403,
@@ -101,7 +101,7 @@ const ERRORS = {
   },
   INACTIVE: {
     status: 403,
-    message: 'This form takes no submissions at the moment.',
+    message: 'This form does not accept submissions at the moment.',
     advice: 'The account is suspended or the form is switched off. Ask its owner.',
   },
   NOT_FOUND: {
@@ -111,7 +111,7 @@ const ERRORS = {
   },
   DOMAIN_NOT_FOUND: {
     status: 404,
-    message: 'No form of this domain is served here.',
+    message: 'This server has no forms for this domain.',
     advice: 'Check the name of the domain, or add it with `POST /domains`.',
     formCode: 'FORM_NOT_FOUND',
   },
@@ -127,7 +127,7 @@ const ERRORS = {
   },
   METHOD_NOT_ALLOWED: {
     status: 405,
-    message: 'This address does not take this method.',
+    message: 'This address does not support this method.',
     advice: 'Use one of the methods in the `Allow` header.',
   },
   REQUEST_TIMEOUT: {
@@ -137,7 +137,7 @@ const ERRORS = {
   },
   CONFLICT: {
     status: 409,
-    message: 'That cannot be done in the present state.',
+    message: 'This conflicts with the current state.',
     advice: 'The message says what is in the way. Change that first.',
   },
   IDEMPOTENCY_CONFLICT: {
@@ -148,7 +148,7 @@ const ERRORS = {
   BODY_TOO_LARGE: {
     status: 413,
     message: 'The request is too large.',
-    advice: 'Send less. The message names the limit.',
+    advice: 'Reduce the size of the request. The message states the limit.',
   },
   FILES_TOO_BIG: {
     status: 413,
@@ -162,12 +162,12 @@ const ERRORS = {
   },
   UNSUPPORTED_MEDIA_TYPE: {
     status: 415,
-    message: 'The type of the body cannot be read here.',
+    message: 'The content type of the body is not supported.',
     advice: 'Send `application/json`, uncompressed. Forms also take URL-encoded and multipart bodies.',
   },
   RATE_LIMITED: {
     status: 429,
-    message: 'Too many requests. Please wait a little.',
+    message: 'Too many requests. Please try again later.',
     advice: 'Wait as many seconds as `Retry-After` says.',
   },
   HEADERS_TOO_LARGE: {
@@ -178,7 +178,7 @@ const ERRORS = {
   INTERNAL: {
     status: 500,
     message: 'Something went wrong on the server.',
-    advice: 'Tell the operator the request id, which finds the error in the log.',
+    advice: 'Give the request id to the operator, who can find the error in the log with it.',
   },
   OUTCOME_UNKNOWN: {
     status: 503,
@@ -188,7 +188,7 @@ const ERRORS = {
   },
   UNAVAILABLE: {
     status: 503,
-    message: 'The server cannot accept this just now. Nothing was sent.',
+    message: 'The server is temporarily unavailable. Nothing was sent.',
     advice: 'Nothing was accepted. Repeat the request after `Retry-After` seconds.',
   },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;

@@ -22,7 +22,7 @@ export async function checkDkim(
   if (found.length > 1) {
     // §3.6.2.2: undefined; verifiers take either, or none.
     const others = found.filter((text) => differsFrom(wanted, tagList(text)) !== undefined);
-    const problem = `Only one TXT record may stand under a selector.${surplus(found, others)}`;
+    const problem = `A selector must have only one TXT record.${surplus(found, others)}`;
     return { status: 'duplicate', found, problem };
   }
   const tags = tagList(only);
@@ -32,14 +32,16 @@ export async function checkDkim(
   return ok(found, [
     target === undefined ? undefined : `It is found through a CNAME to ${target}, which is fine.`,
     // §3.6.1
-    listOf(tags, 't').includes('y') ? 't=y says that DKIM is only being tested: take it out in the end.' : undefined,
+    listOf(tags, 't').includes('y')
+      ? 't=y says that DKIM is only being tested: remove it when testing is done.'
+      : undefined,
   ]);
 }
 
 /** Which of the records to take out, `others` being those that are wrong. */
 function surplus(found: readonly string[], others: readonly string[]): string {
-  if (others.length === 0) return ' All of them have the right key: leave one.';
-  return others.length < found.length ? ` Take out: ${others.join(' | ')}` : '';
+  if (others.length === 0) return ' All of them contain the correct key: keep one.';
+  return others.length < found.length ? ` Remove: ${others.join(' | ')}` : '';
 }
 
 /** Why verifiers would not find the wanted key in this record. */
@@ -62,7 +64,7 @@ function differsFrom(wanted: Tags | undefined, tags: Tags | undefined): string |
 
 /** Consoles that take 255 characters and no more cut the end off. */
 function otherKey(key: string, wanted: string): string {
-  return wanted.startsWith(key) ? 'The key p= is cut short.' : 'The key p= is another one.';
+  return wanted.startsWith(key) ? 'The key p= is cut short.' : 'The key in p= is a different key.';
 }
 
 function bare(base64: string | undefined): string | undefined {

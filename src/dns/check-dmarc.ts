@@ -16,7 +16,7 @@ export async function checkDmarc(
   const [only] = found;
   // §4.10: with two of them there is no policy.
   if (found.length > 1) {
-    const problem = 'Only one DMARC record may stand there, and receivers take no notice of several: leave one.';
+    const problem = 'There must be only one DMARC record, and receivers ignore several: keep one.';
     return { status: 'duplicate', found, value: '', problem };
   }
   if (only !== undefined) {
@@ -32,7 +32,7 @@ export async function checkDmarc(
 /** Neither the domain nor one above has a policy. */
 async function none(name: string, near: string | undefined, resolver: Pick<Resolver, 'lookup'>): Promise<Finding> {
   if (near !== undefined) {
-    const problem = `A policy begins with "v=DMARC1;", which this does not: ${near}`;
+    const problem = `This is not a DMARC policy, because it does not begin with "v=DMARC1;": ${near}`;
     const isMeantAsPolicy = /quarantine|reject|\bp\s*[=:]/i.test(near);
     return isMeantAsPolicy ? { ...missing(problem, [near]), value: corrected(near) ?? '' } : missing(problem);
   }
@@ -46,7 +46,7 @@ function inherited({ domain, texts }: StandingPolicy, near: string | undefined):
   const at = `_dmarc.${domain}`;
   const [only, ...others] = texts;
   if (only === undefined || others.length > 0) {
-    const problem = `Several DMARC records stand at ${at}, so that none is valid here: leave one there.`;
+    const problem = `There are several DMARC records at ${at}, so that none is valid here: keep one there.`;
     return { ...wrong(problem, texts), value: '' };
   }
   const problem = faultIn(only);
@@ -89,7 +89,7 @@ const VALUES: Readonly<Record<string, RegExp>> = {
 function faultIn(text: string): string | undefined {
   const tags = tagList(text);
   if (tags === undefined) {
-    return 'This is not a list of tags such as "v=DMARC1; p=none": look for a missing ; or =, for one too many, and for a tag that stands there twice.';
+    return 'Syntax error. Check for missing or extra ; and =, and for duplicate tags. Example: v=DMARC1; p=none';
   }
   const faulty = [...tags].filter(([name, value]) => !isUnderstood(name, value));
   const problems = faulty.map(([name, value]) => {
@@ -100,7 +100,7 @@ function faultIn(text: string): string | undefined {
   if (!tags.has('p') || faulty.some(([name]) => VALUES[name] === POLICY)) {
     // §4.10.1
     const hasAddress = REPORTS.test(tags.get('rua') ?? '');
-    problems.push(hasAddress ? 'Receivers act as with p=none.' : 'Receivers take no notice of the record.');
+    problems.push(hasAddress ? 'Receivers treat it as p=none.' : 'Receivers ignore the record.');
   }
   return problems.length === 0 ? undefined : problems.join(' ');
 }

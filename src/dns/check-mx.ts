@@ -23,22 +23,27 @@ type Target = 'us' | 'alias' | 'elsewhere' | 'nowhere' | 'literal' | Failed;
 const MAX_RECORDS = 20;
 
 /** Of a domain; at our own host name nobody reads mail. */
-const MOVES = ' To change it moves all mail of the domain here, and only the addresses in its forwarding exist here.';
+const MOVES =
+  ' Changing it moves all mail of the domain to this server, which accepts only the addresses in its forwarding.';
 
 /** The verdict on the MX records of `domain`. */
 export async function checkMx(domain: string, server: MailServer): Promise<Finding> {
   const answer = await server.resolver.mx(domain);
   if (answer.kind === 'failed') return unanswered(answer);
-  if (answer.kind !== 'found') return missing('There is no MX record: nobody’s mail comes here.');
+  if (answer.kind !== 'found')
+    return missing('There is no MX record, so mail for this domain does not reach this server.');
   const records = answer.records.toSorted((a, b) => a.preference - b.preference).slice(0, MAX_RECORDS);
   const found = records.map(({ preference, exchange }) => `${preference} ${exchange}.`);
   // RFC 7505 §3
   const nulls = records.filter(({ exchange }) => exchange === '');
   if (nulls.length === records.length) {
-    return wrong('A null MX stands there: it says that the domain takes no mail.', found);
+    return wrong('There is a null MX record: it says that the domain accepts no mail.', found);
   }
   if (nulls.length > 0) {
-    return wrong('A null MX, which says that the domain takes no mail, stands beside others: take it out.', found);
+    return wrong(
+      'There is a null MX record, which says that the domain accepts no mail, beside other MX records: remove it.',
+      found,
+    );
   }
   const exchanges = await Promise.all(
     records.map(async (record) => ({ ...record, target: await targetOf(record.exchange, server) })),
@@ -48,9 +53,9 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   }
   // An MX names a host (RFC 1035 §3.3.9), by its own name.
   const [literals, aliases] = [to('literal'), to('alias')];
-  if (literals.length > 0) return wrong(`An MX must name a host, not an IP address: ${names(literals)}.`, found);
+  if (literals.length > 0) return wrong(`An MX record must name a host, not an IP address: ${names(literals)}.`, found);
   if (aliases.length > 0) {
-    return wrong(`${names(aliases)} is a CNAME, and an MX must name the host itself.`, found);
+    return wrong(`${names(aliases)} is a CNAME, and an MX record must name the host itself.`, found);
   }
   const [[ours], others, dead] = [to('us'), to('elsewhere'), to('nowhere')];
   const silent = exchanges.flatMap(({ target, preference }) =>
@@ -64,7 +69,7 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
   }
   if (taking.length > 0) {
     return wrong(
-      `Mail goes to ${names(taking)} too, first or by turns: take that out, or give it a higher number.`,
+      `Mail goes to ${names(taking)} too, first or in turn: remove that record, or give it a higher number.`,
       found,
     );
   }
@@ -73,13 +78,13 @@ export async function checkMx(domain: string, server: MailServer): Promise<Findi
     return { ...unanswered(unknown), found };
   }
   const noAddress = `There is no address of ${names(dead)}`;
-  if (ours === undefined) return wrong(`${noAddress}: mail of the domain arrives nowhere.`, found);
+  if (ours === undefined) return wrong(`${noAddress}: mail of the domain cannot be delivered.`, found);
   if (dead.some(({ preference }) => preference <= ours.preference)) {
-    return wrong(`${noAddress}: senders who try it first bring their mail late, or give up. Take it out.`, found);
+    return wrong(`${noAddress}: mail from senders who try it first is late or lost. Remove it.`, found);
   }
   return ok(found, [
     others.length === 0 ? undefined : `While this server cannot be reached, mail goes to ${names(others)}.`,
-    dead.length === 0 ? undefined : `${noAddress}: take it out.`,
+    dead.length === 0 ? undefined : `${noAddress}: remove it.`,
   ]);
 }
 

@@ -125,7 +125,7 @@ export async function adviseSpf(domain: string, texts: readonly string[], world:
       ? [`It would have ${length} bytes, and no more than ${MAX_LENGTH} surely fit into an answer.`]
       : [];
   const isTooMuch = long.length > 0 || (await excessOf(value, place)).length > 0;
-  const rest = isTooMuch ? ['Take out what no longer sends as this domain.'] : [];
+  const rest = isTooMuch ? ['Remove what no longer sends as this domain.'] : [];
   const problem = [...verdict.faults, ...kept.faults, ...long, ...rest].join(' ');
   return { status: isOne ? 'wrong' : 'duplicate', found, value, problem };
 }

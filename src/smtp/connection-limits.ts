@@ -73,11 +73,11 @@ export function createConnectionLimits(limits: () => Limits, clock: Clock): Conn
       const bucket = clientBucket(ip);
       if (clients.size > 4 * most.connections) forget();
       const client = clientOf(bucket);
-      if (isShutOut(client)) return { refusal: '421 4.7.0 too many errors, come back in a minute' };
+      if (isShutOut(client)) return { refusal: '421 4.7.0 too many errors, try again in a minute' };
       if (client.connections >= most.per_address) {
         return { refusal: '421 4.7.0 too many connections from your address' };
       }
-      if (connections >= most.connections) return { refusal: '421 4.3.2 too many connections, come back later' };
+      if (connections >= most.connections) return { refusal: '421 4.3.2 too many connections, try again later' };
       client.connections++;
       connections++;
       let here = true;

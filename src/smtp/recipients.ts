@@ -158,7 +158,7 @@ function follow(start: Address, ours: Ours, directory: Directory): Decision {
   const { domain, tenant } = ours;
   return {
     kind: 'refuse',
-    reply: '554 5.4.6 mail loop: the forwarding of this address leads back to itself',
+    reply: '554 5.4.6 mail loop: mail loop: this address forwards to itself',
     reason: 'loop',
     domain,
     tenant,

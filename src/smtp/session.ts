@@ -110,7 +110,7 @@ export class Session extends Connection {
 
   override beforeCommand(verb: string, hasMore: boolean): string | undefined {
     this.#turnBegan = this.#parts.clock.monotonic();
-    if (LAST_OF_GROUP.has(verb) && hasMore) return '421 4.7.0 You talk too soon';
+    if (LAST_OF_GROUP.has(verb) && hasMore) return '421 4.7.0 Command sent before the reply';
     const isIdle = verb !== 'MAIL' && verb !== 'RCPT' && verb !== 'DATA';
     return isIdle && ++this.#idleCommands > MAX_IDLE_COMMANDS
       ? '421 4.7.0 Too many commands without a message'
@@ -154,7 +154,7 @@ export class Session extends Connection {
       (!this.#isBusy &&
         ((!this.wire.isReceiving && now - this.#turnBegan > command) ||
           (open === undefined ? now - this.#began > connection : now - open.began > transaction)));
-    if (isLate) this.reply('421 4.4.2 You took too long');
+    if (isLate) this.reply('421 4.4.2 Timeout');
   }
 
   /** The daemon's own SMTP client, with mail for a domain that is forwarded here: it has limits of its own. */
@@ -201,7 +201,7 @@ export class Session extends Connection {
     if (path === undefined || path.address === '') return this.#finish('501 5.1.3 Syntax: RCPT TO:<address>', done);
     const [parameter] = path.parameters;
     if (parameter !== undefined) return this.#finish(unsupported(parameter), done);
-    if (transaction === undefined) return this.#finish('503 5.5.1 MAIL first', done);
+    if (transaction === undefined) return this.#finish('503 5.5.1 Send MAIL first', done);
     void this.busy(this.#decide(path.address, transaction)).then((reply) => this.#finish(reply, done));
   }
 
@@ -230,7 +230,7 @@ export class Session extends Connection {
     const { wire } = this;
     if (line.length !== 4) return this.#finish('501 5.5.4 Syntax: DATA', done);
     if (transaction === undefined || transaction.accepted.size === 0) {
-      return this.#finish('503 5.5.1 RCPT first', done);
+      return this.#finish('503 5.5.1 Send RCPT first', done);
     }
     const envelope = {
       ...this.#client(),

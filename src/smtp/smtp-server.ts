@@ -69,7 +69,7 @@ export abstract class Connection extends PromptConnection {
   abstract loopback(line: string): string;
 
   override greet(): void {
-    if (this.wire.hasMore) this.reply('421 4.7.0 You talk too soon');
+    if (this.wire.hasMore) this.reply('421 4.7.0 Command sent before the reply');
     else super.greet();
   }
 

@@ -231,7 +231,7 @@ describe('DKIM: what the owner is told', () => {
     [
       'a CNAME to another key',
       [{ name: at, type: 'CNAME', value: 'k1.keys.test' }, txt('k1.keys.test', 'v=DKIM1; p=AAAA')],
-      { status: 'wrong', problem: 'The key p= is another one. (by its CNAME to k1.keys.test)' },
+      { status: 'wrong', problem: 'The key in p= is a different key. (by its CNAME to k1.keys.test)' },
     ],
     [
       'a CNAME to nothing',
@@ -247,12 +247,12 @@ describe('DKIM: what the owner is told', () => {
     [
       'an extra record',
       [txt(at, `v=DKIM1; p=${KEY}`), txt(at, 'old')],
-      { status: 'duplicate', problem: 'Only one TXT record may stand under a selector. Take out: old' },
+      { status: 'duplicate', problem: 'A selector must have only one TXT record. Remove: old' },
     ],
     [
       'the same record twice, written in two ways',
       [txt(at, `v=DKIM1; p=${KEY}`), txt(at, `v=DKIM1; k=rsa; p=${KEY}`)],
-      { problem: 'Only one TXT record may stand under a selector. All of them have the right key: leave one.' },
+      { problem: 'A selector must have only one TXT record. All of them contain the correct key: keep one.' },
     ],
     [
       'a console that appended the domain',

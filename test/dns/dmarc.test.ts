@@ -112,8 +112,8 @@ describe('DMARC', () => {
   });
 
   test.each([
-    ['with an address for reports', 'v=DMARC1; p=rejct; rua=mailto:a@b.test', 'Receivers act as with p=none.'],
-    ['without', 'v=DMARC1; p=rejct', 'Receivers take no notice of the record.'],
+    ['with an address for reports', 'v=DMARC1; p=rejct; rua=mailto:a@b.test', 'Receivers treat it as p=none.'],
+    ['without', 'v=DMARC1; p=rejct', 'Receivers ignore the record.'],
   ])('what receivers do with a policy that they cannot read: %s', async (_what, stands, words) => {
     const problem = `p=rejct is not understood: it may be none, quarantine or reject. ${words}`;
     expect(await dmarc([txt('_dmarc.example.test', stands)])).toMatchObject({ problem });

@@ -70,7 +70,7 @@ describe('MX', () => {
     [
       'a CNAME that leads to us',
       [mx('10 mx.example.test'), { name: 'mx.example.test', type: 'CNAME', value: 'mail.our.test' }],
-      { status: 'wrong', problem: 'mx.example.test is a CNAME, and an MX must name the host itself.' },
+      { status: 'wrong', problem: 'mx.example.test is a CNAME, and an MX record must name the host itself.' },
     ],
     [
       'others',
@@ -101,12 +101,12 @@ describe('MX', () => {
     [
       'a null MX beside others',
       [mx('0 .'), mx('10 mail.our.test')],
-      { status: 'wrong', problem: expect.stringMatching(/null MX.*take it out/) },
+      { status: 'wrong', problem: expect.stringMatching(/null MX.*remove it/) },
     ],
     [
       'a name that is not there',
       [mx('10 gone.test')],
-      { status: 'wrong', problem: 'There is no address of gone.test: mail of the domain arrives nowhere.' },
+      { status: 'wrong', problem: 'There is no address of gone.test: mail of the domain cannot be delivered.' },
     ],
     [
       'a name that is not there, and others',
@@ -116,17 +116,17 @@ describe('MX', () => {
     [
       'a name that is not there before us',
       [mx('5 gone.test'), mx('10 mail.our.test')],
-      { status: 'wrong', problem: expect.stringMatching(/^There is no address of gone\.test: .*late.*Take it out\.$/) },
+      { status: 'wrong', problem: expect.stringMatching(/^There is no address of gone\.test: .*late.*Remove it\.$/) },
     ],
     [
       'a name that is not there behind us',
       [mx('10 mail.our.test'), mx('20 gone.test')],
-      { status: 'ok', note: expect.stringMatching(/^There is no address of gone\.test: take it out\.$/) },
+      { status: 'ok', note: expect.stringMatching(/^There is no address of gone\.test: remove it\.$/) },
     ],
     [
       'an address in the place of a name',
       [mx('10 192.0.2.1')],
-      { status: 'wrong', problem: 'An MX must name a host, not an IP address: 192.0.2.1.' },
+      { status: 'wrong', problem: 'An MX record must name a host, not an IP address: 192.0.2.1.' },
     ],
     ['silence', [{ name: 'example.test', fault: 'SERVFAIL', only: 'MX' }], { status: 'unknown' }],
     [

@@ -115,7 +115,7 @@ describe('else the advice is one record with all that stands there', () => {
       ['v=spf1 a:mail.our.test a:x.gone.test a:y.gone.test a:z.gone.test -all'],
       'wrong',
       'v=spf1 ip4:192.0.2.1 a:x.gone.test a:y.gone.test a:z.gone.test -all',
-      '3 of its look-ups find nothing, and receivers stop at 2. Take out what no longer sends as this domain.',
+      '3 of its look-ups find nothing, and receivers stop at 2. Remove what no longer sends as this domain.',
     ],
     [
       'two records',
@@ -198,7 +198,7 @@ describe('a redirect that is not the end is an include', () => {
 test('a record that may not fit into an answer has to lose some', async () => {
   const networks = Array.from({ length: 30 }, (_, i) => `ip4:198.51.100.${100 + i}`).join(' ');
   const found = await advise([`v=spf1 ${networks} -all`]);
-  expect(found.problem).toContain('no more than 450 surely fit into an answer. Take out what no longer sends');
+  expect(found.problem).toContain('no more than 450 surely fit into an answer. Remove what no longer sends');
 });
 
 describe('look-ups', () => {
@@ -210,7 +210,7 @@ describe('look-ups', () => {
     for (const text of ['v=spf1 a:mail.our.test mx:many.test -all', 'v=spf1 mx:many.test a:mail.our.test -all']) {
       const found = await advise([text], zone);
       expect(found.problem).toContain('It takes 11 MX records of many.test, and receivers stop at 10.');
-      expect(found.problem).toContain('Take out what no longer sends');
+      expect(found.problem).toContain('Remove what no longer sends');
     }
     expect(await advise(['v=spf1 a:mail.our.test mx:many.test -all'], zone.slice(2))).toMatchObject({ status: 'ok' });
   });
@@ -234,7 +234,7 @@ describe('look-ups', () => {
     const { terms, zone } = includes(12);
     const found = await advise([`v=spf1 ${terms} -all`], zone);
     expect(found.problem).toContain('It takes 12 look-ups, and receivers stop at 10.');
-    expect(found.problem).toContain('Take out what no longer sends');
+    expect(found.problem).toContain('Remove what no longer sends');
   });
 });
 

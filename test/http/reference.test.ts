@@ -58,7 +58,7 @@ describe('GET /openapi.json as a contract', () => {
     };
     const { schemas, responses } = document.components;
     expect(schemas.ErrorCode.enum).toEqual(expect.arrayContaining(['AUTH_MISSING_KEY', 'RATE_LIMITED', 'UNAVAILABLE']));
-    expect(schemas.ErrorCode.description).toContain('`AUTH_MISSING_KEY` (401): An API key is needed here.');
+    expect(schemas.ErrorCode.description).toContain('`AUTH_MISSING_KEY` (401): An API key is required.');
     const tooMany = Object.entries(responses).filter(([name]) => /429/.test(name));
     expect(tooMany.length).toBeGreaterThan(0);
     for (const [, { headers }] of tooMany) {

@@ -92,7 +92,7 @@ describe('the dialogue', () => {
     eager.write('MAIL FROM:<x@sender.test>\r\nRCPT TO:<info@example.test>\r\nDATA\r\nhello\r\n.\r\n');
     expect(await eager.reply()).toMatch(/^250/);
     expect(await eager.reply()).toMatch(/^250/);
-    expect(await eager.reply()).toBe('421 4.7.0 You talk too soon');
+    expect(await eager.reply()).toBe('421 4.7.0 Command sent before the reply');
     expect(await door.taken()).toEqual([]);
   });
 
@@ -349,12 +349,12 @@ describe('STARTTLS', () => {
     const client = await door.client();
     await client.say('EHLO client.test');
     client.write('STARTTLS\r\nMAIL FROM:<evil@sender.test>\r\n');
-    expect(await client.reply()).toBe('421 4.7.0 You talk too soon');
+    expect(await client.reply()).toBe('421 4.7.0 Command sent before the reply');
     expect(await client.reply()).toBe('closed');
     const partial = await door.client();
     await partial.say('EHLO client.test');
     partial.write('STARTTLS\r\nMAIL FR');
-    expect(await partial.reply()).toBe('421 4.7.0 You talk too soon');
+    expect(await partial.reply()).toBe('421 4.7.0 Command sent before the reply');
   });
 
   test('a renewed certificate is shown from the next handshake on', async () => {

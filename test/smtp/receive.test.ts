@@ -181,7 +181,7 @@ describe('the end of a message is CRLF.CRLF and nothing else', () => {
     expect(await client.reply()).toMatch(/^554 5\.6\.0/);
     const replies = [];
     for (let reply = ''; reply !== 'closed'; replies.push(reply)) reply = await client.reply();
-    expect(replies).toContain('421 4.7.0 You talk too soon');
+    expect(replies).toContain('421 4.7.0 Command sent before the reply');
     expect(await door.taken()).toEqual([]);
   });
 

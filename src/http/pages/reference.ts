@@ -122,7 +122,7 @@ ${table(Object.entries(PERMISSION_TEXTS))}`,
     id: 'errors',
     heading: 'Errors',
     content: () => html`<p>The API answers an error as:</p>
-<pre><code>${JSON.stringify({ error: 'The API key is not known.', code: 'AUTH_INVALID_KEY', request_id: 'req_…' }, null, 2)}</code></pre>
+<pre><code>${JSON.stringify({ error: 'The API key is not valid.', code: 'AUTH_INVALID_KEY', request_id: 'req_…' }, null, 2)}</code></pre>
 <p><code>details</code> lists what is wrong where, if a body or a configuration is not valid. Addresses of forms answer scripts as:</p>
 <pre><code>${JSON.stringify({ success: false, error: true, message: 'email is not an email address.', code: 400, request_id: 'req_…', errors: [{ field: 'email', code: 'TYPE_EMAIL', message: 'Must be an email address.' }] }, null, 2)}</code></pre>
 <p>Branch on <code>code</code>; the words for people may change. The request id finds the request in the log of the server.</p>
