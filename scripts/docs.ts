@@ -1,10 +1,11 @@
-/** `npm run docs`: writes the man page and the page of documentation anew, from the definitions of the commands. */
+/** `npm run docs`: writes the man page, docs/cli.md and the JSON Schemas of the configuration anew, from their definitions. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createProgram } from '../src/cli/program.ts';
 import { documentsOf } from '../src/cli/reference/documents.ts';
 import { treeOf } from '../src/cli/reference/tree.ts';
 import { processTerminal } from '../src/cli/terminal.ts';
+import { jsonSchemaText } from '../src/config/json-schema.ts';
 
 const program = await createProgram({
   version: '',
@@ -14,7 +15,12 @@ const program = await createProgram({
   services: { serve: unused, dev: unused },
 });
 
-for (const [path, text] of Object.entries(documentsOf(treeOf(program)))) {
+const documents = {
+  ...documentsOf(treeOf(program)),
+  'config/server.schema.json': jsonSchemaText('server'),
+  'config/project.schema.json': jsonSchemaText('project'),
+};
+for (const [path, text] of Object.entries(documents)) {
   const file = join(import.meta.dirname, '..', path);
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text);

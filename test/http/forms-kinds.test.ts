@@ -341,7 +341,7 @@ describe('where nothing is taken', () => {
       [{ code: 'INACTIVE', message: expect.any(String) }],
     ]);
     expect(answer.headers['access-control-allow-origin']).toBe(ANYWHERE);
-    expect((await http.request(path, { body: BODY })).text).toContain('takes no submissions at the moment');
+    expect((await http.request(path, { body: BODY })).text).toContain('does not accept submissions at the moment');
     await http.store.write(changeTenant(key.tenant, { suspended: false }));
     expect((await post(http, path)).status).toBe(200);
   });

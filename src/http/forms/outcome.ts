@@ -7,7 +7,7 @@ import { endpointOf, header } from '../context.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { shapeB, statusOf, type Refusal } from '../errors.ts';
 import { errorPage, type SubmittedValues } from '../pages/error.ts';
-import { formNotFoundPage, pendingPage, thankYouPage } from '../pages/form-pages.ts';
+import { formNotFoundPage, pendingPage, thankYouPage, thankYouText } from '../pages/form-pages.ts';
 import { formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
@@ -88,7 +88,7 @@ export function acceptedForm({ formRequest, form, id, next }: AcceptedPost): Ans
   if (wantsPage(headers, isJson(headers['content-type']))) {
     return target === undefined ? thankYou(formRequest, form) : seeOther(target);
   }
-  const message = form.config.thank_you ?? 'Your message has been sent.';
+  const message = thankYouText(form);
   return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
 }
 

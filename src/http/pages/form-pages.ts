@@ -5,15 +5,21 @@ import { layout, mark, type Page } from './layout.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { FormPath } from '../forms/request.ts';
 
+/** What a visitor is told of success. */
+export function thankYouText({ config }: Form): string {
+  return config.thank_you ?? 'Your message has been sent.';
+}
+
 /** The page after a submission, for forms without a `redirect`; `back` is where "back" leads. */
 export function thankYouPage(form: Form, back: string | undefined, ancestors: readonly string[]): Page {
-  const words = form.config.thank_you ?? 'Your message has been sent.';
   return layout({
     title: 'Thank you',
     ancestors,
     content: html`${mark('good')}
 <h1>Thank you</h1>
-<div role="status">${words.split(/\n+/).map((line) => html`<p>${line}</p>`)}</div>
+<div role="status">${thankYouText(form)
+      .split(/\n+/)
+      .map((line) => html`<p>${line}</p>`)}</div>
 ${back !== undefined && html`<p class="actions"><a class="button" href="${back}">Back to ${form.audience.domain ?? new URL(back).host}</a></p>`}`,
   });
 }
