@@ -289,6 +289,8 @@ export async function createLimits({ store, clock, log, maxBuckets = 100_000 }: 
     async close() {
       ended.abort();
       await Promise.all(running);
+      // What was counted while the last flush ran.
+      await flush();
     },
   };
 }

@@ -93,7 +93,7 @@ export function parametersOf(path: string): string[] {
 }
 
 /** `AUTH_FORBIDDEN`: the account is not confirmed yet, or the key has no permission for it. */
-const ANY_KEY: readonly ErrorCode[] = [
+export const ANY_KEY: readonly ErrorCode[] = [
   'AUTH_AMBIGUOUS',
   'AUTH_MISSING_KEY',
   'AUTH_INVALID_KEY',

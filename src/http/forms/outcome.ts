@@ -7,7 +7,7 @@ import { endpointOf, header } from '../context.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { shapeB, statusOf, type Refusal } from '../errors.ts';
 import { errorPage, type SubmittedValues } from '../pages/error.ts';
-import { formNotFoundPage, pendingPage, thankYouPage, thankYouText } from '../pages/form-pages.ts';
+import { formNotFoundPage, pendingPage, thankYouPage } from '../pages/form-pages.ts';
 import { formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
@@ -92,9 +92,21 @@ export function acceptedForm({ formRequest, form, id, next }: AcceptedPost): Ans
   return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
 }
 
+/** What a visitor is told of success, on the page and in JSON. */
+function thankYouText({ config }: Form): string {
+  return config.thank_you ?? 'Your message has been sent.';
+}
+
 /** The hosted page, for a form without a page of its own. */
 export function thankYou(formRequest: FormRequest, form: Form): Answer {
-  return page(thankYouPage(form, cameFrom(formRequest, form), framers({ ...formRequest, form })));
+  return page(
+    thankYouPage({
+      form,
+      text: thankYouText(form),
+      back: cameFrom(formRequest, form),
+      ancestors: framers({ ...formRequest, form }),
+    }),
+  );
 }
 
 /** The page that `_next` names, where it is one that may use the form: no open redirect. */

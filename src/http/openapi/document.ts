@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { apiError, ERROR_CODES, errorEntry, submissionError, type ErrorCode } from '../../contract/errors.ts';
-import { errorCodesOf, parametersOf, type Route } from '../../contract/route.ts';
+import { ANY_KEY, errorCodesOf, parametersOf, type Route } from '../../contract/route.ts';
 import { acceptedSubmission } from '../../contract/submissions.ts';
 
 export interface OpenApi {
@@ -286,13 +286,7 @@ const FORM_ERRORS: readonly ErrorCode[] = [
   'BODY_MALFORMED',
   'BLOCKED',
   'NO_FILE_UPLOADS',
-  'AUTH_AMBIGUOUS',
-  'AUTH_MISSING_KEY',
-  'AUTH_INVALID_KEY',
-  'AUTH_EXPIRED_KEY',
-  'AUTH_REVOKED_KEY',
-  'AUTH_FORBIDDEN',
-  'AUTH_IP_NOT_ALLOWED',
+  ...ANY_KEY,
   'AUTH_DOMAIN_NOT_ALLOWED',
   'DOMAIN_NOT_VERIFIED',
   'ORIGIN_NOT_ALLOWED',

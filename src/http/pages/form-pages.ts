@@ -5,21 +5,23 @@ import { layout, mark, type Page } from './layout.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { FormPath } from '../forms/request.ts';
 
-/** What a visitor is told of success. */
-export function thankYouText({ config }: Form): string {
-  return config.thank_you ?? 'Your message has been sent.';
+interface ThankYou {
+  readonly form: Form;
+  /** What the visitor is told. */
+  readonly text: string;
+  /** Where "back" leads. */
+  readonly back: string | undefined;
+  readonly ancestors: readonly string[];
 }
 
-/** The page after a submission, for forms without a `redirect`; `back` is where "back" leads. */
-export function thankYouPage(form: Form, back: string | undefined, ancestors: readonly string[]): Page {
+/** The page after a submission, for forms without a `redirect`. */
+export function thankYouPage({ form, text, back, ancestors }: ThankYou): Page {
   return layout({
     title: 'Thank you',
     ancestors,
     content: html`${mark('good')}
 <h1>Thank you</h1>
-<div role="status">${thankYouText(form)
-      .split(/\n+/)
-      .map((line) => html`<p>${line}</p>`)}</div>
+<div role="status">${text.split(/\n+/).map((line) => html`<p>${line}</p>`)}</div>
 ${back !== undefined && html`<p class="actions"><a class="button" href="${back}">Back to ${form.audience.domain ?? new URL(back).host}</a></p>`}`,
   });
 }
