@@ -51,7 +51,7 @@ export interface DomainEdit {
 }
 
 /** Edits it, here and now. */
-export function editYaml(yaml: string, { op, domain }: DomainEdit): string | undefined {
+export function editYaml({ yaml, op, domain }: DomainEdit & { readonly yaml: string }): string | undefined {
   const document = parseDocument(yaml);
   const domains = document.get('domains');
   if (domains !== undefined && domains !== null && !isMap(domains)) return undefined;
@@ -75,9 +75,8 @@ export function readBundle({ yaml, files }: Bundle, check: CheckTemplates | 'acc
 }
 
 /** Where the findings stand, here and now. */
-export function locateIn(yaml: string, findings: readonly Finding[]): readonly Problem[] {
-  const file = readYaml(yaml, PUSHED_FILE);
-  return findings.map((finding) => file.locate(finding));
+export function locateIn({ yaml, findings }: { yaml: string; findings: readonly Finding[] }): readonly Problem[] {
+  return findings.map(readYaml(yaml, PUSHED_FILE).locate);
 }
 
 /** What is wrong with these forms, here and now. */
@@ -89,8 +88,8 @@ export function findInForms(forms: readonly FormPlace[], check: CheckTemplates |
 export function readHere(checkTemplates: CheckTemplates | undefined): BundleReader {
   return {
     read: async (bundle, { accepted = false }) => readBundle(bundle, accepted ? 'accepted' : checkTemplates),
-    locate: async (yaml, findings) => locateIn(yaml, findings),
-    edit: async (yaml, edit) => editYaml(yaml, edit),
+    locate: async (yaml, findings) => locateIn({ yaml, findings }),
+    edit: async (yaml, edit) => editYaml({ yaml, ...edit }),
     checkForms: async (forms) => findInForms(forms, checkTemplates),
   };
 }

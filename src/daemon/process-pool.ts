@@ -11,10 +11,9 @@ import { Tinypool } from 'tinypool';
 import { Recent } from '../lib/lru.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader, type ReadBundle, type Reading } from '../config/bundle.ts';
 import { freeze } from '../config/freeze.ts';
-import { systemClock } from '../lib/clock.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Order, Reply } from './pool-process.ts';
+import type * as process from './pool-process.ts';
 import { endedPart, type Renderer } from '../templates/render.ts';
 
 export interface ProcessPool {
@@ -44,9 +43,16 @@ const BUDGETS = {
 
 type Budget = (typeof BUDGETS)[keyof typeof BUDGETS];
 
+type Orders = typeof process;
+type Order<Name extends keyof Orders> = Parameters<Orders[Name]>[0];
+type Reply<Name extends keyof Orders> = ReturnType<Orders[Name]>;
+
 /** What is used of Tinypool, with the types of what these processes take and answer. */
 interface Processes {
-  run(order: Order, options: { readonly signal: AbortSignal }): Promise<Reply>;
+  run<Name extends keyof Orders>(
+    order: Order<Name>,
+    options: { name: Name; signal: AbortSignal },
+  ): Promise<Reply<Name>>;
   on(event: 'error', listener: (error: unknown) => void): unknown;
   destroy(): Promise<void>;
 }
@@ -65,7 +71,6 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   const turns = new Turns(PROCESSES);
   const pool: Processes = new Tinypool({
     filename: new URL('./pool-process.ts', import.meta.url).href,
-    name: 'work',
     runtime: 'child_process',
     // They know nothing of the daemon's environment, where secrets are, but where compiled code is kept.
     env: cacheFolder === undefined ? {} : { NODE_COMPILE_CACHE: cacheFolder },
@@ -80,13 +85,16 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   const known = new Recent<Promise<ReadBundle>>(KEPT_BUNDLES);
 
   /** The reply; undefined where it took more time or memory than it may. */
-  async function run(tenant: string, order: Order, budget: Budget): Promise<Reply | undefined> {
+  async function run<Name extends keyof Orders>(
+    tenant: string,
+    { name, order, budget }: { name: Name; order: Order<Name>; budget: Budget },
+  ): Promise<Reply<Name> | undefined> {
     const leave = await turns.enter(tenant, budget === BUDGETS.accepted ? Number.POSITIVE_INFINITY : maxWaiting);
     try {
       // Its start is not the tenant's to pay. There are as many processes as turns: the one that is ready stays so.
       await ready();
-      return await within(budget.hard, order).catch((error: unknown) => {
-        log.warn('pool.order_ended', { tenant, kind: order.kind, ...errorFields(error) });
+      return await within(budget.hard, name, order).catch((error: unknown) => {
+        log.warn('pool.order_ended', { tenant, kind: name, ...errorFields(error) });
         return undefined;
       });
     } finally {
@@ -98,7 +106,7 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   async function ready(): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
-        return void (await within(MAX_START_MS, { kind: 'ready' }));
+        return await within(MAX_START_MS, 'ready', undefined);
       } catch (error) {
         if (tries === MAX_STARTS) throw error;
       }
@@ -106,22 +114,14 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
   }
 
   /** Budgets are of the machine's time, whatever clock the daemon is given. */
-  async function within(ms: number, order: Order): Promise<Reply> {
-    const over = new AbortController();
-    const done = new AbortController();
-    void systemClock.sleep(ms, done.signal).then(() => over.abort());
-    try {
-      return await pool.run(order, { signal: over.signal });
-    } finally {
-      done.abort();
-    }
+  async function within<Name extends keyof Orders>(ms: number, name: Name, order: Order<Name>): Promise<Reply<Name>> {
+    return pool.run(order, { name, signal: AbortSignal.timeout(ms) });
   }
 
   async function readAnew(bundle: Bundle, { tenant, accepted = false }: Reading): Promise<ReadBundle> {
     const budget = accepted ? BUDGETS.accepted : BUDGETS.check;
-    const reply = await run(tenant, { kind: 'read', bundle, accepted, ms: budget.soft }, budget);
-    if (reply?.kind !== 'read') return hopeless();
-    const { read } = reply;
+    const read = await run(tenant, { name: 'read', order: { bundle, accepted, ms: budget.soft }, budget });
+    if (read === undefined) return hopeless();
     // Its way here took the freezing away.
     return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
   }
@@ -150,24 +150,20 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
       read: readOnce,
       async locate(yaml, findings, { tenant }) {
         if (findings.length === 0) return [];
-        const reply = await run(tenant, { kind: 'locate', yaml, findings }, BUDGETS.check);
-        return reply?.kind === 'locate' ? reply.problems : [];
+        return (await run(tenant, { name: 'locate', order: { yaml, findings }, budget: BUDGETS.check })) ?? [];
       },
-      async edit(yaml, edit, { tenant }) {
-        const reply = await run(tenant, { kind: 'edit', yaml, edit }, BUDGETS.check);
-        return reply?.kind === 'edit' ? reply.yaml : undefined;
-      },
-      async checkForms(forms, { tenant }) {
-        const { soft: ms } = BUDGETS.check;
-        const reply = await run(tenant, { kind: 'forms', forms, ms }, BUDGETS.check);
-        return reply?.kind === 'forms' ? reply.findings : [{ path: [], message: TOO_MUCH }];
+      edit: (yaml, edit, { tenant }) => run(tenant, { name: 'edit', order: { yaml, ...edit }, budget: BUDGETS.check }),
+      async checkForms(places, { tenant }) {
+        const budget = BUDGETS.check;
+        const findings = await run(tenant, { name: 'forms', order: { places, ms: budget.soft }, budget });
+        return findings ?? [{ path: [], message: TOO_MUCH }];
       },
     },
     renderer: {
       async render(tenant, parts) {
-        const { soft: ms } = BUDGETS.render;
-        const reply = await run(tenant, { kind: 'render', parts, ms }, BUDGETS.render);
-        return reply?.kind === 'render' ? reply.parts : parts.map((part) => endedPart(part, TOO_MUCH));
+        const budget = BUDGETS.render;
+        const rendered = await run(tenant, { name: 'render', order: { parts, ms: budget.soft }, budget });
+        return rendered ?? parts.map((part) => endedPart(part, TOO_MUCH));
       },
     },
     close: () => pool.destroy(),
