@@ -7,11 +7,9 @@ import { hostname as machineName } from 'node:os';
 import { resolve } from 'node:path';
 import type Koa from 'koa';
 import { createAccountLimits } from '../accounts/plans.ts';
-
 import { createAuthFailures, createAuthenticator } from '../accounts/authenticate.ts';
 import { watchConfig, findServerFile } from '../config/files.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
-
 import { createCollectionNames } from '../accounts/collection-names.ts';
 import { createConsent, releaseInTime, sweepTokens } from '../accounts/consent.ts';
 import { createDomains, type Domains } from '../domains/domains.ts';
@@ -23,13 +21,11 @@ import { createObjectLimits } from '../accounts/object-limits.ts';
 import { createRevisions } from '../accounts/projects.ts';
 import { signupConfirmation } from '../accounts/tenants.ts';
 import { createUsage } from '../accounts/usage.ts';
-
 import type { Reading } from '../config/folder.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { createConfigSource, type Reload } from '../config/source.ts';
-
 import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp } from './delivery.ts';
@@ -61,9 +57,7 @@ import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
 import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
 import { createSmtpCounters } from '../smtp/record.ts';
-
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
-
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
 import { checkTemplates } from '../templates/engine.ts';
@@ -74,10 +68,8 @@ import { createMetrics } from '../http/metrics.ts';
 import { keepCertificate, readCertificate } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import { createTransactional } from '../transactional/send.ts';
-
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
-
 import { openSrsKeys } from '../smtp/srs-keys.ts';
 
 export interface DaemonParts {

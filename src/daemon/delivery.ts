@@ -12,7 +12,7 @@ import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/form-mail.ts';
 import { createWebhookTransport } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
+import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
 import type { SigningContext } from '../mail/sign.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
@@ -24,10 +24,8 @@ import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
 import { policyAlertFor } from '../smtp/policy-alert.ts';
-
 import { createReplySource } from '../smtp/reply-relay.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
-
 import { isDomainKnown } from '../store/domains.ts';
 import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
@@ -38,13 +36,11 @@ import { alertWebhookOwner, openWebhookHttp } from './webhooks.ts';
 export interface DeliveryParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: AdjustableLog;
   readonly resolver: Resolver;
   readonly random: Random;
-  /** What is in force now. */
-  readonly config: () => ServerConfig;
-  /** Where this daemon listens; undefined before it does. */
-  readonly listening: () => Listening | undefined;
+  /** What is in force at the start. */
+  readonly server: ServerConfig;
   /** Where the configuration's references to variables lead. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Of its own unless told. */
@@ -61,6 +57,10 @@ export interface Listening {
 export interface Delivery {
   /** There may be something to do. */
   wake(): void;
+  /** This is in force from now on. */
+  configure(server: ServerConfig): void;
+  /** The daemon listens here from now on. */
+  setListening(listening: Listening): void;
   /** What keeps the queue from moving, in words; undefined while it moves. */
   problem(): string | undefined;
   /** Whether it has stopped looking at all, so that only a new start helps; what it tries in vain may still mend itself. */
@@ -74,10 +74,15 @@ const STUCK_MS = 30_000;
 
 /** Starts to deliver what is queued. */
 export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
-  const { store, clock, log, resolver, random, config, listening } = parts;
+  const { store, clock, log, resolver, random } = parts;
+  let { server } = parts;
+  let listening: Listening | undefined;
+  function config(): ServerConfig {
+    return server;
+  }
   const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
-  const source = await createSource(parts, { renderer: pool.renderer, revisionOf });
+  const source = await createSource(parts, { config, renderer: pool.renderer, revisionOf });
   const mail = createSmtpClient({
     resolver,
     config,
@@ -85,14 +90,14 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     random,
     ownAddresses: (ip) => config().server.public_ips.includes(ip),
-    loopback: loopbackSmtp({ store, config, place: () => listening()?.smtp }),
+    loopback: loopbackSmtp({ store, config, place: () => listening?.smtp }),
   });
   const webhooks = createWebhookTransport({
     store,
     clock,
     log,
-    http: openWebhookHttp({ resolver, config, listening: () => listening()?.http ?? [] }),
-    isReady: () => listening() !== undefined,
+    http: openWebhookHttp({ resolver, config, listening: () => listening?.http ?? [] }),
+    isReady: () => listening !== undefined,
     alertOwner: alertWebhookOwner({ store, clock, config, revisionOf }),
     wake: () => worker.wake(),
   });
@@ -114,6 +119,14 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   });
   return {
     wake: () => worker.wake(),
+    configure(next) {
+      server = next;
+      log.adjust(server.log);
+    },
+    setListening(next) {
+      listening = next;
+      worker.wake();
+    },
     problem() {
       const { fault, triedAt } = worker.progress();
       if (fault !== undefined) return `the queue cannot be worked on: ${fault}`;
@@ -133,7 +146,10 @@ export function loopbackSmtp({
   store,
   config,
   place,
-}: Pick<DeliveryParts, 'store' | 'config'> & { readonly place: () => LoopbackAddress | undefined }): LoopbackSmtp {
+}: Pick<SourceParts, 'config'> & {
+  readonly store: Store;
+  readonly place: () => LoopbackAddress | undefined;
+}): LoopbackSmtp {
   return {
     async takes(domain) {
       return domain === config().server.hostname || (await isDomainKnown(store, domain));
@@ -151,10 +167,15 @@ const LOOPBACKS: ReadonlyMap<string, string> = new Map([
   ['0.0.0.0', '127.0.0.1'],
 ]);
 
+interface SourceParts extends Pick<ProcessPool, 'renderer'> {
+  readonly config: () => ServerConfig;
+  readonly revisionOf: RevisionOf;
+}
+
 /** Where the bytes of every message come from, by what it is. */
 async function createSource(
-  { store, clock, log, config }: DeliveryParts,
-  { renderer, revisionOf }: Pick<ProcessPool, 'renderer'> & { readonly revisionOf: RevisionOf },
+  { store, clock, log }: DeliveryParts,
+  { config, renderer, revisionOf }: SourceParts,
 ): Promise<Source> {
   const signing: SigningContext = {
     keysOf: createKeyring({ store, clock, hostname: () => config().server.hostname }),

@@ -21,19 +21,14 @@ import { openSrs } from '../mail/srs.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
 import { createBounceReading } from '../smtp/bounce-reading.ts';
 import { createBounces } from '../smtp/bounces.ts';
-
 import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
-
 import { createListener, type SmtpListener } from '../smtp/listener.ts';
-
 import type { SmtpPolicy } from '../smtp/session.ts';
-
 import type { Directory } from '../smtp/recipients.ts';
 import type { SmtpCounters } from '../smtp/record.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { createReportReader } from '../smtp/report-reader.ts';
 import { sweepInbound } from '../smtp/retention.ts';
-
 import { openSrsKeys, type SrsKeys } from '../smtp/srs-keys.ts';
 import { createSubmission, type SubmissionParts } from '../smtp/submission.ts';
 import { obtainSecret } from '../store/secrets.ts';

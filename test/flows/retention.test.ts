@@ -28,7 +28,14 @@ async function start() {
   onTestFinished(() => void (passing = setInterval(() => clock.advance(100), 1)));
   const { daemon, url } = world;
   const { headers } = await testKey(daemon.store, { tenant: OPERATOR });
-  const jobs = Object.values(retentionJobs({ store: daemon.store, clock, snapshot: daemon.snapshot }));
+  const jobs = Object.values(
+    retentionJobs({
+      store: daemon.store,
+      clock,
+      config: () => daemon.snapshot().server,
+      snapshot: daemon.snapshot,
+    }),
+  );
 
   async function ask(path: string, init: RequestInit = {}) {
     const response = await fetch(url + path, { ...init, headers: { ...headers, 'Content-Type': 'application/json' } });
