@@ -307,11 +307,7 @@ export const resendEmails = {
     }),
     answer: z.object({ object: z.literal('list'), has_more: z.boolean(), data: z.array(resendSummary) }),
   }),
-  show: route('GET /emails/:id', {
-    ...RESEND,
-    summary: 'Shows a message.',
-    answer: resendEmail,
-  }),
+  show: route('GET /emails/:id', { ...RESEND, summary: 'Shows a message.', answer: resendEmail }),
   reschedule: route('PATCH /emails/:id', {
     ...RESEND,
     summary: 'Moves a scheduled message to another time.',

@@ -1,5 +1,6 @@
 /** Every error that the API and the forms answer: its code, its status, its usual message, and what a client should do. */
 import { z } from 'zod';
+import { namesOf } from '../lib/permission-names.ts';
 
 interface ErrorEntry {
   readonly status: number;
@@ -196,17 +197,11 @@ const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 /** All codes, in the order of their statuses. */
-export const ERROR_CODES = codesOf(ERRORS);
+export const ERROR_CODES = namesOf(ERRORS);
 
 /** What is known of a code, with its optional members. */
 export function errorEntry(code: ErrorCode): ErrorEntry {
   return ERRORS[code];
-}
-
-function codesOf<Code extends string>(table: Readonly<Record<Code, ErrorEntry>>): Code[] {
-  const codes: Code[] = [];
-  for (const code in table) codes.push(code);
-  return codes;
 }
 
 /** The body of an error of the API. */

@@ -32,11 +32,7 @@ export const backups = {
     description: `${SOCKET_ONLY} One backup runs at a time; it is given up if nobody asks for its state for a minute.`,
     answer: backup,
   }),
-  show: route('GET /admin/backup', {
-    ...BACKUP,
-    summary: 'Shows the progress of the backup.',
-    answer: backup,
-  }),
+  show: route('GET /admin/backup', { ...BACKUP, summary: 'Shows the progress of the backup.', answer: backup }),
   download: route('GET /admin/backup/file', {
     ...BACKUP,
     summary: 'Downloads the verified copy once; it is removed from the server then, also if the download breaks off.',
