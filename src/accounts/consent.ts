@@ -7,7 +7,7 @@
  * a thing that is confirmed stays confirmed however often it is done.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { baseUrlOf } from '../config/http-address.ts';
+import { baseUrlOf } from '../config/schema-server.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Statement } from '../store/statement.ts';

@@ -30,7 +30,7 @@ export interface StoredRevision extends Bundle {
   readonly file: string;
 }
 
-/** Where revisions are read. */
+/** How revisions are read. */
 export interface RevisionReading {
   readonly reader: BundleReader;
   /** Of this machine. */

@@ -15,7 +15,7 @@ import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { StoreError } from '../store/store.ts';
 import { ClientGone } from './entries.ts';
-import { baseUrlOf, httpPlaces } from '../config/http-address.ts';
+import { baseUrlOf, httpPlaces } from '../config/schema-server.ts';
 import type { Form } from '../config/forms.ts';
 
 export interface Exchange {

@@ -18,7 +18,7 @@ import { type Duplex, Readable } from 'node:stream';
 import Koa from 'koa';
 import type { Domains } from '../domains/domains.ts';
 import { clientBucket, type Limits, type Verdict } from '../accounts/rate-limits.ts';
-import { httpPlaces } from '../config/http-address.ts';
+import { httpPlaces } from '../config/schema-server.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { errorFields, codeOf } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';

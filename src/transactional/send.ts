@@ -4,7 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto';
 import { accountIdOf, mayTouch, readableTenants, type Principal } from '../accounts/principal.ts';
-import { baseUrlOf } from '../config/http-address.ts';
+import { baseUrlOf } from '../config/schema-server.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
