@@ -6,10 +6,8 @@
  * They are processes and not threads because a thread that needs one large piece of memory too many ends the whole daemon
  * (docs/dependencies.md). They start when they are needed, and end when they were idle for a while.
  */
-import { createHash } from 'node:crypto';
 import { Tinypool } from 'tinypool';
-import { Recent } from '../lib/lru.ts';
-import { PUSHED_FILE, type Bundle, type BundleReader, type ReadBundle, type Reading } from '../config/bundle.ts';
+import { PUSHED_FILE, type BundleReader, type ReadBundle } from '../config/bundle.ts';
 import { freeze } from '../config/freeze.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -31,8 +29,6 @@ const IDLE_MS = 60_000;
 const MAX_STARTS = 3;
 /** On a busy machine. */
 const MAX_START_MS = 30_000;
-/** A push is read when it is tried, when it is made and when it is put in force. */
-const KEPT_BUNDLES = 8;
 /** What belongs together may take so long, ms, before its process is killed. Templates are given `soft` of it, so that the one that takes too long can be named. */
 const BUDGETS = {
   render: { soft: 3000, hard: 5000 },
@@ -82,7 +78,6 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
     maxMemoryLimitBeforeRecycle: MAX_KEPT_BYTES,
   });
   pool.on('error', (error: unknown) => log.warn('pool.process_failed', errorFields(error)));
-  const known = new Recent<Promise<ReadBundle>>(KEPT_BUNDLES);
 
   /** The reply; undefined where it took more time or memory than it may. */
   async function run<Name extends keyof Orders>(
@@ -118,36 +113,16 @@ export function createProcessPool(options: ProcessPoolOptions): ProcessPool {
     return pool.run(order, { name, signal: AbortSignal.timeout(ms) });
   }
 
-  async function readAnew(bundle: Bundle, { tenant, accepted = false }: Reading): Promise<ReadBundle> {
-    const budget = accepted ? BUDGETS.accepted : BUDGETS.check;
-    const read = await run(tenant, { name: 'read', order: { bundle, accepted, ms: budget.soft }, budget });
-    if (read === undefined) return hopeless();
-    // Its way here took the freezing away.
-    return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
-  }
-
-  /** Once while it is in use: what was found valid is accepted when it is put in force. */
-  function readOnce(bundle: Bundle, reading: Reading): Promise<ReadBundle> {
-    const hash = hashOf(bundle);
-    const key = reading.accepted === true ? `${hash} accepted` : hash;
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    const result = readAnew({ yaml: bundle.yaml, files: bundle.files }, reading);
-    known.set(key, result);
-    result.then(
-      (read) => {
-        if ('ok' in read.result) known.set(`${hash} accepted`, result);
-        // The next try may find the machine less busy.
-        else known.delete(key);
-      },
-      () => known.delete(key),
-    );
-    return result;
-  }
-
   return {
     reader: {
-      read: readOnce,
+      async read({ yaml, files }, { tenant, accepted = false }) {
+        const budget = accepted ? BUDGETS.accepted : BUDGETS.check;
+        const order = { bundle: { yaml, files }, accepted, ms: budget.soft };
+        const read = await run(tenant, { name: 'read', order, budget });
+        if (read === undefined) return hopeless();
+        // Its way here took the freezing away.
+        return 'ok' in read.result ? { ...read, result: { ...read.result, ok: freeze(read.result.ok) } } : read;
+      },
       async locate(yaml, findings, { tenant }) {
         if (findings.length === 0) return [];
         return (await run(tenant, { name: 'locate', order: { yaml, findings }, budget: BUDGETS.check })) ?? [];
@@ -176,12 +151,6 @@ function hopeless(): ReadBundle {
   const message = 'it takes more time or memory to read than a configuration may';
   const problem = { file: PUSHED_FILE, line: 1, column: 1, path: '', message };
   return { result: { errors: [problem], warnings: [] }, named: { files: [], domains: [] } };
-}
-
-function hashOf({ yaml, files }: Bundle): string {
-  const hash = createHash('sha256').update(yaml);
-  for (const [name, text] of Object.entries(files)) hash.update(`\0${name}\0`).update(text);
-  return hash.digest('hex');
 }
 
 /** Whose order is next: of each tenant one at a time, and of those who wait each in turn. */
