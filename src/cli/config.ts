@@ -9,7 +9,7 @@ import { stringify } from 'yaml';
 import { changesFromDefaults, writtenServer } from '../config/diff.ts';
 import { valueAt } from '../config/explain.ts';
 import { findServerFile } from '../config/files.ts';
-import { jsonSchemaText, type SchemaKind } from '../config/json-schema.ts';
+import { jsonSchemaText, type SchemaKind } from '../config/schema.ts';
 import { checkConfig, loadServer, type Reading } from '../config/folder.ts';
 import type { ValidServer } from '../config/parse.ts';
 import { formatProblem, type Path } from '../config/problem.ts';

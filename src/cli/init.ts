@@ -13,7 +13,7 @@ import { EXIT } from './run.ts';
 import { UsageError, CommandFailed } from './client.ts';
 
 import type { Terminal } from './terminal.ts';
-import { jsonSchemaText } from '../config/json-schema.ts';
+import { jsonSchemaText } from '../config/schema.ts';
 
 export interface InitFlags extends Partial<NewProject> {
   /** Takes what is proposed. */

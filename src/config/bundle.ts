@@ -1,7 +1,7 @@
 /** A configuration that somebody pushed: its YAML and the files that it names, read without anything of this machine. */
 import { isMap, isScalar, parseDocument } from 'yaml';
 import { parseDomain } from '../lib/addresses.ts';
-import { fieldErrors, type FormPlace, lineErrors, type CheckTemplates } from './checks.ts';
+import { fieldErrors, type FormPlace, expressionProblems, type CheckTemplates } from './checks.ts';
 import type { Finding, Problem } from './problem.ts';
 import { glanceAtProject, parseProject, type Glance, type Invalid, type ValidProject } from './parse.ts';
 import { NO_SECRETS } from './secrets.ts';
@@ -81,7 +81,8 @@ export function locateIn({ yaml, findings }: { yaml: string; findings: readonly 
 
 /** What is wrong with these forms, here and now. */
 export function findInForms(forms: readonly FormPlace[], check: CheckTemplates | undefined): Finding[] {
-  return forms.flatMap((place) => [...fieldErrors(place), ...lineErrors(place, check)]);
+  const problems = expressionProblems(forms, check);
+  return [...forms.flatMap(fieldErrors), ...problems.map(({ path, message }) => ({ path, message }))];
 }
 
 /** Reads everything at once, in the thread of whoever asks. */

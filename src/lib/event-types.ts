@@ -1,6 +1,6 @@
+/** The public types of events, with what each means: webhooks may ask for these, by these names. */
 import { namesOf } from './permission-names.ts';
 
-/** The public types of events, with what each means: webhooks may ask for these, by these names. */
 export const EVENT_TEXTS = {
   'submission.accepted': 'A form accepted a submission.',
   'submission.spam': 'A submission was marked as spam.',
