@@ -5,11 +5,10 @@
 import { normalize } from 'node:path/posix';
 import { fanOutErrors } from '../config/checks.ts';
 import { PUSHED_FILE, type Bundle, type BundleReader, type DomainEdit } from '../config/bundle.ts';
-import { namedRecipientsOf, type NamedRecipient } from '../config/forms.ts';
+import { namedRecipientsOf, type NamedRecipient, claimKey, type Snapshot } from '../config/snapshot.ts';
 import { diffConfig, writtenProject, type Change } from '../config/diff.ts';
 import type { Finding, Problem } from '../config/problem.ts';
 import type { ProjectConfig } from '../config/schema.ts';
-import { claimKey, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import type { CollectionNames, Names } from './collection-names.ts';

@@ -8,9 +8,8 @@
  * than the window, and nobody gets more than the limit within 59 sixtieths of it. No I/O, no clock of its own.
  */
 import ipaddr from 'ipaddr.js';
-
 import type { LimitRow } from '../store/tables.ts';
-import type { Form } from '../config/forms.ts';
+import type { Form } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { type Store, writeIfMet } from '../store/store.ts';

@@ -1,15 +1,13 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
 import { Option } from 'commander';
-
-import { labelOf } from '../config/forms.ts';
+import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig } from '../config/schema.ts';
-
 import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { CliCommand, PageFlags, TimeRangeFlags } from './command.ts';
 import { print, printPage, save, shortTime, sizeText, writeFacts, writeJson } from './output.ts';
-import { type Api } from './run.ts';
+import type { Api } from './run.ts';
 import { RequestRefused } from './client.ts';
 import { snippetOf, STYLES, type SnippetField, type Style } from './snippet.ts';
 import { printable, type Terminal } from './terminal.ts';

@@ -11,7 +11,7 @@ import type { CheckTemplates } from '../config/checks.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { UserError } from '../lib/errors.ts';
 import type { Terminal } from './terminal.ts';
-import { labelOf } from '../config/forms.ts';
+import { labelOf } from '../config/snapshot.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Variables } from '../templates/template.ts';
 

@@ -22,7 +22,7 @@ import { isPem } from '../lib/certificate.ts';
 import type { CheckTemplates } from './checks.ts';
 import { readYaml } from './yaml.ts';
 import { parseDomain } from '../lib/addresses.ts';
-import type { Project } from './forms.ts';
+import type { Project } from './snapshot.ts';
 import { forwardingLoops } from './forwarding.ts';
 
 export interface ProjectFile {

@@ -4,7 +4,7 @@
  */
 import { parseDomain } from '../lib/addresses.ts';
 import type { Bundle, BundleReader, ReadBundle } from './bundle.ts';
-import type { Project } from './forms.ts';
+import type { Project } from './snapshot.ts';
 import { glanceAtProject, parseProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { SecretSource } from './secrets.ts';

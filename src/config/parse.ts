@@ -13,8 +13,8 @@ import {
   type CheckTemplates,
 } from './checks.ts';
 import { explain, valueAt, knownKeys, sameKeys } from './explain.ts';
-import { freeze } from './freeze.ts';
-import { type Finding, type Problem, type Path } from './problem.ts';
+import { freeze } from './snapshot.ts';
+import type { Finding, Problem, Path } from './problem.ts';
 import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';

@@ -24,13 +24,11 @@ import {
   type Reading,
 } from './folder.ts';
 import { projectName, readInForce, type InForce, type ProjectRecord, type StoredRevision } from './in-force.ts';
-import type { Project } from './forms.ts';
+import { type Project, buildSnapshot, type Snapshot, freeze } from './snapshot.ts';
 import { glanceAtProject } from './parse.ts';
 import { formatProblem } from './problem.ts';
 import type { ServerConfig } from './schema.ts';
-import { buildSnapshot, type Snapshot } from './snapshot.ts';
 import { valueAt, restartKeys } from './explain.ts';
-import { freeze } from './freeze.ts';
 import { serverSchema } from './schema-server.ts';
 
 /** What a machine loaded last from a file. */

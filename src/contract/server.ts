@@ -2,13 +2,11 @@
 import { z } from 'zod';
 import { parseDomain } from '../lib/addresses.ts';
 import { route } from './route.ts';
+import { parsed } from './values.ts';
 
 const MAX_BLOCK_LISTS = 20;
 
-const zone = z
-  .string()
-  .transform((text) => parseDomain(text) ?? '')
-  .refine((name) => name !== '', 'must be a zone such as zen.spamhaus.org');
+const zone = parsed(parseDomain, 'must be a zone such as zen.spamhaus.org');
 
 const ADMIN = { permission: 'admin', domains: 'refuse', tag: 'Administration' } as const;
 /** Why no key can have a backup. */

@@ -3,6 +3,7 @@
  * (`delivery-thread.ts`), so that neither RSA nor a slow mail server is felt by whoever fills in a form.
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
+import { networkInterfaces } from 'node:os';
 import { createMessageLimits } from '../accounts/message-limits.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
@@ -10,7 +11,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/form-mail.ts';
-import { createWebhookTransport } from '../events/transport.ts';
+import { createWebhookTransport, type WebhookTransportOptions } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
@@ -19,7 +20,7 @@ import { createSmtpClient } from '../smtp-client/client.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
-import { createSystemSource } from '../queue/system-mail.ts';
+import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { createWorker } from '../queue/worker.ts';
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
@@ -31,7 +32,10 @@ import { obtainSecret } from '../store/secrets.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageKind } from '../store/tables.ts';
 import { createTransactionalSource } from '../transactional/source.ts';
-import { alertWebhookOwner, openWebhookHttp } from './webhooks.ts';
+import { createHttpDoor, type HttpDoor } from '../dns/guarded-fetch.ts';
+import { version } from '../lib/version.ts';
+import { findProject } from '../store/projects.ts';
+import { findTenant } from '../store/tenants.ts';
 
 export interface DeliveryParts {
   readonly store: Store;
@@ -82,7 +86,8 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
   }
   const pool = parts.pool ?? createProcessPool({ log, cacheFolder: parts.env['NODE_COMPILE_CACHE'] });
   const revisionOf = createRevisions({ store, secrets: machineSecrets(parts.env), reader: pool.reader });
-  const source = await createSource(parts, { config, renderer: pool.renderer, revisionOf });
+  const rendering = { config, renderer: pool.renderer, revisionOf };
+  const source = await createSource(parts, rendering);
   const mail = createSmtpClient({
     resolver,
     config,
@@ -98,7 +103,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     log,
     http: openWebhookHttp({ resolver, config, listening: () => listening?.http ?? [] }),
     isReady: () => listening !== undefined,
-    alertOwner: alertWebhookOwner({ store, clock, config, revisionOf }),
+    alertOwner: alertWebhookOwner(parts, rendering),
     wake: () => worker.wake(),
   });
   const worker = createWorker({
@@ -214,3 +219,46 @@ export interface FromDelivery {
 
 /** How often the thread says how it is, ms. */
 export const BEAT_MS = 2000;
+
+/** The HTTP client of webhooks, under the configuration that is in force at each moment; `listening`: where this daemon answers HTTP. */
+export function openWebhookHttp({
+  resolver,
+  config,
+  listening,
+}: {
+  readonly resolver: Resolver;
+  readonly config: () => ServerConfig;
+  readonly listening: () => readonly ListenAddress[];
+}): HttpDoor {
+  return createHttpDoor({
+    resolver,
+    userAgent: `Postern/${version()}`,
+    allowPrivate: () => config().webhooks.allow_private_networks,
+    isOwn: (address, port) => {
+      const mine = [...config().server.public_ips, ...machineAddresses()];
+      return listening().some((own) => own.port === port && answersAt(own.host, address, mine));
+    },
+  });
+}
+
+/** Alerts the owner of the project whose configuration names the webhook, else the tenant. */
+function alertWebhookOwner(
+  { store, clock }: DeliveryParts,
+  { config, revisionOf }: SourceParts,
+): WebhookTransportOptions['alertOwner'] {
+  return async ({ tenant, project }, alert) => {
+    const row = project === null ? undefined : await findProject(store, tenant, project);
+    const revision = row === undefined || row.revision === '' ? undefined : await revisionOf(row.revision);
+    const to = revision?.config.project.owner ?? (await findTenant(store, tenant))?.email;
+    return to === undefined ? [] : systemMail({ tenant, to, ...alert }, config().server.hostname, clock.now());
+  };
+}
+
+/** Whether whoever listens at `host` answers at `address`; `::` and `0.0.0.0` stand for all of the machine's. */
+function answersAt(host: string, address: string, mine: readonly string[]): boolean {
+  return host === address || ((host === '::' || host === '0.0.0.0') && mine.includes(address));
+}
+
+function machineAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address) ?? []);
+}

@@ -8,7 +8,7 @@
  */
 import { Tinypool } from 'tinypool';
 import { PUSHED_FILE, type BundleReader, type ReadBundle } from '../config/bundle.ts';
-import { freeze } from '../config/freeze.ts';
+import { freeze } from '../config/snapshot.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type * as process from './pool-process.ts';

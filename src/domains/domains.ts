@@ -6,8 +6,7 @@
  * notices, however many daemons check.
  */
 import { randomBytes } from 'node:crypto';
-import { type Snapshot, claimKey, type Domain } from '../config/snapshot.ts';
-import type { Project } from '../config/forms.ts';
+import { type Snapshot, claimKey, type Domain, type Project } from '../config/snapshot.ts';
 import { type CheckedRecord, checkDomain, type CheckWorld } from '../dns/check.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { OPERATOR, findTenant } from '../store/tenants.ts';

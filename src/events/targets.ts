@@ -3,8 +3,7 @@
  * those of the API are, so that one way leads to all of them; the snapshot says which there are.
  */
 import { z } from 'zod';
-import type { Snapshot } from '../config/snapshot.ts';
-import type { Project } from '../config/forms.ts';
+import type { Snapshot, Project } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { PUBLIC_EVENTS, type PublicEvent } from '../lib/event-types.ts';
 import { newId } from '../lib/ids.ts';

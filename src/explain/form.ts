@@ -1,6 +1,6 @@
 /** What becomes of a post to a form: who may, how often, what is judged, who gets it under whose name, and how it gets there. */
 import { isServed } from '../accounts/tenants.ts';
-import { namedRecipients, rateLimitOf, responsible, type Form, type Named } from '../config/forms.ts';
+import { namedRecipients, rateLimitOf, responsible, type Form, type Named } from '../config/snapshot.ts';
 import { senderAddress } from '../forms/form-mail.ts';
 import { isBuiltin } from '../templates/engine.ts';
 import { dkimStep, domainStep } from './domain.ts';

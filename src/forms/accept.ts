@@ -7,7 +7,7 @@
 import type { Consent } from '../accounts/consent.ts';
 import { type Limits, clientBucket } from '../accounts/rate-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
-import type { Form } from '../config/forms.ts';
+import type { Form } from '../config/snapshot.ts';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';

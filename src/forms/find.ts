@@ -1,7 +1,14 @@
 /** Which form an address names: those of the configuration are known at once, those that the API made are in the database. */
-import { collectionOf, ownForm, type Collection, type Form } from '../config/forms.ts';
+import {
+  collectionOf,
+  ownForm,
+  type Collection,
+  type Form,
+  claimKey,
+  type Domain,
+  type Snapshot,
+} from '../config/snapshot.ts';
 import { collectionSchema, formSchema, type ServerConfig } from '../config/schema.ts';
-import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { parseDomain } from '../lib/addresses.ts';
 import { findCollectionRow, findForm, counterOf, noteForms } from '../store/forms.ts';
 import { accountOf } from '../lib/ids.ts';

@@ -4,13 +4,10 @@
  * the built-in one: no lead is lost to a template.
  */
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
-
-import { labelOf } from '../config/forms.ts';
+import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
-
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
-
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';
@@ -19,12 +16,9 @@ import { cleanText } from '../mail/header-text.ts';
 import { replyAddress, type Conversation } from '../mail/relay.ts';
 import { signMail, type SigningContext } from '../mail/sign.ts';
 import type { Source } from '../queue/transport.ts';
-
 import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
-
 import { findMessage } from '../store/messages.ts';
 import type { Store } from '../store/store.ts';
-
 import type { FileRow, MessageRow, SubmissionRow } from '../store/tables.ts';
 import type { Builtin } from '../templates/builtin.ts';
 import { builtinTemplates, isBuiltin, oneLine } from '../templates/engine.ts';

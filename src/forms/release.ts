@@ -4,8 +4,7 @@
  */
 import type { Consent } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
-import { collectionOf, formsOfDomain, type Form, type Project } from '../config/forms.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import { collectionOf, formsOfDomain, type Form, type Project, type Snapshot } from '../config/snapshot.ts';
 import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';

@@ -1,6 +1,6 @@
 /** The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet. */
 import type { ServerConfig } from '../config/schema.ts';
-import type { Form } from '../config/forms.ts';
+import type { Form } from '../config/snapshot.ts';
 import type { SubmittedBody } from '../forms/fields.ts';
 import { parametersOf, textOf, bodyTooLarge, collect, discardRest, type Parsed, parseUrlencoded } from './entries.ts';
 import { refuse, type Refusal } from './errors.ts';

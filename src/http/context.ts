@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type Koa from 'koa';
 import type { Verdict } from '../accounts/rate-limits.ts';
-import type { Snapshot } from '../config/snapshot.ts';
+import type { Snapshot, Form } from '../config/snapshot.ts';
 import type { Answer } from './answer.ts';
 import { addressInRanges } from '../dns/networks.ts';
 import type { Room } from '../accounts/message-limits.ts';
@@ -16,7 +16,6 @@ import type { Log } from '../lib/log.ts';
 import { StoreError } from '../store/store.ts';
 import { ClientGone } from './entries.ts';
 import { baseUrlOf, httpPlaces } from '../config/schema-server.ts';
-import type { Form } from '../config/forms.ts';
 
 export interface Exchange {
   readonly request: IncomingMessage;

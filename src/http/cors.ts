@@ -5,7 +5,7 @@
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
-import type { Audience } from '../config/forms.ts';
+import type { Audience } from '../config/snapshot.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Exchange, State } from './context.ts';
 

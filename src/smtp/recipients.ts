@@ -4,14 +4,12 @@
  * forwarding map of a domain that DNS has said is its owner's, one that we made ourselves, or refused.
  */
 import { isServed } from '../accounts/tenants.ts';
-import { responsible } from '../config/forms.ts';
+import { responsible, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
-import type { Domain, Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
 import type { ReplyTicket } from '../mail/relay.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { isDomainServed } from '../store/domains.ts';
-
 import type { Store } from '../store/store.ts';
 import type { DomainStatus } from '../store/tables.ts';
 

@@ -5,8 +5,7 @@
 import type { KeyObject } from 'node:crypto';
 import { accountIdOf, mayTouch, readableTenants, type Principal } from '../accounts/principal.ts';
 import { baseUrlOf } from '../config/schema-server.ts';
-import type { Snapshot } from '../config/snapshot.ts';
-import type { Project } from '../config/forms.ts';
+import type { Snapshot, Project } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';

@@ -1,5 +1,5 @@
 /** What a mail says: a template of one of the tenant's projects with the data that was given, or the words as they came. */
-import type { Project } from '../config/forms.ts';
+import type { Project } from '../config/snapshot.ts';
 import { type Rendered, sentenceOf } from '../templates/template.ts';
 import type { Renderer, RenderPart } from '../templates/render.ts';
 import type { NewEmail } from '../contract/email.ts';

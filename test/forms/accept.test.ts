@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-import type { Form } from '../../src/config/forms.ts';
+import type { Form } from '../../src/config/snapshot.ts';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import type { SubmittedBody } from '../../src/forms/fields.ts';
 import { createAccept, sweepAcknowledged, type Admitted } from '../../src/forms/accept.ts';

@@ -18,11 +18,9 @@ import { signupConfirmation } from '../../src/accounts/tenants.ts';
 import { createUsage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema } from '../../src/config/schema.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
-import type { Project } from '../../src/config/forms.ts';
+import { type Project, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
-import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';

@@ -1,15 +1,13 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
 import type { Names } from '../../accounts/collection-names.ts';
-import type { Collection } from '../../config/forms.ts';
+import type { Collection } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
 import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
 import { environmentOf } from '../../lib/ids.ts';
-
 import { deleteCollection, insertCollection, counterOf, forgetForms, noteForm } from '../../store/forms.ts';
-
 import { UnmetError } from '../../store/store.ts';
 import { type Exchange, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';

@@ -3,14 +3,12 @@ import { z } from 'zod';
 import { mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
-import type { Collection, Form } from '../../config/forms.ts';
+import { type Collection, type Form, claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
 import { formSchema } from '../../config/schema.ts';
-import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-
 import {
   collectionsOfTenant,
   counterOf,
@@ -24,14 +22,10 @@ import {
   listForms,
   updateForm,
 } from '../../store/forms.ts';
-
 import type { FormRow } from '../../store/tables.ts';
-
 import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';
-
 import type { Store } from '../../store/store.ts';
-
 import { endpointOf, type Exchange, overCap, overLimit } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';

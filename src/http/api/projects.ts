@@ -2,10 +2,9 @@
 import type { z } from 'zod';
 import { accountIdOf, mayTouch, type Principal, readableTenants } from '../../accounts/principal.ts';
 import { emptyProject, managedByFile, placesIn, push, type Push, type PushOutcome } from '../../accounts/projects.ts';
-import type { Project } from '../../config/forms.ts';
+import type { Project, Snapshot } from '../../config/snapshot.ts';
 import type { Problem } from '../../config/problem.ts';
 import { slugOf } from '../../config/scalars.ts';
-import type { Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/projects.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
 import { releaseDomainsOf } from '../../store/domains.ts';
@@ -20,9 +19,7 @@ import {
   findRevisionOf,
   revisionsOf,
 } from '../../store/projects.ts';
-
 import { UnmetError } from '../../store/store.ts';
-
 import type { ProjectRow } from '../../store/tables.ts';
 import { overLimit, rateLimited } from '../context.ts';
 import { type Detail, type Refusal, refuse } from '../errors.ts';

@@ -1,5 +1,5 @@
 /** How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON. */
-import type { Form } from '../../config/forms.ts';
+import type { Form } from '../../config/snapshot.ts';
 import { json, page, seeOther, type Answer, wantsPage } from '../answer.ts';
 import { isJson } from '../body.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';

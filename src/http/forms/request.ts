@@ -4,8 +4,7 @@
  * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment with a dot is a domain, so that they never
  * collide with other routes.
  */
-import type { Audience, Form } from '../../config/forms.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
+import { type Audience, type Form, claimKey, type Domain } from '../../config/snapshot.ts';
 import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';

@@ -7,20 +7,16 @@ import { isIP } from 'node:net';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits, Verdict } from '../../accounts/rate-limits.ts';
-
-import type { Form } from '../../config/forms.ts';
+import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
 import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
 import type { Accept, Accepted } from '../../forms/accept.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
-
 import { counterOf } from '../../store/forms.ts';
 import { type Answer, json, page, wantsPage } from '../answer.ts';
-
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';

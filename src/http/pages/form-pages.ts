@@ -1,5 +1,5 @@
 /** The pages at a form's address: thanks, what the address is for, a domain that is not verified, no form. */
-import type { Form } from '../../config/forms.ts';
+import type { Form } from '../../config/snapshot.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
