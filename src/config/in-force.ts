@@ -47,7 +47,7 @@ export interface InForce {
   readonly unavailable: readonly string[];
 }
 
-export interface ReadInForce extends RevisionReading {
+interface ReadInForce extends RevisionReading {
   readonly records: readonly ProjectRecord[];
   readonly revision: (id: string) => Promise<StoredRevision | undefined>;
   /** What was found the last time. */
