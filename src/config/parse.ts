@@ -25,17 +25,17 @@ export interface Invalid {
   readonly warnings: readonly Problem[];
 }
 
-export interface ValidServer {
-  readonly ok: ServerConfig;
+interface Valid<Config> {
+  readonly ok: Config;
   readonly warnings: readonly Problem[];
+}
+
+export interface ValidServer extends Valid<ServerConfig> {
   /** The values that were written as references to secrets. */
   readonly references: readonly Reference[];
 }
 
-export interface ValidProject {
-  readonly ok: ProjectConfig;
-  readonly warnings: readonly Problem[];
-}
+export type ValidProject = Valid<ProjectConfig>;
 
 /** What a project's text is read together with. */
 export interface ProjectContext {

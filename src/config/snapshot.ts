@@ -290,7 +290,7 @@ function formOf(form: Omit<Form, 'rateLimit' | 'maxPerHour'>): Form {
   return freeze({ ...form, rateLimit, maxPerHour });
 }
 
-export interface RateLimit {
+interface RateLimit {
   /** Accepted submissions per hour and address. */
   readonly count: number;
   /** The key that says so; undefined for the number that holds where none does. */

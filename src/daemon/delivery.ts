@@ -235,8 +235,11 @@ export function openWebhookHttp({
     userAgent: `Postern/${version()}`,
     allowPrivate: () => config().webhooks.allow_private_networks,
     isOwn: (address, port) => {
-      const mine = [...config().server.public_ips, ...machineAddresses()];
-      return listening().some((own) => own.port === port && answersAt(own.host, address, mine));
+      const machine = Object.values(networkInterfaces()).flatMap((list = []) => list.map((own) => own.address));
+      const isMine = config().server.public_ips.includes(address) || machine.includes(address);
+      return listening().some(
+        ({ host, port: own }) => own === port && (host === address || (LOOPBACKS.has(host) && isMine)),
+      );
     },
   });
 }
@@ -252,13 +255,4 @@ function alertWebhookOwner(
     const to = revision?.config.project.owner ?? (await findTenant(store, tenant))?.email;
     return to === undefined ? [] : systemMail({ tenant, to, ...alert }, config().server.hostname, clock.now());
   };
-}
-
-/** Whether whoever listens at `host` answers at `address`; `::` and `0.0.0.0` stand for all of the machine's. */
-function answersAt(host: string, address: string, mine: readonly string[]): boolean {
-  return host === address || ((host === '::' || host === '0.0.0.0') && mine.includes(address));
-}
-
-function machineAddresses(): string[] {
-  return Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address) ?? []);
 }
