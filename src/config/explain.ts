@@ -192,8 +192,11 @@ const FORMATS: Readonly<Record<string, string>> = {
 };
 
 const COLLECTIONS: Readonly<Record<string, string>> = {
-  ...{ array: 'a list', set: 'a list' },
-  ...{ object: 'a map', record: 'a map', map: 'a map' },
+  array: 'a list',
+  set: 'a list',
+  object: 'a map',
+  record: 'a map',
+  map: 'a map',
 };
 
 function sizeOf({ origin, exact }: { origin: string; exact?: boolean }, bound: number | bigint, words: string): string {
