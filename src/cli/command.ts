@@ -28,19 +28,6 @@ export interface ApiFlags {
   readonly json: boolean;
 }
 
-/** What `pages` adds. */
-export interface PageFlags {
-  readonly limit?: number | undefined;
-  /** The `next_cursor` of the page before. */
-  readonly cursor?: string | undefined;
-}
-
-/** What `timeRange` adds. */
-export interface TimeRangeFlags {
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-}
-
 const SERVER_FILES = '(default: $POSTERN_CONFIG, then ./config/server.yml, then /etc/postern/server.yml)';
 
 export const CONFIG_OPTION = ['--config <file>', `Path of server.yml ${SERVER_FILES}`] as const;

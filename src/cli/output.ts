@@ -3,10 +3,10 @@ import { open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Transform, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { parametersOf } from '../contract/route.ts';
 import { codeOf, messageOf } from '../lib/errors.ts';
 import { type Call, CommandFailed, DaemonUnreachable } from './client.ts';
 import { type Api } from './run.ts';
-
 import { printable, type Terminal } from './terminal.ts';
 
 /** Calls a route and prints its answer: with `--json` as it came, else by `show`, which answers the exit code. */
@@ -17,6 +17,18 @@ export async function print<Path extends string, Answer>(
 ): Promise<number | void> {
   const { data, read } = await client.ask(call);
   return json ? writeJson(terminal, data) : show(read());
+}
+
+/** The work of a command that shows the answer of a route: arguments fill its path in their order, and flags its query. */
+export function showing<Answer>(
+  route: Call<string, Answer>['route'],
+  show: (answer: Answer, terminal: Terminal) => void,
+): (api: Api, ...given: unknown[]) => Promise<number | void> {
+  return (api, ...given) => {
+    const params = Object.fromEntries(parametersOf(route.path).map((name, i) => [name, String(given[i])]));
+    const query = given.find((value) => typeof value === 'object' && value !== null) ?? {};
+    return print(api, { route, params, query }, (answer) => show(answer, api.terminal));
+  };
 }
 
 /** Columns of a table: their headings, and the member or text of a row that each shows. */
@@ -34,18 +46,17 @@ interface Listed<Answer, Row> {
   readonly nothing: string;
 }
 
-/** Calls the route of a list and prints a page of it: with `--json` as it came, else as a table and how to see more. */
-export function printPage<Path extends string, Answer extends Page, Row>(
-  api: Api,
-  call: Call<Path, Answer>,
+/** The work of a command that prints a page of a list: as `showing` does, as a table and how to see more. */
+export function listing<Answer extends Page, Row>(
+  route: Call<string, Answer>['route'],
   { rows: rowsOf, columns, nothing }: Listed<Answer, Row>,
-): Promise<number | void> {
-  return print(api, call, (answer) => {
+): ReturnType<typeof showing> {
+  return showing(route, (answer, terminal) => {
     const { count, next_cursor: next } = answer;
-    const { width, write, writeError } = api.terminal;
+    const { width, write, writeError } = terminal;
     const rows = rowsOf(answer);
     // With a condition that is searched for a page may be empty although there is more.
-    if (rows.length > 0) writeTable(api.terminal, columns, rows);
+    if (rows.length > 0) writeTable(terminal, columns, rows);
     else if (next === null) return (width === undefined ? writeError : write)(`${nothing}\n`);
     const shown = `${rows.length} of ${count}`;
     if (next !== null) (width === undefined ? writeError : write)(`${shown}; for more, add --cursor ${next}\n`);

@@ -10,11 +10,11 @@ import { projects as routes } from '../contract/projects.ts';
 import type { AnswerOf } from '../contract/route.ts';
 import { UserError } from '../lib/errors.ts';
 import { type Client, type OnSent, RequestRefused, UsageError } from './client.ts';
-import type { CliCommand, PageFlags } from './command.ts';
+import type { CliCommand } from './command.ts';
 import { everyDomain } from './dns-records.ts';
 import { init, type InitFlags } from './init.ts';
 import { readLocalProject, validProject } from './local-project.ts';
-import { barText, counted, print, printPage, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
+import { barText, counted, listing, print, shortTime, writeFacts, writeJson, writeTable } from './output.ts';
 import { planLines, type PlanLine } from './plan-text.ts';
 import { EXIT, isConfirmed, type Api } from './run.ts';
 
@@ -70,22 +70,18 @@ export function addCommands(program: CliCommand): void {
     .command('list')
     .description('List projects, newest first')
     .pages()
-    .account((api, query: PageFlags) =>
-      printPage(
-        api,
-        { route: routes.list, query },
-        {
-          rows: (answer) => answer.projects,
-          columns: {
-            PROJECT: 'slug',
-            SOURCE: ({ source }) => SOURCES.get(source) ?? source,
-            REVISION: 'revision',
-            CREATED: 'created_at',
-            NAME: 'name',
-          },
-          nothing: 'No projects found. Create one with postern init and postern push.',
+    .account(
+      listing(routes.list, {
+        rows: ({ projects }) => projects,
+        columns: {
+          PROJECT: 'slug',
+          SOURCE: ({ source }) => SOURCES.get(source) ?? source,
+          REVISION: 'revision',
+          CREATED: 'created_at',
+          NAME: 'name',
         },
-      ),
+        nothing: 'No projects found. Create one with postern init and postern push.',
+      }),
     );
   projects
     .command('show')

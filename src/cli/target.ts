@@ -75,7 +75,7 @@ export async function findServer(
   if (config === undefined) {
     const named = nonEmpty(env['POSTERN_URL']);
     if (named !== undefined && !isServerAddress(named))
-      throw new UsageError(`POSTERN_URL is not a server URL: ${named}. ${SERVER_ADDRESS}`);
+      throw new UsageError(`POSTERN_URL is not a server URL: ${named}. Must be ${SERVER_ADDRESS}.`);
     if (named !== undefined) return { address: trimmed(named), addressFrom: '$POSTERN_URL' };
     if (saved !== undefined) return { address: saved.url, addressFrom: credentialsFile(env) };
   }
