@@ -77,7 +77,7 @@ export function createDoctor(machine: Machine): Doctor {
       database: () => checkDatabase(machine),
       queue: () => checkQueue(machine),
       domains: () => checkDomains(machine),
-      configuration: () => checkConfiguration(machine),
+      configuration: async () => checkConfiguration(machine),
     };
     const checks = (await Promise.all(Object.entries(looks).map(([name, look]) => within(name, look)))).flat();
     return { checks, ok: checks.every(({ status }) => status !== 'failed') };

@@ -3,7 +3,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { isPublicAddress } from '../dns/networks.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
-import { findRoute, type NextHop } from '../smtp-client/route.ts';
+import { findRoute } from '../smtp-client/route.ts';
 import { openSession } from '../smtp-client/session.ts';
 import { TIMEOUTS } from '../smtp-client/wire.ts';
 import type { Results } from './check.ts';
@@ -57,31 +57,27 @@ async function attempt(destination: string, out: WayOut, target: string | undefi
   if (host === undefined || address === undefined) {
     return { state: 'closed', words: `${destination} is on a private network (delivery.allow_private_networks)` };
   }
-  return open(route.nextHop, { host: host.name, address }, out);
+  const { nextHop } = route;
+  const opened = await openSession(
+    { host: host.name, address },
+    {
+      nextHop,
+      hostname: config.server.hostname,
+      timeouts: PATIENCE,
+      pressed: () => false,
+      monotonic: () => out.clock.monotonic(),
+      brokenTls: new Set(),
+      onWire: () => undefined,
+    },
+  );
+  const place = `${host.name} (${address}), port ${nextHop.port}`;
+  if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
+  opened.session.wire.quit();
+  return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
 }
 
 function routedTo(target: string, config: ServerConfig): ServerConfig {
   const { delivery } = config;
   const value = /^(\[.*\]|[^:]*):\d+$/.test(target) ? target : `${target}:${delivery.port}`;
   return { ...config, delivery: { ...delivery, routes: { [target]: value } } };
-}
-
-async function open(
-  nextHop: NextHop,
-  target: { host: string; address: string },
-  { clock, config }: WayOut,
-): Promise<Tried> {
-  const opened = await openSession(target, {
-    nextHop,
-    hostname: config.server.hostname,
-    timeouts: PATIENCE,
-    pressed: () => false,
-    monotonic: () => clock.monotonic(),
-    brokenTls: new Set(),
-    onWire: () => undefined,
-  });
-  const place = `${target.host} (${target.address}), port ${nextHop.port}`;
-  if (opened.kind === 'failed') return { state: 'closed', words: `${place}: ${opened.reply}` };
-  opened.session.wire.quit();
-  return { state: 'opened', words: `${place} talks to us${opened.session.wire.tls === null ? '' : ', encrypted'}` };
 }

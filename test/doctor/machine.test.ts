@@ -117,7 +117,7 @@ test('a resolver that answers nothing', async () => {
 
 test('limits that contradict each other', async () => {
   const parts = await machine({ limits: { body: '1MiB' } });
-  expect(await checkConfiguration(parts)).toMatchObject([
+  expect(checkConfiguration(parts)).toMatchObject([
     {
       status: 'warning',
       found: 'limits.files_total is more than limits.body lets in',
