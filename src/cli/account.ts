@@ -110,27 +110,15 @@ export function addCommands(program: CliCommand): void {
     });
 }
 
-interface NewKey {
-  readonly name: string;
-  readonly environment?: string | undefined;
-  readonly permissions: readonly string[];
-  readonly rateLimit?: number | undefined;
-  readonly burstLimit?: number | undefined;
-  readonly ip?: readonly string[] | undefined;
-  readonly domain?: readonly string[] | undefined;
-  /** ISO 8601. */
-  readonly expires?: string | undefined;
-}
-
 /** Creates a key and shows its value, once. */
-function createKey(api: Api, given: NewKey): Promise<number | void> {
-  const { name, environment, permissions, rateLimit, burstLimit, ip, domain, expires } = given;
+function createKey(api: Api, given: Readonly<Record<string, unknown>>): Promise<number | void> {
+  const { name, environment, permissions } = given;
   const restrictions = {
-    rate_limit: rateLimit,
-    burst_limit: burstLimit,
-    ip_whitelist: ip,
-    domain_restrictions: domain,
-    expires_at: expires,
+    rate_limit: given['rateLimit'],
+    burst_limit: given['burstLimit'],
+    ip_whitelist: given['ip'],
+    domain_restrictions: given['domain'],
+    expires_at: given['expires'],
   };
   return print(api, { route: keys.create, body: { name, environment, permissions, restrictions } }, (created) => {
     writeFacts(api.terminal, {

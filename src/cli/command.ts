@@ -136,7 +136,7 @@ export class CliCommand extends Command {
     ]);
     const { terminal, exit } = this.cli;
     const { url, config, json } = this.opts<ApiFlags>();
-    const target = await findTarget({ url, config, operator }, terminal.env);
+    const target = await findTarget({ url, config }, terminal.env, operator);
     exit(await run({ client: createClient(target), target, terminal, json }, work));
   }
 

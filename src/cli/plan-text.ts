@@ -218,7 +218,7 @@ type ChangeText = (change: PlanChange) => string;
 const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText>([
   ['to', recipients],
   ['email', recipients],
-  ['replies', chosen('replies go to the visitor', 'replies no longer go to the visitor')],
+  ['replies', switched('replies go to the visitor', 'replies no longer go to the visitor')],
   ['replyTo', ({ to }) => (isSet(to) ? `default Reply-To ${valueText(to)}` : 'no default Reply-To')],
   ['required', difference('requires', 'no longer requires')],
   ['allowed_origins', difference('accepts submissions from', 'rejects submissions from')],
@@ -228,15 +228,15 @@ const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText
     'spam_protection.level',
     ({ to }) => (to === 'strict' ? 'stricter spam filter (strict)' : `less strict spam filter (${valueText(to)})`),
   ],
-  ['spam_protection.content_filter', chosen('enables the content filter', 'disables the content filter')],
+  ['spam_protection.content_filter', switched('enables the content filter', 'disables the content filter')],
   [
     'spam_protection.honeypot',
     ({ from, to }) => `honeypot ${valueText(from)} → ${valueText(to)}; change the field in your page as well`,
   ],
   ['acknowledgment', switched('sends acknowledgments', 'no longer sends acknowledgments')],
-  ['acknowledgment.enabled', chosen('sends acknowledgments', 'no longer sends acknowledgments')],
+  ['acknowledgment.enabled', switched('sends acknowledgments', 'no longer sends acknowledgments')],
   ['uploads', switched('accepts files', 'no longer accepts files')],
-  ['uploads.enabled', chosen('accepts files', 'no longer accepts files')],
+  ['uploads.enabled', switched('accepts files', 'no longer accepts files')],
   [
     'redirect',
     ({ to }) => (isSet(to) ? `redirects visitors to ${valueText(to)}` : 'shows the built-in thank-you page'),
@@ -248,13 +248,9 @@ function recipients({ from, to }: PlanChange): string {
   return isSet(to) ? `notifies ${valueText(to)}${was}` : `notifies the forwarding address or the owner${was}`;
 }
 
-function chosen(on: string, off: string): ChangeText {
-  return ({ to }) => (to === true ? on : off);
-}
-
-/** A map that is on by being there, unless its `enabled` says no. */
+/** A flag; or a map, which is on by being there, unless its `enabled` says no. */
 function switched(on: string, off: string): ChangeText {
-  return ({ to }) => (isSet(to) && valueAt(to, ['enabled']) !== false ? on : off);
+  return ({ to }) => (isSet(to) && to !== false && valueAt(to, ['enabled']) !== false ? on : off);
 }
 
 /** A list: the words before what was added to it and what was removed. */

@@ -9,53 +9,38 @@ import { printable, type Terminal } from './terminal.ts';
 
 const STATES = ['queued', 'sending', 'deferred', 'delivered', 'bounced', 'expired', 'cancelled', 'suppressed'];
 const MESSAGE = ['<id>', 'ID of a message (msg_…) or delivery (dlv_…, whd_…)'] as const;
-const DESTINATION = 'Destination domain, or a webhook (whk_…)';
 
-/** Which deliveries. */
-interface Filter {
-  readonly state?: string | undefined;
-  readonly domain?: string | undefined;
-  readonly tenant?: string | undefined;
-  readonly sender?: string | undefined;
-  readonly olderThan?: string | undefined;
-}
+const ONE_MESSAGE = ['[id]', MESSAGE[1]] as const;
+const ONE_DESTINATION = ['[domain]', 'Destination domain, or a webhook (whk_…)'] as const;
 
 /** What is done to deliveries; `does` says what the example does. */
 export const VERBS = [
   {
     verb: 'retry',
-    argument: '[id]',
-    means: MESSAGE[1],
+    argument: ONE_MESSAGE,
     description: 'Retry the undelivered recipients of a message, or all matching deliveries, now',
     does: 'All deliveries of a tenant that have been queued for two hours',
-    question: 'Retry',
     done: 'due now',
   },
   {
     verb: 'cancel',
-    argument: '[id]',
-    means: MESSAGE[1],
+    argument: ONE_MESSAGE,
     description: 'Cancel the undelivered recipients of a message, or all matching deliveries',
     does: 'All deliveries of a tenant that have been queued for two hours',
-    question: 'Cancel',
     done: 'cancelled',
   },
   {
     verb: 'hold',
-    argument: '[domain]',
-    means: DESTINATION,
+    argument: ONE_DESTINATION,
     description: 'Hold all mail to a domain, or all matching deliveries',
     does: 'All deliveries of a tenant queued for two hours; new mail is not held',
-    question: 'Hold',
     done: 'held',
   },
   {
     verb: 'release',
-    argument: '[domain]',
-    means: DESTINATION,
+    argument: ONE_DESTINATION,
     description: 'Release held mail',
     does: 'Held deliveries of a tenant',
-    question: 'Release',
     done: 'released',
   },
 ] as const;
@@ -90,7 +75,7 @@ export function addCommands(program: CliCommand): void {
     .operator(showing(routes.show, writeMessage));
   for (const verb of VERBS) {
     filtered(queue.command(verb.verb), ['queued', 'deferred'])
-      .argument(verb.argument, verb.means)
+      .argument(verb.argument[0], verb.argument[1])
       .description(verb.description)
       .option('--dry-run', 'Only count the matching deliveries', false)
       .confirmed()
@@ -194,8 +179,13 @@ function nextText(row: Delivery): string {
 const PATIENCE_MS = 115_000;
 
 /** One message, delivery or destination, or all deliveries that match. */
-interface Selection extends Filter {
+interface Selection {
   readonly what?: string | undefined;
+  readonly state?: string | undefined;
+  readonly domain?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly sender?: string | undefined;
+  readonly olderThan?: string | undefined;
   readonly dryRun: boolean;
   readonly yes: boolean;
 }
@@ -217,7 +207,8 @@ export async function act(api: Api, verb: Verb, selection: Selection): Promise<n
     const deliveries = counted(read().count, 'delivery');
     if (dryRun && json) return writeJson(terminal, data);
     if (dryRun) return terminal.write(`${deliveries} would be ${verb.done}\n`);
-    if (read().count > 1 && !(await isConfirmed(terminal, `${verb.question} ${deliveries}?`, yes))) return EXIT.failed;
+    const question = `${verb.verb.replace(/^./, (first) => first.toUpperCase())} ${deliveries}?`;
+    if (read().count > 1 && !(await isConfirmed(terminal, question, yes))) return EXIT.failed;
   }
   return print(api, { route: routes.act, body, idleMs: PATIENCE_MS }, ({ count, in_progress: inProgress }) => {
     terminal.write(`${counted(count, 'delivery')} ${verb.done}\n`);

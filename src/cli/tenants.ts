@@ -6,13 +6,9 @@ import { listing, print, showing, writeFacts, writeTable } from './output.ts';
 import type { Api } from './run.ts';
 import { mailAddress, month, wholeNumber } from './values.ts';
 
-const TENANT = ['<id>', 'ID of the account (ten_…), from `postern tenants list`'] as const;
+type Limit = 'requestsPerHour' | 'messagesPerHour' | 'messagesPerDay';
 
-interface PlanFlags {
-  readonly requestsPerHour?: number;
-  readonly messagesPerHour?: number;
-  readonly messagesPerDay?: number;
-}
+const TENANT = ['<id>', 'ID of the account (ten_…), from `postern tenants list`'] as const;
 
 /** Adds `tenants …`, `usage` and `billing`. */
 export function addCommands(program: CliCommand): void {
@@ -56,7 +52,7 @@ export function addCommands(program: CliCommand): void {
     .option('--requests-per-hour <count>', 'Override the requests per hour of the plan', wholeNumber(1))
     .option('--messages-per-hour <count>', 'Override the recipients per hour of the plan', wholeNumber(1))
     .option('--messages-per-day <count>', 'Override the recipients per 24 hours of the plan', wholeNumber(1))
-    .operator((api, ...[id, plan, flags]: [string, string, PlanFlags]) =>
+    .operator((api, ...[id, plan, flags]: [string, string, Partial<Record<Limit, number>>]) =>
       change(api, id, {
         plan,
         requests_per_hour: flags.requestsPerHour ?? null,
