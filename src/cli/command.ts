@@ -176,7 +176,7 @@ class CliHelp extends Help {
   }
 
   override subcommandTerm(command: Command): string {
-    return [command.name(), ...command.registeredArguments.map(termOf)].join(' ');
+    return super.subcommandTerm(command).replaceAll(/(?<=^\S+)\|\S+| \[options\]/g, '');
   }
 
   override optionDescription(option: Option): string {
@@ -190,11 +190,6 @@ class CliHelp extends Help {
   override argumentDescription({ description, argChoices = [] }: Argument): string {
     return withNotes(description, [argChoices.join(', ')]);
   }
-}
-
-function termOf(argument: Argument): string {
-  const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
-  return argument.required ? `<${name}>` : `[${name}]`;
 }
 
 function withNotes(text: string, notes: readonly string[]): string {

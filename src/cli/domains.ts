@@ -133,7 +133,10 @@ async function verify({ client, terminal, json }: Api, name: string, { wait, tim
   const { data, read } = await poll({
     ask: () => askDomain(client, 'verify', name),
     isDone: (answer) => !wait || isVerified(answer.read()),
-    onWait: (answer, left) => terminal.progress(`${waitingFor(answer.read())} (${left} s left)`),
+    onWait(answer, left) {
+      const missing = answer.read().records.find((record) => record.required && !isCorrect(record));
+      terminal.progress(`${missing === undefined ? 'Waiting' : recordSentence(missing)} (${left} s left)`);
+    },
     timeoutMs: wait ? timeout * 1000 : 0,
     maxIntervalMs: 30_000,
   });
@@ -147,11 +150,6 @@ async function verify({ client, terminal, json }: Api, name: string, { wait, tim
 /** A degraded one still sends, but not for long. */
 function isVerified(domain: Domain): boolean {
   return domain.status === 'verified';
-}
-
-function waitingFor({ records }: Domain): string {
-  const missing = records.find((record) => record.required && !isCorrect(record));
-  return missing === undefined ? 'Waiting' : recordSentence(missing);
 }
 
 function writeResult({ write, style }: Terminal, domain: Domain): void {

@@ -211,9 +211,13 @@ async function push(api: Api, where: string | undefined, { yes, dryRun }: Decidi
   try {
     const plan = await planOf(client, slug, { yaml, files, onSent: uploadProgress('Comparing', progress) });
     progress('');
-    if (plan.changes.length === 0 && plan.revision !== null && (await isDeployed(client, slug, project))) {
-      if (json) return writeJson(terminal, plan.data);
-      return write(`${slug} at ${client.address} is up to date.\n`);
+    if (plan.changes.length === 0 && plan.revision !== null) {
+      // A plan does not show changed comments or file names.
+      const deployed = await client.call({ route: routes.config, params: { slug } });
+      if (deployed.config === yaml && isDeepStrictEqual(deployed.files, files)) {
+        if (json) return writeJson(terminal, plan.data);
+        return write(`${slug} at ${client.address} is up to date.\n`);
+      }
     }
     const after = writtenProject(config);
     const refused = await review(api, { slug, plan, after, file, yes, dryRun });
@@ -252,12 +256,6 @@ function reportPlaces(terminal: Terminal, file: string, error: unknown): number 
 /** Shows how far a bundle has gone out, and then that the server works on it. */
 function uploadProgress(doing: string, progress: Terminal['progress']): OnSent {
   return (sent, total) => progress(`${doing} ${sent < total ? barText(sent, total) : '…'}`);
-}
-
-/** Whether text and files are the deployed ones. A plan does not show changed comments or file names. */
-async function isDeployed(client: Client, slug: string, { yaml, files }: Bundle): Promise<boolean> {
-  const deployed = await client.call({ route: routes.config, params: { slug } });
-  return deployed.config === yaml && isDeepStrictEqual(deployed.files, files);
 }
 
 /** What is left to do so that its domains send and receive. A key that may push need not see domains. */
