@@ -3,6 +3,7 @@
  * sees half of an edit. A request keeps the snapshot that it began with.
  */
 import { collectionOf, formsOfDomain, type Collection, type Form, type Project } from './forms.ts';
+import { parseDomain } from '../lib/addresses.ts';
 import { environmentOf } from '../lib/ids.ts';
 import type { DomainConfig, ServerConfig } from './schema.ts';
 import { freeze, freezeMap } from './freeze.ts';
@@ -79,4 +80,18 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
 /** Names the claim of a tenant to a domain. */
 export function claimKey(tenant: string, name: string): string {
   return `${tenant} ${name}`;
+}
+
+/** The domain of this name, in whatever case or script it is written. */
+export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
+  return snapshot.domains.get(name) ?? snapshot.domains.get(parseDomain(name) ?? '');
+}
+
+/** The domain of the configuration that this host (`www.example.com`) is, or is within. */
+export function domainOfHost(snapshot: Snapshot, host: string): Domain | undefined {
+  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const domain = snapshot.domains.get(name);
+    if (domain !== undefined) return domain;
+  }
+  return undefined;
 }

@@ -5,8 +5,8 @@
  * collide with other routes.
  */
 import type { Audience, Form } from '../../config/forms.ts';
-import { claimKey, type Domain } from '../../config/snapshot.ts';
-import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
+import { claimKey, domainOfHost, findDomain, type Domain } from '../../config/snapshot.ts';
+import { findCollection, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
