@@ -68,7 +68,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
   const { hostname, log, tls = true } = options;
   const mails = await openCaughtMails(options.folder, log);
   const inTurn = oneAtATime();
-  let behave: Parameters<CatchingMx['behave']>[0] = () => undefined;
+  let behave: Parameters<CatchingMx['behave']>[0] | undefined;
 
   function step(stage: Step['stage'], session: SMTPServerSession, address?: SMTPServerAddress): Step {
     const { mailFrom, rcptTo } = session.envelope;
@@ -89,7 +89,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
     try {
       await pipeline(stream, upToTheLimit, createWriteStream(path));
       const here = step('data', session);
-      const how = stream.sizeExceeded ? TOO_BIG : behave(here);
+      const how = stream.sizeExceeded ? TOO_BIG : behave?.(here);
       if (how === undefined) {
         await mails.keep({ id, at: systemClock.now(), ...(await inTurn(() => examined(path, here, session))) });
         log.debug('outbox.caught', { id, from: here.from, to: here.to });
@@ -132,7 +132,7 @@ export async function startCatchingMx(options: CatchingMxOptions): Promise<Catch
     maxClients: MOST_CONNECTIONS,
     maxRecipients: 1000,
     closeTimeout: 1000,
-    onRcptTo: (address, session, reply) => answer(behave(step('rcpt', session, address)), reply),
+    onRcptTo: (address, session, reply) => answer(behave?.(step('rcpt', session, address)), reply),
     onData: (stream, session, reply) => void take(stream, session, reply),
   });
   server.on('error', (error) => log.debug('outbox.connection', errorFields(error)));

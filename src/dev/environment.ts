@@ -75,7 +75,13 @@ export async function startWorld({ data, port, write }: WorldOptions): Promise<W
     const config = await writeConfiguration(folder, { web, dns: dns.address, smtp: mx.port, inbound });
     const demo = demoPages(`/${DEMO}/contact`);
     const outbox = outboxPages(mx.mails);
-    const daemon = await startDaemon(config, { extra: (ctx, next) => demo(ctx, () => outbox(ctx, next)) });
+    const daemon = await startDaemon(config, {
+      async extra(ctx, next) {
+        await demo(ctx, async () => {
+          await outbox(ctx, next);
+        });
+      },
+    });
     closing.push(() => daemon.close());
     await verify(daemon, (records) => dns.set([...PUBLIC_ZONE, ...records]));
     const url = `http://localhost:${web}/`;

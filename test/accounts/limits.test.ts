@@ -106,7 +106,7 @@ test('a million clients take bounded memory, and idle ones are forgotten', () =>
   const clock = testClock();
   const windows = new MemoryCounters({ clock, maxBuckets: 1000 });
   for (let i = 0; i < 1_000_000; i++) {
-    clock.advance(1);
+    if (i % 1000 === 0) clock.advance(1000);
     windows.take(`c${i}`, { count: 1, windowMs: MINUTE });
   }
   expect(windows.size).toBe(1000);
