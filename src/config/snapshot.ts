@@ -4,7 +4,7 @@
  */
 import { environmentOf } from '../lib/ids.ts';
 import type { DomainConfig, ServerConfig, CollectionConfig, FormConfig, ProjectConfig } from './schema.ts';
-import { parseAddress } from '../lib/addresses.ts';
+import { parseAddress, parseDomain } from '../lib/addresses.ts';
 import { followForwarding, routeOf } from './forwarding.ts';
 import type { Path } from './problem.ts';
 
@@ -80,6 +80,20 @@ export function buildSnapshot(parts: SnapshotParts): Snapshot {
 /** Names the claim of a tenant to a domain. */
 export function claimKey(tenant: string, name: string): string {
   return `${tenant} ${name}`;
+}
+
+/** The domain of this name, in whatever case or script it is written. */
+export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
+  return snapshot.domains.get(name) ?? snapshot.domains.get(parseDomain(name) ?? '');
+}
+
+/** The domain of the configuration that this host (`www.example.com`) is, or is within. */
+export function domainOfHost(snapshot: Snapshot, host: string): Domain | undefined {
+  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const domain = snapshot.domains.get(name);
+    if (domain !== undefined) return domain;
+  }
+  return undefined;
 }
 
 // Forms of every kind in one shape: those of domains and collections, and those that the API made by themselves.

@@ -4,7 +4,8 @@
  */
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { networkInterfaces } from 'node:os';
-import { createMessageLimits } from '../accounts/message-limits.ts';
+import { placeDeliveries } from '../accounts/message-limits.ts';
+
 import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
@@ -120,7 +121,9 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
       const { unit, data } = await reportFailure(failure, { store, config });
       return { unit: [...unit, ...(await policyAlertFor(failure, { store, config }))], data };
     },
-    admission: createMessageLimits({ store, clock, config }),
+    admission: {
+      place: (deliveries) => placeDeliveries(deliveries, { store, clock, config: config() }),
+    },
   });
   return {
     wake: () => worker.wake(),

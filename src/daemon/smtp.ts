@@ -8,7 +8,7 @@ import type { Snapshot } from '../config/snapshot.ts';
 import { mailauthResolver } from '../dns/mailauth.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Domains } from '../domains/domains.ts';
-import { createConversations } from '../forms/form-mail.ts';
+import { conversationOf } from '../forms/form-mail.ts';
 import type { CertificateKeeper } from '../lib/certificate.ts';
 import { parseListenAddress, type Bind, type ListenAddress } from '../lib/sockets.ts';
 import { authorRefusal, dmarcRefusal, writeAuthResults } from '../mail/auth-results.ts';
@@ -156,7 +156,7 @@ function createPolicy(parts: SmtpParts, directory: () => Directory): SmtpPolicy 
     ...parts,
     ...createBounces({ ...parts, directory, ttl }),
     directory,
-    takeReply: createReplyRelay({ ...parts, conversationOf: createConversations(parts), ttl }),
+    takeReply: createReplyRelay({ ...parts, conversationOf: (id) => conversationOf(id, parts), ttl }),
     authenticate: createAuthenticator(parts),
     received: (mail) => receivedLine({ ...mail, hostname: config().server.hostname }),
     ttl,

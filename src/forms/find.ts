@@ -16,11 +16,6 @@ import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables.ts';
 import type { Clock } from '../lib/clock.ts';
 
-/** The domain of this name, in whatever case or script it is written. */
-export function findDomain(snapshot: Snapshot, name: string): Domain | undefined {
-  return snapshot.domains.get(name) ?? snapshot.domains.get(parseDomain(name) ?? '');
-}
-
 /**
  * The form of `POST /v1/{domain}/send`: the one that the field `form` names, else the domain's `default_form`, else its
  * form `send`, `default` or `contact`, else its only form. A field `form` that names none is a field like any other.
@@ -32,15 +27,6 @@ export function findSendForm(domain: Domain, named: string | undefined): Form | 
   }
   const [only, ...others] = domain.forms.values();
   return others.length === 0 ? only : undefined;
-}
-
-/** The domain of the configuration that this host (`www.example.com`) is, or is within. */
-export function domainOfHost(snapshot: Snapshot, host: string): Domain | undefined {
-  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-    const domain = snapshot.domains.get(name);
-    if (domain !== undefined) return domain;
-  }
-  return undefined;
 }
 
 /** The form of the domain with this key, else the one that is called so. */

@@ -176,17 +176,11 @@ export function createFormSource(options: FormSourceOptions): Source {
   };
 }
 
-interface Known {
-  readonly revision: Revision | undefined;
-  readonly store: Store;
-  readonly server: ServerConfig;
-}
-
 /** The form as the revision that accepted the submission has it; one that the API made, as it is now. */
 async function formOf(
   { form, domain, revision: id }: SubmissionToMail,
   key: string,
-  { revision, store, server }: Known,
+  { revision, store, server }: { revision: Revision | undefined; store: Store; server: ServerConfig },
 ): Promise<FormConfig | undefined> {
   const collection = /^c\/([^/]+)\//.exec(form)?.[1];
   if (id === '') {
@@ -399,25 +393,20 @@ function logFailure({ log, form, submission, message }: FormMail, template: stri
 }
 
 /** The conversation that this notification (`msg_…`) began; undefined where it, or what it tells of, is forgotten. */
-export function createConversations({
-  store,
-  config,
-  revisionOf,
-}: Pick<FormSourceOptions, 'store' | 'config' | 'revisionOf'>): (
+export async function conversationOf(
   notification: string,
-) => Promise<Conversation | undefined> {
-  return async (notification) => {
-    const message = await findMessage(store, notification);
-    if (message?.kind !== 'notification' || message.submission === null) return undefined;
-    const submission = await submissionToMail(store, message.submission);
-    if (submission === undefined) return undefined;
-    const { form: key, to: owners } = readNotificationSource(message.source);
-    const revision = submission.revision === '' ? undefined : await revisionOf(submission.revision);
-    const form = await formOf(submission, key, { revision, store, server: config() });
-    if (form === undefined) return undefined;
-    const visitor = replyToOf(readControl(submission.control)) ?? emailOf(readFields(submission.fields), form);
-    if (visitor === undefined || needsSmtpUtf8(visitor)) return undefined;
-    const { tenant, domain, environment } = message;
-    return { tenant, domain, submission: submission.id, environment, name: form.name ?? key, visitor, owners };
-  };
+  { store, config, revisionOf }: Pick<FormSourceOptions, 'store' | 'config' | 'revisionOf'>,
+): Promise<Conversation | undefined> {
+  const message = await findMessage(store, notification);
+  if (message?.kind !== 'notification' || message.submission === null) return undefined;
+  const submission = await submissionToMail(store, message.submission);
+  if (submission === undefined) return undefined;
+  const { form: key, to: owners } = readNotificationSource(message.source);
+  const revision = submission.revision === '' ? undefined : await revisionOf(submission.revision);
+  const form = await formOf(submission, key, { revision, store, server: config() });
+  if (form === undefined) return undefined;
+  const visitor = replyToOf(readControl(submission.control)) ?? emailOf(readFields(submission.fields), form);
+  if (visitor === undefined || needsSmtpUtf8(visitor)) return undefined;
+  const { tenant, domain, environment } = message;
+  return { tenant, domain, submission: submission.id, environment, name: form.name ?? key, visitor, owners };
 }

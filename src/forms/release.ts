@@ -14,7 +14,7 @@ import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
 import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
-import { notification } from './accept.ts';
+import { enqueueNotification } from './accept.ts';
 import { findFormOf } from './find.ts';
 
 export interface ReleaseParts {
@@ -116,7 +116,8 @@ export async function resendSubmission(row: SubmissionRow, decision: Decision, p
 
 function notify(row: SubmissionRow, form: Form, { snapshot, environment, now }: Decision & { now: number }) {
   const ttl = snapshot.server.delivery.expire.default;
-  return notification({ form, id: row.id, ttl, environment: row.environment === 'test' ? 'test' : environment, now });
+  const isTest = row.environment === 'test' || environment === 'test';
+  return enqueueNotification({ form, submission: row.id, ttl, environment: isTest ? 'test' : 'live', now });
 }
 
 function about({ id, tenant, domain }: SubmissionRow, at: number) {

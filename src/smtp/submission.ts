@@ -5,7 +5,7 @@
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { Verdict } from '../accounts/rate-limits.ts';
 
-import type { MessageLimits } from '../accounts/message-limits.ts';
+import { roomFor } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
 
 import type { FreeSpace } from '../store/database.ts';
@@ -63,7 +63,6 @@ export interface SubmissionParts extends Omit<RecorderParts, 'counters'> {
   readonly authenticator: Pick<Authenticator, 'byKey'>;
   /** Counts a mail against the account and its key. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
-  readonly messages: Pick<MessageLimits, 'roomFor'>;
   /** Counts what became of it, as an HTTP status. */
   readonly used: (principal: Principal, status: number) => void;
   readonly submissions: Submissions;
@@ -143,7 +142,11 @@ export function createSubmission(parts: SubmissionParts): Submission {
     const asker = { principal, snapshot: snapshot(), now: clock.now() };
     const plan = await submissions.plan({ ...read, raw: mail.id, recipients }, asker);
     if ('fault' in plan) return { reply: `550 5.7.1 ${plan.fault}`, reason: 'sender_not_allowed' };
-    const room = await parts.messages.roomFor(principal, plan.recipients);
+    const room = await roomFor(principal, plan.recipients, {
+      store: parts.store,
+      clock,
+      config: asker.snapshot.server,
+    });
     if (room.kind === 'never') return { reply: `550 5.7.1 ${room.message}`, reason: 'plan_limit' };
     if (room.kind === 'later') return { reply: `450 4.7.1 ${room.message}`, reason: 'plan_limit' };
     const unit = [

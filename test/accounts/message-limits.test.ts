@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { createMessageLimits, placesFor } from '../../src/accounts/message-limits.ts';
+import {
+  messagesLeft,
+  placeDeliveries,
+  placesFor,
+  recountWaiting,
+  roomFor,
+  type Countable,
+} from '../../src/accounts/message-limits.ts';
+import type { Principal } from '../../src/accounts/principal.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
+import type { TenantRow } from '../../src/store/tables.ts';
 import { foldMessageCounts, messagesOfAll } from '../../src/store/usage.ts';
 import { OPERATOR, saveOperator, changeTenant, findTenant } from '../../src/store/tenants.ts';
 
@@ -71,7 +80,13 @@ async function start(free: object = { messages_per_hour: 3, messages_per_day: 5 
   });
   await saveOperator(store, 'ops@example.net', clock.now());
   const { tenant: id } = await testKey(store, { now: clock.now() });
-  const limits = createMessageLimits({ store, clock, config: () => config });
+  const parts = { store, clock, config };
+  const limits = {
+    roomFor: (who: Pick<Principal, 'tenant' | 'environment'>, count: number) => roomFor(who, count, parts),
+    place: (deliveries: readonly Countable[]) => placeDeliveries(deliveries, parts),
+    look: (tenant: TenantRow) => messagesLeft(tenant, parts),
+    release: (tenant?: string) => recountWaiting(parts, tenant),
+  };
   return {
     store,
     clock,

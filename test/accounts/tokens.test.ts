@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { isServed, makeAccount, signupConfirmation } from '../../src/accounts/tenants.ts';
 import { findToken, newToken, sweepTokens } from '../../src/accounts/consent.ts';
 
@@ -67,7 +67,7 @@ test('the sweep takes what nobody confirmed in time, and nothing else', async ()
   await sweepTokens({ store, clock });
   const left = await listTenants(store, { limit: 10 });
   expect(left.map(({ id }) => id)).toEqual([OPERATOR, confirmed.tenant]);
-  const authenticator = createAuthenticator({ store, clock, log: silentLog });
+  const authenticator = new Authenticator({ store, clock, log: silentLog });
   expect(await authenticator.byKey(key)).toBe('AUTH_INVALID_KEY');
   expect(await authenticator.byKey(confirmed.value)).toMatchObject({ key: { id: confirmed.id } });
 });

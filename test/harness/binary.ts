@@ -252,7 +252,7 @@ export const WORLD: readonly ZoneRecord[] = [
 ];
 
 async function startWorldDns(): Promise<DnsServer> {
-  const dns = await startDnsServer({ records: WORLD });
+  const dns = await startDnsServer(WORLD);
   onTestFinished(() => dns.close());
   return dns;
 }

@@ -5,24 +5,22 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { createAccountLimits } from '../../src/accounts/plans.ts';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
-import { createCollectionNames } from '../../src/accounts/collection-names.ts';
+import { takeRequest } from '../../src/accounts/plans.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import type { DomainReport } from '../../src/domains/domains.ts';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
-import { createMessageLimits } from '../../src/accounts/message-limits.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { createObjectLimits } from '../../src/accounts/object-limits.ts';
 import { createRevisions } from '../../src/accounts/projects.ts';
 import { signupConfirmation } from '../../src/accounts/tenants.ts';
-import { createUsage } from '../../src/accounts/usage.ts';
+import { Usage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema } from '../../src/config/schema.ts';
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { type Project, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
-import { createAccept } from '../../src/forms/accept.ts';
+import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
 import { createSpamFilter } from '../../src/forms/spam/filter.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -35,7 +33,6 @@ import type { Store } from '../../src/store/store.ts';
 import type { DomainStatus, SubmissionRow } from '../../src/store/tables.ts';
 import { checkTemplates } from '../../src/templates/engine.ts';
 import { rendererHere } from '../../src/templates/render.ts';
-import { createTransactional } from '../../src/transactional/send.ts';
 import { testConsent } from './consent.ts';
 import { expectListedCode } from './contract.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
@@ -143,8 +140,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   await saveOperator(store, 'ops@example.net', clock.now());
   const states: Record<string, DomainStatus> = { 'example.com': 'verified', 'pending.example': 'pending', ...status };
   const limits = await createLimits({ store, clock, log: silentLog });
-  const accounts = createAccountLimits({ limits, config: () => server });
-  const usage = createUsage({ store, clock, log: silentLog });
+  const usage = new Usage({ store, clock, log: silentLog });
   let wakes = 0;
   const consent = testConsent({ store, clock, limits, config: () => server, wake: () => wakes++ });
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
@@ -178,20 +174,18 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       recipient: consent.confirmation,
     },
     consent,
-    authenticator: createAuthenticator({ store, clock, log: silentLog }),
-    accounts,
+    authenticator: new Authenticator({ store, clock, log: silentLog }),
     objects: createObjectLimits({ store, clock, snapshot: () => snapshot }),
-    collectionNames: createCollectionNames({ store, limits, snapshot: () => snapshot }),
-    messages: createMessageLimits({ store, clock, config: () => server }),
     usage,
     counts: createEventCounts({ store, clock }),
-    takeAccount: accounts.take,
-    used: usage.used,
+    takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
+    used: (principal, status) => usage.used(principal, status),
     spamFilter: createSpamFilter(() => Promise.resolve(false)),
-    accept: createAccept({ store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
+    accept: (submission) =>
+      acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,
-    transactional: createTransactional({ store, unsubscribeKey, renderer: rendererHere() }),
+    renderer: rendererHere(),
     version: '0.0.0',
     queueProblem: () => undefined,
     revisionOf: createRevisions({ store, secrets: NO_SECRETS, reader }),
@@ -212,7 +206,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   onTestFinished(async () => {
     await http.close(0);
     await limits.close();
-    await usage.close();
+    await usage.flush();
   });
   return {
     async request(path, request) {

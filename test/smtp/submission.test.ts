@@ -3,9 +3,8 @@ import { createPrivateKey, createSecretKey } from 'node:crypto';
 import { connect as connectTls } from 'node:tls';
 import nodemailer from 'nodemailer';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createAccountLimits } from '../../src/accounts/plans.ts';
-import { createAuthenticator } from '../../src/accounts/authenticate.ts';
-import { createMessageLimits } from '../../src/accounts/message-limits.ts';
+import { takeRequest } from '../../src/accounts/plans.ts';
+import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 
 import { serverSchema } from '../../src/config/schema-server.ts';
@@ -60,9 +59,8 @@ async function start(settings: Settings = {}) {
     log: silentLog,
     snapshot: () => snapshot,
     freeSpace: { below: () => settings.diskIsFull === true },
-    authenticator: createAuthenticator({ store, clock: systemClock, log: silentLog }),
-    takeAccount: createAccountLimits({ limits: counted, config: () => server }).take,
-    messages: createMessageLimits({ store, clock: systemClock, config: () => server }),
+    authenticator: new Authenticator({ store, clock: systemClock, log: silentLog }),
+    takeAccount: (principal) => takeRequest(principal, { limits: counted, config: server }),
     used: (_, status) => used.push(status),
     submissions: createSubmissions(store),
     wake() {},

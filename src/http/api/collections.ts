@@ -1,7 +1,8 @@
 /** Collections: forms under one name that belong to no domain, of the configuration or made here. */
 import { z } from 'zod';
-import type { Names } from '../../accounts/collection-names.ts';
+import { type Names, askNames, nameTaken } from '../../accounts/collection-names.ts';
 import type { Collection } from '../../config/snapshot.ts';
+
 import * as is from '../../config/scalars.ts';
 import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
@@ -39,7 +40,7 @@ const storedForms = z.record(is.identifier, form);
 
 /** `/collections…` */
 export function collectionsRoutes(services: Services): Route[] {
-  const { store, clock, consent, reader, objects, collectionNames } = services;
+  const { store, clock, consent, reader, objects } = services;
 
   async function find({ principal, exchange }: Pick<Call, 'principal' | 'exchange'>, name: string) {
     const found = await findCollection(exchange.snapshot, store, name);
@@ -90,14 +91,14 @@ export function collectionsRoutes(services: Services): Route[] {
       try {
         const more = { collections: 1, forms: collection.forms.size };
         const made = await objects.within(row.tenant, { more }, async () => {
-          const names = await collectionNames.ask([name], row);
+          const names = await askNames([name], row, services);
           if (names.kind === 'free') await store.write([insertCollection(row, 1), ...notes]);
           return names;
         });
         if (made.kind === 'over-limit') return overLimit(made, snapshot.server);
         if (made.kind !== 'free') return unavailable(made, exchange);
       } catch (error) {
-        if (error instanceof UnmetError) return unavailable(await collectionNames.taken(name, row.tenant), exchange);
+        if (error instanceof UnmetError) return unavailable(await nameTaken(name, row.tenant, services), exchange);
         throw error;
       }
       const addresses = [...collection.forms.values()].flatMap(({ to }) => to);

@@ -1,5 +1,6 @@
 /** Mail that programs send, in our shape and in Resend's: accepted whole or not at all, and shown with all that became of it. */
 import type { z } from 'zod';
+import { roomFor } from '../../accounts/message-limits.ts';
 import { mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
@@ -19,7 +20,7 @@ import {
   sentMessages,
   type Status,
 } from '../../transactional/email.ts';
-import { isTooFar, type Planned, unitOf } from '../../transactional/send.ts';
+import { isTooFar, planAll, type Planned, unitOf } from '../../transactional/send.ts';
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
 import { lacksPermission, type Refusal, refuse, unavailable } from '../errors.ts';
@@ -135,7 +136,8 @@ export function resendRoutes(services: Services): Route[] {
 }
 
 /** What both shapes of the mail API do alike: accept mails, all of them in one unit, and find, cancel and move one. */
-function mailActions({ store, clock, wake, messages, transactional, freeSpace }: Services) {
+function mailActions(services: Services) {
+  const { store, clock, wake, freeSpace } = services;
   return { plan, commit, withOwn, withSent, cancel, move };
 
   /** Plans all of them; none where nothing is accepted now. */
@@ -145,7 +147,7 @@ function mailActions({ store, clock, wake, messages, transactional, freeSpace }:
   ): Promise<(Planned | Fault)[]> {
     const { snapshot, at: now, id: request } = exchange;
     if (freeSpace.below(snapshot.server.limits.free_disk)) return [];
-    return transactional.planAll(emails, { principal, snapshot, now, request });
+    return planAll(emails, { principal, snapshot, now, request }, services);
   }
 
   /** Commits what was planned, together with the answer, where the plan of the account has room for all of it. */
@@ -155,14 +157,15 @@ function mailActions({ store, clock, wake, messages, transactional, freeSpace }:
     { principal, exchange, stored }: Asked,
   ): Promise<Outcome<Data>> {
     const count = plans.reduce((sum, { recipients }) => sum + recipients, 0);
-    const room = await messages.roomFor(principal, count);
+    const parts = { store, clock, config: exchange.snapshot.server };
+    const room = await roomFor(principal, count, parts);
     if (room.kind !== 'room') return overPlan(room, exchange.at);
     try {
       // The counters first, because other units wait for their rows. The unit is written whole or not at all: one id tells.
       await writeNamed(store, plans[0]?.id, [...room.unit, ...unitOf(plans, stored(answer))]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;
-      const now = await messages.roomFor(principal, count);
+      const now = await roomFor(principal, count, parts);
       // Somebody else took the room, or the claim of an idempotency key.
       if (now.kind !== 'room') return overPlan(now, exchange.at);
       throw error;

@@ -2,6 +2,8 @@
 import type { z } from 'zod';
 import { activeChildrenOf, endKey, grantKey, makeKey } from '../../accounts/api-keys.ts';
 import { accountIdOf, mayTouch, type Principal, restrictionsOf } from '../../accounts/principal.ts';
+import { messagesLeft } from '../../accounts/message-limits.ts';
+import { requestsLeft } from '../../accounts/plans.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
@@ -16,7 +18,7 @@ import { invalidAt } from './issues.ts';
 import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
 
 /** `/api-keys…`, `/auth/status`, `/rate-limits` */
-export function keysRoutes({ store, clock, objects, accounts, messages }: Services): Route[] {
+export function keysRoutes({ store, clock, objects, limits }: Services): Route[] {
   async function find(principal: Principal, id: string): Promise<ApiKeyRow | undefined> {
     const row = await findKey(store, accountIdOf(principal), id);
     return row && maySee(principal, row) ? row : undefined;
@@ -79,12 +81,14 @@ export function keysRoutes({ store, clock, objects, accounts, messages }: Servic
       return 'kind' in made ? overLimit(made, exchange.snapshot.server) : json({ ...shown(row), key: value });
     },
     revoke: ({ principal, params: { id }, query }) => revoke(principal, id, query.with_children === 'true'),
-    async limits({ principal, exchange: { address } }) {
-      const { hour = hourOf(address), minute } = await accounts.look(principal);
-      const sent = await messages.look(principal.tenant);
+    async limits({ principal, exchange: { address, snapshot } }) {
+      const parts = { limits, store, clock, config: snapshot.server };
+      const hour = await requestsLeft(principal, 'hour', parts);
+      const minute = await requestsLeft(principal, 'minute', parts);
+      const sent = await messagesLeft(principal.tenant, parts);
       return json({
         rate_limits: {
-          requests_per_hour: shownLimit(hour),
+          requests_per_hour: shownLimit(hour ?? hourOf(address)),
           requests_per_minute: shownLimit(minute === undefined ? address : tighter(address, minute)),
           messages_per_hour: sent.hour && shownLimit(sent.hour),
           messages_per_day: sent.day && shownLimit(sent.day),

@@ -1,7 +1,5 @@
 /** A route of the contract with its handler, and what handlers have in common. */
 import { z } from 'zod';
-import type { MessageLimits } from '../../accounts/message-limits.ts';
-import type { AccountLimits } from '../../accounts/plans.ts';
 import type { Principal } from '../../accounts/principal.ts';
 import type { PushParts } from '../../accounts/projects.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
@@ -22,21 +20,18 @@ import type { Backups } from '../../store/backup.ts';
 
 import type { FreeSpace } from '../../store/database.ts';
 import type { Statement } from '../../store/statement.ts';
-import type { Transactional } from '../../transactional/send.ts';
+import type { TransactionalParts } from '../../transactional/send.ts';
 import { type Answer, json as jsonAnswer } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
 
 /** What the handlers use. */
-export interface Services extends PushParts, ReleaseParts {
-  readonly accounts: Pick<AccountLimits, 'look'>;
-  readonly limits: Pick<Limits, 'take'>;
-  readonly messages: MessageLimits;
+export interface Services extends PushParts, ReleaseParts, TransactionalParts {
+  readonly limits: Pick<Limits, 'take' | 'takeAll' | 'peek'>;
   readonly usage: Pick<Usage, 'flush'>;
   readonly counts: EventCounts;
   readonly domains: Pick<Domains, 'report' | 'check' | 'rotateKeys' | 'move'>;
   readonly hostKeys: Pick<HostKeys, 'rotate' | 'check'>;
-  readonly transactional: Transactional;
   readonly freeSpace: FreeSpace;
   readonly webhooks: Pick<Webhooks, 'test' | 'objection' | 'enable' | 'replayEvent' | 'replaySince'>;
   readonly backups: Backups;

@@ -3,6 +3,7 @@
  * nothing of theirs works before the link that is mailed to them is confirmed; and because anybody may name anybody's address,
  * who asks, and about whom, counts against caps.
  */
+import { recountWaiting } from '../../accounts/message-limits.ts';
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
 import { clientBucket, type Limit, type Verdict } from '../../accounts/rate-limits.ts';
 
@@ -93,12 +94,12 @@ will not hear of it again. To get no mail from this server any more, open the li
 
 /** `/admin/tenants…`, `/admin/usage`, `/admin/billing` */
 export function tenantsRoutes(services: Services): Route[] {
-  const { store, clock, wake, consent, messages } = services;
+  const { store, clock, wake, consent } = services;
 
   /** What waited for the plan that the tenant had is counted anew. */
   async function releaseMail(tenant: string, { plan, messages_per_hour, messages_per_day }: TenantChange) {
     if (plan === undefined && messages_per_hour === undefined && messages_per_day === undefined) return;
-    await messages.release(tenant);
+    await recountWaiting({ store, clock }, tenant);
     wake();
   }
 

@@ -4,8 +4,9 @@
  * `/c/{collection}/{form}`, `/f/{id}` and `/submit/{form}`. A first segment with a dot is a domain, so that they never
  * collide with other routes.
  */
-import { type Audience, type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { domainOfHost, findCollection, findDomain, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
+import { type Audience, type Form, claimKey, type Domain, domainOfHost, findDomain } from '../../config/snapshot.ts';
+import { findCollection, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
+
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';

@@ -9,7 +9,8 @@ import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts
 import type { Limits, Verdict } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
 import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
-import type { Accept, Accepted } from '../../forms/accept.ts';
+import type { Accepted, Admitted } from '../../forms/accept.ts';
+
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
@@ -45,7 +46,7 @@ export interface SubmitParts extends ServedParts, OnceParts {
   readonly used: (principal: Principal, status: number) => void;
   readonly files: FileStore;
   readonly spamFilter: SpamFilter;
-  readonly accept: Accept;
+  readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
 }
 
