@@ -65,6 +65,17 @@ export function valueOf({ text }: Field): string {
   return text.slice(text.indexOf(':') + 1, text.endsWith('\r\n') ? -2 : undefined);
 }
 
+/** The tags of a signature (RFC 6376 §3.2) by their names in lower case; of several with one name the first counts. */
+export function tagsOf(field: Field): Map<string, string> {
+  const tags = valueOf(field)
+    .split(';')
+    .map((tag): [string, string] => {
+      const [name = '', ...value] = tag.split('=');
+      return [name.trim().toLowerCase(), value.join('=').trim()];
+    });
+  return new Map(tags.reverse());
+}
+
 /** Blanks and a fold may stand before the colon (RFC 5322 §4.5). */
 function nameOf(text: string): string {
   const [, name = ''] = /^([!-9;-~]+)(?:[ \t]|\r\n(?=[ \t]))*:/.exec(text) ?? [];

@@ -30,6 +30,11 @@ export function mailDate(time: number): string {
   return new Date(time).toUTCString().replace('GMT', '+0000');
 }
 
+/** The Message-ID of a message of ours, with its angle brackets: the same for every try. `id` is `msg_…`. */
+export function messageIdOf(id: string, domain: string): string {
+  return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
+}
+
 export function dateHeader(time: number): string {
   return `Date: ${mailDate(time)}\r\n`;
 }

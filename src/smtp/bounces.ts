@@ -10,7 +10,7 @@ import { parseAddress } from '../lib/addresses.ts';
 import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header-block.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
-import { SRS_VALID_MS } from '../mail/srs.ts';
+import { SRS_VALID_MS } from '../mail/own-addresses.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 import { insertBounce, findInbound } from '../store/inbound.ts';
 

@@ -12,7 +12,7 @@ import type { Resolver } from '../../src/dns/resolver.ts';
 import { evaluateSpf } from '../../src/dns/spf.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { authenticate } from '../../src/mail/authenticate.ts';
-import { createMemory } from '../../src/mail/checks.ts';
+import { createMemory } from '../../src/mail/lookups.ts';
 import { needPackage } from '../harness/debian.ts';
 import { startTestDns } from '../harness/dns.ts';
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';

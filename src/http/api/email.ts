@@ -12,13 +12,13 @@ import type { MessageRow } from '../../store/tables.ts';
 import {
   type Fault,
   faultAt,
-  messageIdOf,
   readEmail,
   sentInFull,
   type SentMessage,
   sentMessages,
   type Status,
 } from '../../transactional/email.ts';
+import { messageIdOf } from '../../mail/header-text.ts';
 import { isTooFar, type Planned, unitOf } from '../../transactional/send.ts';
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
