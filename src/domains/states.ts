@@ -75,11 +75,3 @@ function whenDue(
 export function whenPublished(since: number, { now, recheck }: Times): number {
   return now + Math.min(recheck, Math.max(20_000, Math.floor((now - since) / 10)));
 }
-
-/** Letters of a label at most (RFC 1035 §2.3.4). */
-const LABEL = 63;
-
-/** The selector of each algorithm's key: the configured one for RSA, a sibling for Ed25519. */
-export function selectorOf(selector: string, algorithm: 'rsa' | 'ed25519'): string {
-  return algorithm === 'rsa' ? selector : `${selector.slice(0, LABEL - 8)}-ed25519`;
-}
