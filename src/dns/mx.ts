@@ -6,7 +6,7 @@
 import { isIP } from 'node:net';
 import type { MxRecord, Resolver } from './resolver.ts';
 import { isHostAddress, isPublicAddress } from './networks.ts';
-import { withDeadline } from '../lib/abort.ts';
+import { withDeadline } from '../lib/clock.ts';
 
 export interface MailHost {
   readonly name: string;

@@ -3,8 +3,7 @@
  * keeps to the RFC; the suite of openspf.org holds it (test/peers/spf.test.ts).
  */
 import { spf } from 'mailauth';
-import { type Resolver, recordsOf, silenceOf, type Answer } from './resolver.ts';
-import { mailauthResolver } from './mailauth.ts';
+import { type Resolver, recordsOf, silenceOf, type Answer, mailauthResolver } from './resolver.ts';
 import { ok, unanswered, type Finding } from './finding.ts';
 
 export type SpfResolver = Pick<Resolver, 'txt' | 'mx' | 'lookup'>;

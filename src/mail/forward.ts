@@ -4,8 +4,8 @@
  * DMARC would refuse at the next server is rewritten. Text is Latin-1, one character is one byte.
  */
 import { isIPv6 } from 'node:net';
-import { asciiAddress, needsSmtpUtf8, parseAddress, parseDomain } from '../lib/addresses.ts';
-import { cleanText, dateHeader, decodeWords, mailDate, mailboxHeader, type Mailbox } from './header-text.ts';
+import { asciiAddress, needsSmtpUtf8, parseAddress, parseDomain, type Mailbox } from '../lib/addresses.ts';
+import { cleanText, dateHeader, decodeWords, mailDate, mailboxHeader } from './header-text.ts';
 import { fieldsOf, valueOf, type Field } from './header-block.ts';
 
 /** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. In ASCII: they ask nothing of the next server. */

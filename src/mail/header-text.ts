@@ -2,13 +2,7 @@
  * Text that stands in a header: whatever it holds, it becomes one field of printable ASCII in folded lines, and a reader
  * sees it again as it was, but for control characters, which are spaces. No value can begin a second header.
  */
-import { parseAddress } from '../lib/addresses.ts';
-
-export interface Mailbox {
-  readonly name?: string | undefined;
-  /** One addr-spec, as lib/addresses.ts reads it. */
-  readonly address: string;
-}
+import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 
 /** RFC 2047 §2 and RFC 5322 §2.1.1 prefer this; a token that is longer itself stands in a longer line, up to 998. */
 const LINE = 76;
