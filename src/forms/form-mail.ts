@@ -15,7 +15,7 @@ import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
-import { messageIdOf, cleanText } from '../mail/header-text.ts';
+import { messageIdOf, cleanText } from '../mail/header.ts';
 import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import type { Source } from '../queue/transport.ts';

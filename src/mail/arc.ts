@@ -3,7 +3,7 @@
  * where forwarding breaks SPF. The private-key operations run in the thread pool.
  */
 import { messageTags, relaxed, selectFields, signHeader, type Hashed, type SigningKey } from './dkim.ts';
-import { fieldsOf, tagsOf, type Field } from './header-block.ts';
+import { fieldsOf, tagsOf, type Field } from './header.ts';
 import type { AuthResults } from './auth-results.ts';
 
 export interface Seal {

@@ -17,7 +17,7 @@ import { parseDomain } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { DkimResult, AuthResults } from './auth-results.ts';
 import { isSameAddress, MAX_FROM_BYTES, NOT_ONE_AUTHOR, readAuthor, type AuthorReading } from './author.ts';
-import { fieldsOf, splitHeader, tagsOf, type Field, type Pieces } from './header-block.ts';
+import { fieldsOf, splitHeader, tagsOf, type Field, type Pieces } from './header.ts';
 import { createLookups, createMemory, type Ask, type Lookups, type Memory } from './lookups.ts';
 
 export interface Circumstances {

@@ -12,7 +12,7 @@ import { hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { needsSmtpUtf8, type Mailbox } from '../lib/addresses.ts';
 import { keysFor, signDkim, type SigningContext } from './dkim.ts';
-import { cleanText, dateHeader, mailboxHeader, parameter, textHeader } from './header-text.ts';
+import { cleanText, dateHeader, mailboxHeader, parameter, textHeader } from './header.ts';
 import { returnPath } from './own-addresses.ts';
 
 export interface Attachment {

@@ -7,7 +7,7 @@
 import { createHash, generateKeyPair, sign, type KeyObject } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { fieldsOf, splitHeader, valueOf, type Field } from './header-block.ts';
+import { fieldsOf, splitHeader, valueOf, type Field } from './header.ts';
 
 export type DkimAlgorithm = 'rsa' | 'ed25519';
 

@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import { asciiAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
-import { cleanText, dateHeader, mailboxHeader, mailDate, textHeader } from './header-text.ts';
+import { cleanText, dateHeader, mailboxHeader, mailDate, textHeader } from './header.ts';
 import { quotedPrintable } from './compose.ts';
 
 export interface FailedRecipient {

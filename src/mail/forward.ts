@@ -5,8 +5,16 @@
  */
 import { isIPv6 } from 'node:net';
 import { asciiAddress, needsSmtpUtf8, parseAddress, parseDomain, type Mailbox } from '../lib/addresses.ts';
-import { cleanText, dateHeader, decodeWords, mailDate, mailboxHeader } from './header-text.ts';
-import { fieldsOf, valueOf, type Field } from './header-block.ts';
+import {
+  cleanText,
+  dateHeader,
+  decodeWords,
+  mailDate,
+  mailboxHeader,
+  fieldsOf,
+  valueOf,
+  type Field,
+} from './header.ts';
 
 /** `Delivered-To` and, where it goes to one address alone, `X-Forwarded-To`: of several, each would learn of the others. In ASCII: they ask nothing of the next server. */
 export function forwardHeaders({

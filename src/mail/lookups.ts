@@ -7,6 +7,7 @@ import type { SPFResult } from 'mailauth';
 import type { evaluateDmarc } from 'mailauth/lib/dmarc/verify.js';
 import type { Clock } from '../lib/clock.ts';
 import { codeOf } from '../lib/errors.ts';
+import { Recent } from '../lib/lru.ts';
 
 /** Rejects with Node's codes; ESERVFAIL is a question that nobody could answer. */
 export type Ask = (name: string, type: string) => Promise<string[][] | string[]>;
@@ -122,12 +123,12 @@ interface Outcome<T> {
   readonly answers: readonly (Question & { readonly answer: string })[];
 }
 
-const MAX = 500;
+const MAX_OUTCOMES = 500;
 /** Of the answers to one check, with what it is of; longer ones are not worth the memory. */
 const MAX_CHARACTERS = 4096;
 
 export class Outcomes<T> {
-  readonly #kept = new Map<string, Outcome<T>>();
+  readonly #kept = new Recent<Outcome<T>>(MAX_OUTCOMES);
 
   /** What `check` finds of what `key` names; not to be changed by whoever gets it. */
   async of(key: string, ask: Ask, check: (ask: Ask) => Promise<T>): Promise<T> {
@@ -146,16 +147,9 @@ export class Outcomes<T> {
       if (answer === undefined) return found;
       answers.push({ ...question, answer });
     }
-    this.#keep(key, { found, answers });
+    const size = answers.reduce((sum, { name, answer }) => sum + name.length + answer.length, key.length);
+    if (size <= MAX_CHARACTERS) this.#kept.set(key, { found, answers });
     return found;
-  }
-
-  #keep(key: string, outcome: Outcome<T>): void {
-    const size = outcome.answers.reduce((sum, { name, answer }) => sum + name.length + answer.length, key.length);
-    if (size > MAX_CHARACTERS) return;
-    const oldest = this.#kept.size < MAX ? undefined : this.#kept.keys().next().value;
-    if (oldest !== undefined) this.#kept.delete(oldest);
-    this.#kept.set(key, outcome);
   }
 }
 

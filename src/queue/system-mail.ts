@@ -1,6 +1,6 @@
 /** Mail of the server itself to somebody it serves: a link to confirm, an alert. From `postern@<server.hostname>`. */
 import { z } from 'zod';
-import { messageIdOf } from '../mail/header-text.ts';
+import { messageIdOf } from '../mail/header.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import type { SigningContext } from '../mail/dkim.ts';
 import type { Statement } from '../store/statement.ts';

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { ServerConfig } from '../config/schema.ts';
 import { asciiAddress, parseAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import { fieldsOf, splitHeader } from '../mail/header-block.ts';
+import { fieldsOf, splitHeader, messageIdOf } from '../mail/header.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import type { Consequence, FailedRecipient, Failure, Source } from '../queue/transport.ts';
@@ -16,7 +16,6 @@ import { findInbound, rawChunks } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 import { readForward } from './forward-source.ts';
 import { keysFor, signDkim, type SigningContext } from '../mail/dkim.ts';
-import { messageIdOf } from '../mail/header-text.ts';
 import { deliveryReport } from '../mail/dsn.ts';
 
 export interface ReportParts {

@@ -16,11 +16,10 @@ import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
 
-import { messageIdOf } from '../mail/header-text.ts';
+import { messageIdOf, type Field, fieldsOf, splitHeader, valueOf } from '../mail/header.ts';
 import { arcSeal } from '../mail/arc.ts';
 
 import { hashBody, keysFor, parseFields, signFields, type SigningContext } from '../mail/dkim.ts';
-import { type Field, fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
 
 import { completeHeader } from '../mail/submitted.ts';

@@ -15,7 +15,7 @@ import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
-import { messageIdOf } from '../mail/header-text.ts';
+import { messageIdOf } from '../mail/header.ts';
 import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
 import { createSenders, type Sender } from './sender.ts';
 import type { Renderer } from '../templates/render.ts';

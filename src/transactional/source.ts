@@ -7,7 +7,7 @@ import { readAttachment, bodyChunk } from '../store/messages.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-import { messageIdOf } from '../mail/header-text.ts';
+import { messageIdOf } from '../mail/header.ts';
 import { readEmail, type KeptEmail } from './email.ts';
 import { rawChunks } from '../store/inbound.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { fieldsOf } from '../../src/mail/header-block.ts';
+import { fieldsOf } from '../../src/mail/header.ts';
 import { receivedLine } from '../../src/mail/forward.ts';
 
 const arrival = {

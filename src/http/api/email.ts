@@ -18,7 +18,7 @@ import {
   sentMessages,
   type Status,
 } from '../../transactional/email.ts';
-import { messageIdOf } from '../../mail/header-text.ts';
+import { messageIdOf } from '../../mail/header.ts';
 import { isTooFar, type Planned, unitOf } from '../../transactional/send.ts';
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
