@@ -85,7 +85,7 @@ function parseRange(range: string): [Address | undefined, number] {
 export function reversedAddress(ip: string): string {
   const address = parse(ip);
   const bytes = address?.toByteArray() ?? [];
-  const digits = address?.kind() === 'ipv4' ? bytes : [...Buffer.from(bytes).toString('hex')];
+  const digits = address?.kind() === 'ipv4' ? bytes : Array.from(Buffer.from(bytes).toString('hex'));
   return digits.toReversed().join('.');
 }
 

@@ -98,7 +98,23 @@ export interface DomainsOptions {
   readonly fetchPolicy: CheckWorld['fetchPolicy'];
 }
 
-export type Domains = ReturnType<typeof createDomains>;
+/** Where no tenant is named, the one that the domain is served for is meant. */
+export interface Domains {
+  /** The state of a configured domain; undefined while it is not configured. */
+  status(name: string): DomainStatus | undefined;
+  /** What a configured domain has to publish, and how each record was last found. */
+  report(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Asks DNS at once, past any cache, and commits what it says. */
+  check(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Makes the next DKIM keys, unless they are made; each signs once a check has seen its record. */
+  rotateKeys(name: string, tenant?: string): Promise<DomainReport | undefined>;
+  /** Makes the tenant the owner, whoever was, and checks its records; undefined where it has no such domain. */
+  move(name: string, tenant: string): Promise<DomainReport | undefined>;
+  /** Makes rows and keys for what the snapshot names and is new, and releases what it names no more. */
+  adopt(): Promise<void>;
+  /** Checks every domain whose check is due, the longest overdue first. */
+  checkDue(): Promise<void>;
+}
 
 /** Checks that one look at what is due begins. */
 const MAX_DUE = 50;
@@ -113,11 +129,8 @@ interface Claim {
 /** So often is a selector chosen anew that another tenant took meanwhile. */
 const MAX_TRIES = 3;
 
-/**
- * The domains of the configuration, with the state that the store knows. Where no tenant is named, the one that the domain
- * is served for is meant.
- */
-export function createDomains(options: DomainsOptions) {
+/** The domains of the configuration, with the state that the store knows. */
+export function createDomains(options: DomainsOptions): Domains {
   const { store, resolver, clock, log, snapshot, letter, onTransition, fetchPolicy } = options;
   /** Of each claim, as it was last read or written. */
   let rows = new Map<string, DomainRow>();
@@ -126,7 +139,6 @@ export function createDomains(options: DomainsOptions) {
   /** By claim: a key takes long to make, and is made once. */
   const adoptions = new Turns();
 
-  /** Reads all rows again, adopts what the snapshot claims and is new, and releases what it claims no more. */
   async function adopt(): Promise<void> {
     const read = (await allDomains(store)).map((row) => [claimKey(row.tenant, row.name), row] as const);
     // What was committed here while it was read is newer.
@@ -203,7 +215,7 @@ export function createDomains(options: DomainsOptions) {
     });
   }
 
-  /** Asks DNS at once, past any cache, and commits what it says: one check of a name at a time, whoever claims it. */
+  /** One check of a name at a time, whoever claims it. */
   function check(name: string, tenant?: string): Promise<DomainReport | undefined> {
     return checks.run(name, () => checkOnce(name, tenant));
   }
@@ -311,7 +323,6 @@ export function createDomains(options: DomainsOptions) {
     return [event, ...(await lettersAbout(change, store, snapshot())).flatMap(letter)];
   }
 
-  /** What a configured domain has to publish, and how each record was last found. */
   async function report(name: string, tenant?: string): Promise<DomainReport | undefined> {
     const claim = await claimOf(name, tenant);
     if (claim === undefined) return undefined;
@@ -319,15 +330,13 @@ export function createDomains(options: DomainsOptions) {
   }
 
   return {
-    /** The state of a configured domain; undefined while it is not configured. */
-    status(name: string): DomainStatus | undefined {
+    status(name) {
       const domain = domainOf(name, undefined);
       return domain && rows.get(keyOf(domain))?.status;
     },
     report,
     check,
-    /** Makes the next DKIM keys, unless they are made; each signs once a check has seen its record. */
-    async rotateKeys(name: string, tenant?: string): Promise<DomainReport | undefined> {
+    async rotateKeys(name, tenant) {
       const claim = await claimOf(name, tenant);
       if (claim === undefined) return undefined;
       const { domain, row } = claim;
@@ -338,8 +347,7 @@ export function createDomains(options: DomainsOptions) {
       await store.write([hastenCheck({ tenant: row.tenant, name: row.name, at })]);
       return report(name, tenant);
     },
-    /** Makes the tenant the owner, whoever was, and checks its records; undefined where it has no such domain. */
-    async move(name: string, tenant: string): Promise<DomainReport | undefined> {
+    async move(name, tenant) {
       const claim = environmentOf(tenant) === 'live' ? await claimOf(name, tenant) : undefined;
       if (claim === undefined) return undefined;
       const whose = { tenant, name };
@@ -350,8 +358,7 @@ export function createDomains(options: DomainsOptions) {
       return check(name, tenant);
     },
     adopt,
-    /** Checks every domain whose check is due, the longest overdue first. */
-    async checkDue(): Promise<void> {
+    async checkDue() {
       await adopt();
       const now = clock.now();
       const claims = [...snapshot().claims.values()].flatMap((domain) => {

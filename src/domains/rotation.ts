@@ -203,12 +203,19 @@ export async function hostRecords(store: Store, hostname: string): Promise<Domai
   return (await publishedKeys(store, hostOwner(hostname))).map((key) => dkimRecord(hostname, key));
 }
 
-export type HostKeys = ReturnType<typeof createHostKeys>;
+export interface HostKeys {
+  /** Makes the next key; false where a domain of the operator's has the host name, and its keys are rotated as any domain's. */
+  rotate(): Promise<boolean>;
+  /** Asks DNS at once, and moves the keys as far as it says. */
+  check(): Promise<void>;
+  /** The same where it is due. */
+  checkDue(): Promise<void>;
+}
 
 /** The rotation of the server's own keys; it does nothing where the operator's claim of the host name has them. */
 export function createHostKeys(
   parts: RotationParts & { readonly resolver: Resolver; readonly snapshot: () => Snapshot },
-) {
+): HostKeys {
   const { clock, resolver, snapshot } = parts;
   /** On the monotonic clock: one that was ahead and is put right delays nothing. */
   let due = 0;
@@ -219,7 +226,6 @@ export function createHostKeys(
     return claims.has(claimKey(OPERATOR, hostname)) ? undefined : hostOwner(hostname);
   }
 
-  /** Asks DNS at once, and moves the keys as far as it says. */
   async function check(): Promise<void> {
     const keys = owner();
     if (keys === undefined) return;
@@ -231,8 +237,7 @@ export function createHostKeys(
   }
 
   return {
-    /** Makes the next key; false where a domain of the operator's has the host name, and its keys are rotated as any domain's. */
-    async rotate(): Promise<boolean> {
+    async rotate() {
       const keys = owner();
       if (keys === undefined) return false;
       await rotateKeys(parts, keys);
@@ -240,8 +245,7 @@ export function createHostKeys(
       return true;
     },
     check,
-    /** The same where it is due. */
-    async checkDue(): Promise<void> {
+    async checkDue() {
       if (clock.monotonic() >= due) await check();
     },
   };

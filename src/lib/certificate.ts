@@ -15,7 +15,16 @@ export interface Certificate {
   readonly key: string;
 }
 
-export type CertificateKeeper = ReturnType<typeof keepCertificate>;
+export interface CertificateKeeper {
+  /** The one in force. */
+  current(): Certificate;
+  /** When it ends, ms. */
+  expiresAt(): number;
+  /** Calls `take` with every later one. */
+  onRenewal(take: (certificate: Certificate) => void): void;
+  /** Takes over what has changed in the files. */
+  look(): Promise<void>;
+}
 
 /**
  * Reads both, and that they belong together; a text that is PEM itself, such as a credential, is taken as it is. Throws
@@ -49,19 +58,15 @@ async function textOf(name: string, file: string): Promise<string> {
 export function keepCertificate(
   first: Certificate,
   { log, files }: { readonly log: Log; readonly files: () => Certificate | null },
-) {
+): CertificateKeeper {
   const takers: ((certificate: Certificate) => void)[] = [];
   let current = first;
   let reported = '';
   return {
-    /** The one in force. */
-    current: (): Certificate => current,
-    /** When it ends, ms. */
-    expiresAt: (): number => new X509Certificate(current.cert).validToDate.getTime(),
-    /** Calls `take` with every later one. */
-    onRenewal: (take: (certificate: Certificate) => void): void => void takers.push(take),
-    /** Takes over what has changed in the files. */
-    async look(): Promise<void> {
+    current: () => current,
+    expiresAt: () => new X509Certificate(current.cert).validToDate.getTime(),
+    onRenewal: (take) => void takers.push(take),
+    async look() {
       const where = files();
       if (where === null) return;
       try {

@@ -178,12 +178,25 @@ export interface UnsignedMail {
   readonly bytes: Buffer;
 }
 
-/** Signs; `content` is the whole message when joined. Rejects where the domain has no key. */
-export async function signMail({ id, domain, tenant, mail, bytes }: UnsignedMail, signing: SigningContext) {
+export interface SignedMail {
+  readonly kind: 'ready';
+  /** The envelope sender. */
+  readonly sender: string;
+  /** The whole message when joined. */
+  readonly content: readonly Uint8Array[];
+  readonly size: number;
+  readonly smtpUtf8: boolean;
+}
+
+/** Signs. Rejects where the domain has no key. */
+export async function signMail(
+  { id, domain, tenant, mail, bytes }: UnsignedMail,
+  signing: SigningContext,
+): Promise<SignedMail> {
   const signature = await signDkim([bytes], await keysFor({ domain, tenant }, signing), signing.now());
   const shown = [mail.from, ...mail.to, ...(mail.cc ?? []), ...(mail.replyTo ?? [])];
   return {
-    kind: 'ready' as const,
+    kind: 'ready',
     sender: returnPath(id, { secret: signing.secret, hostname: signing.hostname() }),
     content: [signature, bytes],
     size: signature.length + bytes.length,

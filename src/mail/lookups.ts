@@ -12,14 +12,24 @@ import { Recent } from '../lib/lru.ts';
 /** Rejects with Node's codes; ESERVFAIL is a question that nobody could answer. */
 export type Ask = (name: string, type: string) => Promise<string[][] | string[]>;
 
-export type Lookups = ReturnType<typeof createLookups>;
+export interface Lookups {
+  readonly ask: Ask;
+  /** Asks for these TXT records at once, so that a slow one keeps no other waiting. */
+  ahead(names: readonly string[]): void;
+  /** Whether DNS could not say, though it had the time; not where the question was one too many, or came too late. */
+  failed(name: string): boolean;
+  /** Whether a question about such a name had no answer, for whatever reason. */
+  unanswered(names: RegExp): boolean;
+  /** Nobody asks any more. */
+  end(): void;
+}
 
 /** Of each kind. */
 const MAX_LOOKUPS = 50;
 const DMARC = /^_dmarc\./i;
 
 /** All questions but those for DMARC records end `ms` from now, and those at one and a half times that. */
-export function createLookups(ask: Ask, clock: Clock, ms: number) {
+export function createLookups(ask: Ask, clock: Clock, ms: number): Lookups {
   const over = new AbortController();
   const failures = new Set<string>();
   const unanswered = new Set<string>();
@@ -66,22 +76,19 @@ export function createLookups(ask: Ask, clock: Clock, ms: number) {
 
   return {
     ask: once,
-    /** Asks for these TXT records at once, so that a slow one keeps no other waiting. */
-    ahead(names: readonly string[]): void {
+    ahead(names) {
       for (const name of names) {
         early.add(name.toLowerCase());
         once(name, 'TXT').catch(() => undefined);
       }
     },
-    /** Whether DNS could not say, though it had the time; not where the question was one too many, or came too late. */
-    failed(name: string): boolean {
+    failed(name) {
       const key = name.toLowerCase();
       return failures.has(key) || (early.has(key) && unanswered.has(key));
     },
-    /** Whether a question about such a name had no answer, for whatever reason. */
-    unanswered: (names: RegExp): boolean => [...unanswered].some((name) => names.test(name)),
-    /** Nobody asks any more. Without a reason it would make an error for each message. */
-    end: (): void => over.abort('over'),
+    unanswered: (names) => [...unanswered].some((name) => names.test(name)),
+    // Without a reason it would make an error for each message.
+    end: () => over.abort('over'),
   };
 }
 
