@@ -16,7 +16,7 @@ import { createWebhookTransport, type WebhookTransportOptions } from '../events/
 import type { Clock } from '../lib/clock.ts';
 import type { AdjustableLog } from '../lib/log.ts';
 import type { ListenAddress } from '../lib/sockets.ts';
-import type { SigningContext } from '../mail/sign.ts';
+import type { SigningContext } from '../mail/dkim.ts';
 import { createSmtpClient } from '../smtp-client/client.ts';
 import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';

@@ -1,7 +1,7 @@
 /** `postern doctor`: everything on which mail depends beside the daemon itself, looked at side by side, and what to do. */
 import { X509Certificate } from 'node:crypto';
 import { hostRecords } from '../domains/rotation.ts';
-import { withDeadline } from '../lib/abort.ts';
+import { withDeadline, isoTime, type Clock } from '../lib/clock.ts';
 import { messageOf } from '../lib/errors.ts';
 import {
   checkBounces,
@@ -26,7 +26,6 @@ import {
 import { checkPort25 } from './port25.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import { readCertificate } from '../lib/certificate.ts';
-import { isoTime, type Clock } from '../lib/clock.ts';
 import { recordsOf } from '../dns/resolver.ts';
 import { reversedAddress } from '../dns/networks.ts';
 import { unanswered, type Result, type Results } from './check.ts';

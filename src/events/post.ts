@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { createHmac, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { HttpDoor } from '../dns/guarded-fetch.ts';
-import { cleanText } from '../mail/header-text.ts';
+import { cleanText } from '../mail/header.ts';
 import type { WebhookRow, EventRow, FileRow, SubmissionRow } from '../store/tables.ts';
 import { isoTime } from '../lib/clock.ts';
 

@@ -1,6 +1,6 @@
 /** The steps of an explanation, and what all of them are made from. */
 import type { Domains } from '../domains/domains.ts';
-import type { KeysOf } from '../domains/dkim-keys.ts';
+import type { KeysOf } from '../mail/dkim.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Resolver } from '../dns/resolver.ts';

@@ -11,7 +11,7 @@ import type { Form } from '../config/snapshot.ts';
 import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
-import { cleanText } from '../mail/header-text.ts';
+import { cleanText } from '../mail/header.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged, isRefused } from '../store/consents.ts';
 import { recordEvent } from '../store/events.ts';

@@ -11,10 +11,10 @@ import { escapeHtml } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';
-import { composeMail, type Mail } from '../mail/compose.ts';
-import { cleanText } from '../mail/header-text.ts';
-import { replyAddress, type Conversation } from '../mail/relay.ts';
-import { signMail, type SigningContext } from '../mail/sign.ts';
+import { composeMail, type Mail, signMail } from '../mail/compose.ts';
+import { messageIdOf, cleanText } from '../mail/header.ts';
+import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
+import type { SigningContext } from '../mail/dkim.ts';
 import type { Source } from '../queue/transport.ts';
 import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import { findMessage } from '../store/messages.ts';
@@ -201,7 +201,7 @@ function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'repl
     replyTo: answersTo === undefined ? undefined : [{ address: answersTo }],
     date: message.created_at,
     // The same for every try, and after a restart.
-    messageId: `<${message.id.slice(message.id.indexOf('_') + 1)}@${submission.domain}>`,
+    messageId: messageIdOf(message.id, submission.domain),
   };
 }
 

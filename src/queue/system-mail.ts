@@ -1,7 +1,8 @@
 /** Mail of the server itself to somebody it serves: a link to confirm, an alert. From `postern@<server.hostname>`. */
 import { z } from 'zod';
-import { composeMail, type Mail } from '../mail/compose.ts';
-import { signMail, type SigningContext } from '../mail/sign.ts';
+import { messageIdOf } from '../mail/header.ts';
+import { composeMail, type Mail, signMail } from '../mail/compose.ts';
+import type { SigningContext } from '../mail/dkim.ts';
 import type { Statement } from '../store/statement.ts';
 import type { MessageRow } from '../store/tables.ts';
 import { enqueue } from './enqueue.ts';
@@ -53,7 +54,7 @@ function letterOf({ id, domain, source: json, created_at: date }: MessageRow): M
     subject,
     text,
     date,
-    messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+    messageId: messageIdOf(id, domain),
     headers: [['Auto-Submitted', 'auto-generated']],
   };
 }

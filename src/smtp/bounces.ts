@@ -8,9 +8,9 @@
 import type { Limits } from '../accounts/rate-limits.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { isReport } from '../mail/automatic.ts';
-import { fieldsOf, splitHeader } from '../mail/header-block.ts';
+import { fieldsOf, splitHeader } from '../mail/header.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
-import { SRS_VALID_MS } from '../mail/srs.ts';
+import { SRS_VALID_MS } from '../mail/own-addresses.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 import { insertBounce, findInbound } from '../store/inbound.ts';
 

@@ -8,16 +8,15 @@ import { z } from 'zod';
 import type { ServerConfig } from '../config/schema.ts';
 import { asciiAddress, parseAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import { fieldsOf, splitHeader } from '../mail/header-block.ts';
+import { fieldsOf, splitHeader, messageIdOf } from '../mail/header.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
 import { enqueue } from '../queue/enqueue.ts';
 import type { Consequence, FailedRecipient, Failure, Source } from '../queue/transport.ts';
 import { findInbound, rawChunks } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
 import { readForward } from './forward-source.ts';
-import { signDkim } from '../mail/dkim.ts';
+import { keysFor, signDkim, type SigningContext } from '../mail/dkim.ts';
 import { deliveryReport } from '../mail/dsn.ts';
-import type { SigningContext } from '../mail/sign.ts';
 
 export interface ReportParts {
   readonly store: Store;
@@ -119,11 +118,9 @@ export function createDsnSource(signing: SigningContext): Source {
   return {
     async prepare({ id, domain, tenant, source, created_at: date }) {
       const what = report.parse(JSON.parse(source));
-      const messageId = `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
+      const messageId = messageIdOf(id, domain);
       const bytes = deliveryReport({ ...what, hostname: domain, date, messageId });
-      const keys = await signing.keysOf(domain, tenant);
-      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
-      const signature = await signDkim([bytes], keys, signing.now());
+      const signature = await signDkim([bytes], await keysFor({ domain, tenant }, signing), signing.now());
       const size = signature.length + bytes.length;
       return { kind: 'ready', sender: '', content: [signature, bytes], size, smtpUtf8: needsSmtpUtf8(what.to) };
     },

@@ -7,8 +7,7 @@
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
 import { createGarbage } from '../lib/gc.ts';
-import { returnPath } from '../mail/return-path.ts';
-import { forwardSender } from '../mail/srs.ts';
+import { returnPath, forwardSender } from '../mail/own-addresses.ts';
 import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
 import type { Source } from '../queue/transport.ts';
 import { findInbound } from '../store/inbound.ts';
@@ -17,13 +16,11 @@ import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
 
+import { messageIdOf, type Field, fieldsOf, splitHeader, valueOf } from '../mail/header.ts';
 import { arcSeal } from '../mail/arc.ts';
 
-import { hashBody, parseFields, signFields, type HeaderField } from '../mail/dkim.ts';
+import { hashBody, keysFor, parseFields, signFields, type SigningContext } from '../mail/dkim.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
-import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
-
-import type { SigningContext } from '../mail/sign.ts';
 
 import { completeHeader } from '../mail/submitted.ts';
 
@@ -92,8 +89,7 @@ export function createEditedSource({ store, signing, edit }: EditedSourceParts):
     (json) => editedSource.parse(JSON.parse(json)).raw,
     async ({ message, inbound, read }) => {
       const { id, domain, tenant } = message;
-      const keys = await signing.keysOf(domain, tenant);
-      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+      const keys = await keysFor({ domain, tenant }, signing);
       const { header: given } = await splitHeader(read(0));
       const header = edit(given, message);
       // A message may end with its header.
@@ -116,7 +112,7 @@ export function createSubmittedSource(parts: SourceParts): Source {
     edit: (header, { id, domain, created_at: date }) =>
       completeHeader(withoutForgedResults(header, parts.signing.hostname()), {
         date,
-        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+        messageId: messageIdOf(id, domain),
       }),
   });
 }
@@ -193,7 +189,7 @@ async function sign(
   return (await arcSeal(sealed, { chain, results: valueOf(found), key, now: signing.now() })) + signature;
 }
 
-function readable(header: string): HeaderField[] | undefined {
+function readable(header: string): Field[] | undefined {
   try {
     return parseFields(header);
   } catch {

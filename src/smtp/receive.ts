@@ -10,7 +10,7 @@ import type { Garbage } from '../lib/gc.ts';
 import { newId } from '../lib/ids.ts';
 import type { Log } from '../lib/log.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import { fieldsOf, valueOf } from '../mail/header-block.ts';
+import { fieldsOf, valueOf } from '../mail/header.ts';
 import { StoreError, UnknownOutcomeError, type Store } from '../store/store.ts';
 import { Chunks } from './chunks.ts';
 import type { Accepted } from './recipients.ts';

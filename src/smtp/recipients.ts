@@ -7,7 +7,7 @@ import { isServed } from '../accounts/tenants.ts';
 import { responsible, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.ts';
 import { parseAddress, type Address } from '../lib/addresses.ts';
-import type { ReplyTicket } from '../mail/relay.ts';
+import type { ReplyTicket } from '../mail/own-addresses.ts';
 import { OPERATOR } from '../store/tenants.ts';
 import { isDomainServed } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';

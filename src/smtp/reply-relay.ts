@@ -3,11 +3,12 @@ import { z } from 'zod';
 import type { Limits } from '../accounts/rate-limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { messageIdOf, fieldsOf, splitHeader, type Field } from '../mail/header.ts';
 import { readAuthor } from '../mail/author.ts';
 import { isAutomatic } from '../mail/automatic.ts';
-import type { SigningContext } from '../mail/sign.ts';
-import { fieldsOf, splitHeader, type Field } from '../mail/header-block.ts';
-import { relayHeader, replyAddress, type Conversation, type ReplyTicket } from '../mail/relay.ts';
+import type { SigningContext } from '../mail/dkim.ts';
+import { relayHeader } from '../mail/forward.ts';
+import { replyAddress, type Conversation, type ReplyTicket } from '../mail/own-addresses.ts';
 import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
@@ -96,7 +97,7 @@ export function createReplySource({
       return relayHeader(header, {
         from: { name, address: replyAddress(back, domain, signing.secret) },
         to: recipients.map((address) => ({ address })),
-        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+        messageId: messageIdOf(id, domain),
         date,
       });
     },

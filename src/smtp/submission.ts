@@ -12,7 +12,7 @@ import type { FreeSpace } from '../store/database.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import { splitHeader } from '../mail/header-block.ts';
+import { splitHeader } from '../mail/header.ts';
 import { readSubmitted, type Submitted } from '../mail/submitted.ts';
 import { noteDue } from '../store/destinations.ts';
 

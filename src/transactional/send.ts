@@ -14,8 +14,10 @@ import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
-import { messageIdOf, type KeptEmail, fault, faultAt, type Fault } from './email.ts';
+import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
+import { messageIdOf } from '../mail/header.ts';
 import { senderOf, type Sender } from './sender.ts';
+
 import type { Renderer } from '../templates/render.ts';
 import { contentsOf, projectOf, type Content, type Wording } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';

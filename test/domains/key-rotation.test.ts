@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
-import { keysOfOwner, makeKey, nextSelector, type KeyOwner, createKeyring } from '../../src/domains/dkim-keys.ts';
-import { selectorOf } from '../../src/domains/states.ts';
+import {
+  keysOfOwner,
+  makeKey,
+  nextSelector,
+  type KeyOwner,
+  createKeyring,
+  selectorOf,
+} from '../../src/domains/dkim-keys.ts';
 import { advanceKeys, rotateKeys } from '../../src/domains/rotation.ts';
 import { dkimRecord } from '../../src/dns/records.ts';
 import { silentLog } from '../../src/lib/log.ts';

@@ -10,7 +10,7 @@ import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { CertificateKeeper } from '../../src/lib/certificate.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { openReturnPath, returnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath, returnPath } from '../../src/mail/own-addresses.ts';
 import { createSmtpPolicy, type SmtpPolicyParts } from '../../src/smtp/accept.ts';
 import { createListener, type SmtpListener } from '../../src/smtp/listener.ts';
 import type { Directory } from '../../src/smtp/recipients.ts';

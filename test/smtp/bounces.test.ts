@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { openReturnPath } from '../../src/mail/return-path.ts';
+import { openReturnPath } from '../../src/mail/own-addresses.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { createBounceReading } from '../../src/smtp/bounce-reading.ts';
 import { createBounces } from '../../src/smtp/bounces.ts';

@@ -1,6 +1,6 @@
 /** What is forwarded is what came in, after lines of ours, at every try and for every destination. */
 import { describe, expect, test } from 'vitest';
-import { openSrs } from '../../src/mail/srs.ts';
+import { openSrs } from '../../src/mail/own-addresses.ts';
 import { createBodies } from '../../src/queue/bodies.ts';
 import type { Opened } from '../../src/queue/transport.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';

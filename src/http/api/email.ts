@@ -13,7 +13,6 @@ import type { MessageRow } from '../../store/tables.ts';
 import {
   type Fault,
   faultAt,
-  messageIdOf,
   readEmail,
   sentInFull,
   type SentMessage,
@@ -21,6 +20,8 @@ import {
   type Status,
 } from '../../transactional/email.ts';
 import { isTooFar, planAll, type Planned, unitOf } from '../../transactional/send.ts';
+import { messageIdOf } from '../../mail/header.ts';
+
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
 import { lacksPermission, type Refusal, refuse, unavailable } from '../errors.ts';
