@@ -19,17 +19,15 @@ import { openReplyAddress } from '../mail/relay.ts';
 import { openReturnPath } from '../mail/return-path.ts';
 import { openSrs } from '../mail/srs.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
-import { createBounceReading } from '../smtp/bounce-reading.ts';
-import { createBounces } from '../smtp/bounces.ts';
-
+import { createBounceReading, createBounces } from '../smtp/bounces.ts';
 import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
 
-import { createListener, type SmtpListener } from '../smtp/listener.ts';
+import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
 
 import type { SmtpPolicy } from '../smtp/session.ts';
 
 import type { Directory } from '../smtp/recipients.ts';
-import type { SmtpCounters } from '../smtp/record.ts';
+import type { SmtpCounters } from '../smtp/receive.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { createReportReader } from '../smtp/report-reader.ts';
 import { sweepInbound } from '../smtp/retention.ts';
@@ -80,17 +78,11 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const loopbackSecret = randomBytes(24).toString('base64url');
   const listeners: SmtpListener[] = [];
 
-  function settings() {
-    const { server, limits, inbound } = config();
-    const { hostname } = server;
-    return { hostname, message: limits.message, limits: limits.smtp, proxies: inbound.proxy_protocol };
-  }
-
   function listen(
-    own: Pick<Parameters<typeof createListener>[0], 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
+    own: Pick<ListenerOptions, 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
     places: readonly ListenAddress[],
   ): Promise<ListenAddress[]> {
-    const listener = createListener({ clock, log, certificate, bind, counters, settings, ...own });
+    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config, ...own });
     listeners.push(listener);
     return listener.listen(places);
   }

@@ -6,30 +6,23 @@
  */
 import { isAscii } from 'node:buffer';
 import { z } from 'zod';
-import { createGarbage } from '../lib/gc.ts';
-import { returnPath } from '../mail/return-path.ts';
-import { forwardSender } from '../mail/srs.ts';
-import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
-import type { Source } from '../queue/transport.ts';
-import { findInbound } from '../store/inbound.ts';
-import type { InboundRow, MessageRow } from '../store/tables.ts';
-import { openRaw, type ReadFrom } from './chunks.ts';
-import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
-
+import { createGarbage, type Garbage } from '../lib/gc.ts';
 import { arcSeal } from '../mail/arc.ts';
-
+import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/auth-results.ts';
 import { hashBody, parseFields, signFields, type HeaderField } from '../mail/dkim.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
 import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
-
+import { returnPath } from '../mail/return-path.ts';
 import type { SigningContext } from '../mail/sign.ts';
-
+import { forwardSender } from '../mail/srs.ts';
 import { completeHeader } from '../mail/submitted.ts';
-
+import type { Source } from '../queue/transport.ts';
 import { deliveriesOfMessage } from '../store/deliveries.ts';
-
+import { findInbound, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Store } from '../store/store.ts';
+import type { InboundRow, MessageRow } from '../store/tables.ts';
+import type { SrsKeys } from './srs-keys.ts';
 
 export interface SourceParts {
   readonly store: Store;
@@ -58,12 +51,12 @@ function createSource(
   idOf: (source: string) => string,
   headOf: (original: Original) => Promise<Head>,
 ): Source {
-  const raw = { store, garbage: createGarbage() };
+  const garbage = createGarbage();
   return {
     async prepare(message, kept) {
       const inbound = await findInbound(store, idOf(message.source));
       if (inbound === undefined) return { kind: 'unrenderable', reason: 'the original message has been deleted' };
-      const read = await openRaw(raw, inbound);
+      const read = await openRaw(store, inbound, garbage);
       if (kept !== undefined) {
         const { sender, size, encoding } = message;
         const from = inbound.size - (size - kept.length);
@@ -215,4 +208,33 @@ export type ForwardSource = z.output<typeof forward>;
 
 export function readForward(json: string): ForwardSource {
   return forward.parse(JSON.parse(json));
+}
+
+/** Reads it from byte `from` on, the same at each call; it fails where a piece is missing. */
+type ReadFrom = (from: number) => Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/** A small message is read once and held, a larger one is read from the store piece by piece, each time anew. */
+async function openRaw(store: Store, inbound: InboundRow, garbage: Garbage): Promise<ReadFrom> {
+  if (inbound.size > RAW_CHUNK_BYTES) return (from) => discarded(piecesFrom(store, inbound, from), garbage);
+  const held: Uint8Array[] = [];
+  for await (const piece of piecesFrom(store, inbound, 0)) held.push(piece);
+  return (from) => [Buffer.concat(held).subarray(from)];
+}
+
+async function* discarded(pieces: AsyncIterable<Uint8Array>, garbage: Garbage): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    yield piece;
+    garbage.add(piece.length);
+  }
+}
+
+async function* piecesFrom(store: Store, { id, size }: InboundRow, from: number): AsyncGenerator<Uint8Array> {
+  let at = 0;
+  for await (const piece of rawChunks(store, id)) {
+    const skip = Math.max(0, from - at);
+    at += piece.length;
+    if (skip < piece.length) yield piece.subarray(skip);
+  }
+  // Whoever sends it must not come to its end as if all had been said.
+  if (at !== size) throw new Error(`of the ${size} bytes of ${id} only ${at} are there`);
 }

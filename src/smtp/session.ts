@@ -12,7 +12,6 @@ import type { Clock } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import type { ConnectionLimits } from './connection-limits.ts';
 import { Reception, type ReceiveParts } from './receive.ts';
 import { deliveriesFor, type Accepted, type Decision } from './recipients.ts';
 import { Connection, type ConnectionDetails, type Done } from './smtp-server.ts';
@@ -39,7 +38,8 @@ export interface Deadlines {
 export interface SessionParts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly limits: ConnectionLimits;
+  /** Counts what the client does wrong, and what it brings. */
+  readonly limits: { addError(ip: string, count: number): boolean; addMessage(ip: string): void };
   readonly deadlines: () => Deadlines;
   /** Until the client has authenticated, where it can. */
   readonly policy: SmtpPolicy;
