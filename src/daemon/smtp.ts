@@ -107,7 +107,7 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
       addresses,
       loopback: first && { ...first, mark: loopbackSecret },
       jobs: {
-        inbound: sweepInbound({ store, clock, keep: () => config().retention.events }),
+        inbound: sweepInbound({ store, clock, config }),
         bounces: createBounceReading({ ...parts, reader }),
         srs: srs.renew,
       },

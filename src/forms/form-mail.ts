@@ -17,7 +17,7 @@ import { sizeWords } from '../lib/sizes.ts';
 import { composeMail, type Mail } from '../mail/compose.ts';
 import { cleanText } from '../mail/header-text.ts';
 import { replyAddress, type Conversation } from '../mail/relay.ts';
-import { signMail, type SigningContext } from '../mail/sign.ts';
+import { messageIdOf, signMail, type SigningContext } from '../mail/sign.ts';
 import type { Source } from '../queue/transport.ts';
 
 import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
@@ -212,8 +212,7 @@ function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'repl
   return {
     replyTo: answersTo === undefined ? undefined : [{ address: answersTo }],
     date: message.created_at,
-    // The same for every try, and after a restart.
-    messageId: `<${message.id.slice(message.id.indexOf('_') + 1)}@${submission.domain}>`,
+    messageId: messageIdOf({ id: message.id, domain: submission.domain }),
   };
 }
 

@@ -42,8 +42,7 @@ export async function signMail(
   { id, domain, tenant, mail, bytes }: UnsignedMail,
   signing: SigningContext,
 ): Promise<SignedMail> {
-  const keys = await signing.keysOf(domain, tenant);
-  if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+  const keys = await requiredKeys({ domain, tenant }, signing);
   const signature = await signDkim([bytes], keys, signing.now());
   const shown = [mail.from, ...mail.to, ...(mail.cc ?? []), ...(mail.replyTo ?? [])];
   return {
@@ -53,4 +52,19 @@ export async function signMail(
     size: signature.length + bytes.length,
     smtpUtf8: shown.some(({ address }) => needsSmtpUtf8(address)),
   };
+}
+
+/** The keys of the domain. Rejects where it has none. */
+export async function requiredKeys(
+  { domain, tenant }: Pick<UnsignedMail, 'domain' | 'tenant'>,
+  signing: SigningContext,
+): Promise<readonly SigningKey[]> {
+  const keys = await signing.keysOf(domain, tenant);
+  if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+  return keys;
+}
+
+/** The Message-ID of a message (`msg_…`) of ours: the same for every try, and after a restart. */
+export function messageIdOf({ id, domain }: Pick<UnsignedMail, 'id' | 'domain'>): string {
+  return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
 }

@@ -3,6 +3,7 @@
  * with all that follows from it in one unit, many of which share a sync. 250 is said after that commit.
  */
 import type { Consent } from '../accounts/consent.ts';
+import type { ServerConfig } from '../config/schema.ts';
 import { createGarbage } from '../lib/gc.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { MemoryLimit } from '../queue/bodies.ts';
@@ -76,7 +77,7 @@ export interface SmtpPolicyParts extends RecorderParts {
 export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
   const { directory, store } = parts;
   return {
-    ...policyBasis({ ...parts, server: () => directory().snapshot.server }),
+    ...policyBasis(parts, () => directory().snapshot.server.limits),
     name: 'inbound',
     record: createRecorder(parts, 'inbound'),
     decide: (address, sender) => decideServed({ address, sender }, directory(), store),
@@ -86,22 +87,17 @@ export function createSmtpPolicy(parts: SmtpPolicyParts): SmtpPolicy {
 }
 
 /** What is the same for inbound mail and for submission. */
-export function policyBasis({
-  store,
-  clock,
-  log,
-  freeSpace,
-  server,
-}: Pick<SmtpPolicyParts, 'store' | 'clock' | 'log' | 'freeSpace'> & {
-  readonly server: () => Directory['snapshot']['server'];
-}): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'garbage' | 'limits' | 'outage'> {
+export function policyBasis(
+  { store, clock, log, freeSpace }: Pick<SmtpPolicyParts, 'store' | 'clock' | 'log' | 'freeSpace'>,
+  limits: () => ServerConfig['limits'],
+): Pick<SmtpPolicy, 'store' | 'clock' | 'log' | 'garbage' | 'limits' | 'outage'> {
   return {
     store,
     clock,
     log,
     garbage: createGarbage(),
-    limits: () => ({ message: server().limits.message, hops: server().limits.smtp.hops }),
-    outage: () => (freeSpace.below(server().limits.free_disk) ? DISK_FULL : undefined),
+    limits: () => ({ message: limits().message, hops: limits().smtp.hops }),
+    outage: () => (freeSpace.below(limits().free_disk) ? DISK_FULL : undefined),
   };
 }
 

@@ -171,9 +171,9 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
       // It came back before the reply of the server that took it was written down.
       const isOpen = state === 'queued' || state === 'sending' || state === 'deferred';
       if (isOpen && now - row.created_at < DAY) return 'later';
-      if (state === 'delivered' && !late.has(id)) late.set(id, { ...found, message, reported });
+      if (state === 'delivered' && !late.has(id)) late.set(id, { ...found, reported });
     }
-    const unit = [...late.values()].flatMap((each) => bounced(each, now));
+    const unit = [...late.values()].flatMap((each) => bounced(each, message, now));
     const policy = [...late.values()].find(({ reported }) => isAboutUs(reported.meaning.class));
     if (policy === undefined) return unit;
     const { recipient } = policy.delivery;
@@ -215,23 +215,18 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
     log.info('bounce.ignored', { inbound, message, reason });
   }
 
-  async function next(): Promise<boolean> {
-    const now = clock.now();
-    const row = await claimBounce(store, { now, until: now + BOUNCE_LEASE });
-    if (row === undefined) return false;
-    try {
-      await (row.tries > MAX_TRIES ? forget(row, 'unreadable') : readOne(row));
-    } catch (error) {
-      // Somebody else has read it, or counted another one of the same delivery: it is looked at again.
-      if (!(error instanceof UnmetError)) throw error;
-      log.warn('bounce.failed', { inbound: row.inbound, message: row.message, ...errorFields(error) });
-    }
-    return true;
-  }
-
   return async () => {
     try {
-      for (let count = 0; count < MAX_AT_ONCE && (await next()); count++);
+      for (let count = 0; count < MAX_AT_ONCE; count++) {
+        const now = clock.now();
+        const row = await claimBounce(store, { now, until: now + BOUNCE_LEASE });
+        if (row === undefined) return;
+        await (row.tries > MAX_TRIES ? forget(row, 'unreadable') : readOne(row)).catch((error: unknown) => {
+          // Somebody else has read it, or counted another one of the same delivery: it is looked at again.
+          if (!(error instanceof UnmetError)) throw error;
+          log.warn('bounce.failed', { inbound: row.inbound, message: row.message, ...errorFields(error) });
+        });
+      }
     } finally {
       await reader.close();
     }
@@ -241,14 +236,11 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
 /** RFC 5965 §7.3 and its registry: the recipient does not want it. */
 const UNWANTED: ReadonlySet<string> = new Set(['abuse', 'fraud', 'opt-out', 'opt-out-list']);
 
-interface DeliveryMeant {
-  readonly delivery: DeliveryRow;
-  /** It names the address that we sent to: no alias with others behind it. */
-  readonly named: boolean;
-}
-
-/** The delivery that is meant; undefined where it could be several. */
-function deliveryMeant(deliveries: readonly DeliveryRow[], addresses: readonly string[]): DeliveryMeant | undefined {
+/**
+ * The delivery that is meant; undefined where it could be several. `named`: by the address that we sent to, which is no alias
+ * with others behind it.
+ */
+function deliveryMeant(deliveries: readonly DeliveryRow[], addresses: readonly string[]) {
   const known = new Set(addresses.flatMap((text) => parseAddress(text)?.address.toLowerCase() ?? []));
   const delivery = deliveries.find(({ recipient }) => known.has(recipient.toLowerCase()));
   if (delivery !== undefined) return { delivery, named: true };
@@ -257,13 +249,10 @@ function deliveryMeant(deliveries: readonly DeliveryRow[], addresses: readonly s
 }
 
 /** A delivery that came back after all. */
-interface LateBounce extends DeliveryMeant {
-  readonly message: MessageRow;
-  readonly reported: ReportedRecipient;
-}
+type LateBounce = NonNullable<ReturnType<typeof deliveryMeant>> & { readonly reported: ReportedRecipient };
 
 /** The statements that make it bounced; unmet where it is no longer delivered. */
-function bounced({ delivery, named, message, reported }: LateBounce, now: number): Statement[] {
+function bounced({ delivery, named, reported }: LateBounce, message: MessageRow, now: number): Statement[] {
   const { id, tenant, recipient: address, attempts } = delivery;
   const { class: why, suppress: isGone } = reported.meaning;
   const reply = replyOf(reported);

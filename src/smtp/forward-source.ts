@@ -14,7 +14,7 @@ import { hashBody, parseFields, signFields, type HeaderField } from '../mail/dki
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
 import { fieldsOf, splitHeader, valueOf } from '../mail/header-block.ts';
 import { returnPath } from '../mail/return-path.ts';
-import type { SigningContext } from '../mail/sign.ts';
+import { messageIdOf, requiredKeys, type SigningContext } from '../mail/sign.ts';
 import { forwardSender } from '../mail/srs.ts';
 import { completeHeader } from '../mail/submitted.ts';
 import type { Source } from '../queue/transport.ts';
@@ -73,20 +73,20 @@ function createSource(
 const EMPTY_LINE = '\r\n';
 const editedSource = z.object({ raw: z.string() });
 
-export interface EditedSourceParts extends SourceParts {
-  /** The header as it is sent, one character a byte, each line with its CRLF. */
-  readonly edit: (header: string, message: MessageRow) => string;
-}
-
-/** The source of messages that go out in the name of a domain of ours. */
-export function createEditedSource({ store, signing, edit }: EditedSourceParts): Source {
+/**
+ * The source of messages that go out in the name of a domain of ours. `edit` answers the header as it is sent, one character
+ * a byte, each line with its CRLF.
+ */
+export function createEditedSource({
+  store,
+  signing,
+  edit,
+}: SourceParts & { readonly edit: (header: string, message: MessageRow) => string }): Source {
   return createSource(
     store,
     (json) => editedSource.parse(JSON.parse(json)).raw,
     async ({ message, inbound, read }) => {
-      const { id, domain, tenant } = message;
-      const keys = await signing.keysOf(domain, tenant);
-      if (keys.length === 0) throw new Error(`there is no DKIM key for ${domain}`);
+      const keys = await requiredKeys(message, signing);
       const { header: given } = await splitHeader(read(0));
       const header = edit(given, message);
       // A message may end with its header.
@@ -96,7 +96,7 @@ export function createEditedSource({ store, signing, edit }: EditedSourceParts):
       // An address in a line of ours may need more of the next server than what came in.
       const isUtf8 = !isAscii(Buffer.from(lines, 'latin1')) && isAscii(Buffer.from(given, 'latin1'));
       const encoding = isUtf8 ? 'smtputf8' : inbound.encoding;
-      const sender = returnPath(id, { secret: signing.secret, hostname: signing.hostname() });
+      const sender = returnPath(message.id, { secret: signing.secret, hostname: signing.hostname() });
       return { sender, encoding, lines, from };
     },
   );
@@ -106,10 +106,10 @@ export function createEditedSource({ store, signing, edit }: EditedSourceParts):
 export function createSubmittedSource(parts: SourceParts): Source {
   return createEditedSource({
     ...parts,
-    edit: (header, { id, domain, created_at: date }) =>
+    edit: (header, message) =>
       completeHeader(withoutForgedResults(header, parts.signing.hostname()), {
-        date,
-        messageId: `<${id.slice(id.indexOf('_') + 1)}@${domain}>`,
+        date: message.created_at,
+        messageId: messageIdOf(message),
       }),
   });
 }
@@ -156,17 +156,17 @@ async function senderOf(
   return forwardSender(sender, { secrets: srs.secrets(), hostname, now: signing.now() }, ours);
 }
 
-interface Unsigned {
-  readonly header: string;
-  readonly bodyAt: number;
-  /** Whether our domain is the author that it names. */
-  readonly isAuthor: boolean;
-  readonly verdicts: AuthResults;
-}
-
-/** Our signature where we are the author, and the ARC set; nothing of a header that verifiers would read in many ways. */
+/**
+ * Our signature where our domain is the author that the header names, and the ARC set; nothing of a header that verifiers
+ * would read in many ways.
+ */
 async function sign(
-  { header, bodyAt, isAuthor, verdicts }: Unsigned,
+  {
+    header,
+    bodyAt,
+    isAuthor,
+    verdicts,
+  }: { readonly header: string; readonly bodyAt: number; readonly isAuthor: boolean; readonly verdicts: AuthResults },
   { message, inbound, read }: Original,
   { signing, config }: ForwardParts,
 ): Promise<string> {

@@ -67,13 +67,6 @@ export interface ReceiveParts {
   readonly limits: () => { readonly message: number; readonly hops: number };
 }
 
-export interface Answer {
-  /** The reply to the whole message; called once, unless it was given up. */
-  reply(reply: string): void;
-  /** The reply while more is still coming: it will not be read. */
-  stop(reply: string): void;
-}
-
 const SPOILT: Refusal = {
   reply: '554 5.6.0 the message contains a bare CR, a bare LF or a NUL',
   reason: 'bare_newline',
@@ -82,10 +75,10 @@ const SPOILT: Refusal = {
 const MAX_HEADER_BYTES = 100 * 1024;
 const MAX_HEADER_LINES = 1000;
 
-export class Reception implements Sink {
+export class Reception implements Omit<Sink, 'end'> {
   readonly #parts: ReceiveParts;
   readonly #envelope: Envelope;
-  readonly #answer: Answer;
+  readonly #stop: (reply: string) => void;
   readonly #id: string;
   readonly #chunks: Chunks;
   #refusal: Refusal | undefined;
@@ -95,11 +88,12 @@ export class Reception implements Sink {
   #wasted = 0;
   #state: 'open' | 'ended' | 'stopped' = 'open';
 
-  constructor(parts: ReceiveParts, envelope: Envelope, answer: Answer) {
+  /** `stop` gives the reply while more is still coming: it will not be read. */
+  constructor(parts: ReceiveParts, envelope: Envelope, stop: (reply: string) => void) {
     const now = parts.clock.now();
     this.#parts = parts;
     this.#envelope = envelope;
-    this.#answer = answer;
+    this.#stop = stop;
     this.#id = newId('inb', now);
     this.#chunks = new Chunks(parts.store, this.#id, now);
   }
@@ -111,7 +105,7 @@ export class Reception implements Sink {
       this.#refusal = { reply: `552 5.3.4 a message may have at most ${most} bytes`, reason: 'too_large' };
       this.#state = 'stopped';
       this.#record(this.#refusal);
-      this.#answer.stop(this.#refusal.reply);
+      this.#stop(this.#refusal.reply);
       void this.#drop();
       return undefined;
     }
@@ -129,10 +123,11 @@ export class Reception implements Sink {
     this.#refusal ??= SPOILT;
   }
 
-  end(): void {
-    if (this.#state !== 'open') return;
+  /** The reply to the whole message; undefined where it was given up. Never rejects. */
+  end(): Promise<string> | undefined {
+    if (this.#state !== 'open') return undefined;
     this.#state = 'ended';
-    void this.#finish().then((reply) => this.#answer.reply(reply));
+    return this.#finish();
   }
 
   /** The client is gone, or was too slow: nothing of it stays. */
@@ -151,7 +146,6 @@ export class Reception implements Sink {
     this.#refusal ??= refuseHeader(headerOf(start), this.#parts.limits().hops, recipients);
   }
 
-  /** The reply to the whole message. Never rejects. */
   async #finish(): Promise<string> {
     const { accept, log, name } = this.#parts;
     await this.#chunks.settle();

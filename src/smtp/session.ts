@@ -238,21 +238,18 @@ export class Session extends Connection {
       smtpUtf8: transaction.envelope.smtpUtf8 === true,
       recipients: [...transaction.accepted.values()],
     };
-    const replied = Promise.withResolvers<string>();
-    const reception = new Reception(this.#policy, envelope, {
-      reply: replied.resolve,
-      stop: (reply) => {
-        this.reply(reply);
-        this.close();
-      },
+    const reception = new Reception(this.#policy, envelope, (reply) => {
+      this.reply(reply);
+      this.close();
     });
     this.#reception = reception;
     wire.receive({
       write: (bytes) => reception.write(bytes),
       spoil: () => reception.spoil(),
       end: () => {
-        reception.end();
-        void this.busy(replied.promise).then((reply) => {
+        const replied = reception.end();
+        if (replied === undefined) return;
+        void this.busy(replied).then((reply) => {
           this.#endTransaction(reply);
           wire.proceed();
         });

@@ -63,7 +63,7 @@ const NOT_YET = refusal('auth_required', '530 5.7.0 authentication required: use
 
 export function createSubmission(parts: SubmissionParts): { readonly policy: SmtpPolicy; readonly login: Login } {
   const { clock, log, submissions, snapshot } = parts;
-  const basis = policyBasis({ ...parts, server: () => snapshot().server });
+  const basis = policyBasis(parts, () => snapshot().server.limits);
 
   async function decideFor(principal: Principal, address: string, sender: string): Promise<Decision> {
     const { id: tenant } = principal.tenant;

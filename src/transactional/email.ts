@@ -41,11 +41,6 @@ export function withoutWords(json: string): string {
   return JSON.stringify({ ...email, text: null } satisfies KeptEmail);
 }
 
-/** The Message-ID header: the same for every try, and after a restart. `id` is the message's. */
-export function messageIdOf(id: string, domain: string): string {
-  return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
-}
-
 export interface Fault {
   readonly kind: 'fault';
   readonly code:

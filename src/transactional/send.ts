@@ -8,6 +8,7 @@ import { baseUrlOf } from '../config/http-address.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import type { Project } from '../config/forms.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+import { messageIdOf } from '../mail/sign.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
 import { keepAttachments } from '../store/messages.ts';
@@ -15,7 +16,7 @@ import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
-import { messageIdOf, type KeptEmail, fault, faultAt, type Fault } from './email.ts';
+import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
 import { createSenders, type Sender } from './sender.ts';
 import type { Renderer } from '../templates/render.ts';
 import { createContents, projectOf, type Content, type Wording } from './template.ts';
@@ -214,7 +215,7 @@ function planned({ email, sender, content, headers }: Ready, { principal, snapsh
     to: to.map(({ address }) => address),
     recipients,
     id,
-    messageId: messageIdOf(id, sender.domain),
+    messageId: messageIdOf({ id, domain: sender.domain }),
     rows: message === undefined ? [] : [message, ...contents, ...rest],
     dues,
   };

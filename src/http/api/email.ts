@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
+import { messageIdOf } from '../../mail/sign.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
 import { recomputeDueAmong } from '../../store/destinations.ts';
@@ -12,7 +13,6 @@ import type { MessageRow } from '../../store/tables.ts';
 import {
   type Fault,
   faultAt,
-  messageIdOf,
   readEmail,
   sentInFull,
   type SentMessage,
@@ -243,7 +243,7 @@ function shownSummary({ message, email, status }: SentMessage) {
   return {
     ...email,
     id: message.id,
-    message_id: email.message_id ?? messageIdOf(message.id, message.domain),
+    message_id: email.message_id ?? messageIdOf(message),
     environment: message.environment,
     status,
     from: formatMailbox(email.from),
