@@ -5,6 +5,7 @@
  * rendered or held counts against one budget, which is the queue's back-pressure.
  */
 import { isAscii } from 'node:buffer';
+import { Budget } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { bodyChunk, CHUNK_BYTES, findMessage, storeBody, storePrefix } from '../store/messages.ts';
@@ -18,15 +19,15 @@ export interface BodiesOptions {
   readonly log: Log;
 }
 
-const BUDGET = 64 * 1024 * 1024;
+const BUDGET_BYTES = 64 * 1024 * 1024;
 /** Put aside for a message whose size is not known before it is rendered: so many are rendered at a time. */
-const RESERVE = 4 * 1024 * 1024;
+const RESERVE_BYTES = 4 * 1024 * 1024;
 
 type Fresh = Finished | Streamed;
 
 export class Bodies {
   readonly #options: BodiesOptions;
-  readonly #budget = new MemoryLimit(BUDGET);
+  readonly #budget = new Budget(BUDGET_BYTES);
   readonly #held = new Map<string, HeldBody>();
 
   constructor(options: BodiesOptions) {
@@ -47,7 +48,7 @@ export class Bodies {
 export class HeldBody {
   readonly #id: string;
   readonly #options: BodiesOptions;
-  readonly #budget: MemoryLimit;
+  readonly #budget: Budget;
   readonly #end: () => void;
   #holders = 0;
   #message: Promise<MessageRow | undefined> | undefined;
@@ -57,7 +58,7 @@ export class HeldBody {
   /** What it takes of the budget. */
   #charged = 0;
 
-  constructor(id: string, options: BodiesOptions, { budget, end }: { budget: MemoryLimit; end: () => void }) {
+  constructor(id: string, options: BodiesOptions, { budget, end }: { budget: Budget; end: () => void }) {
     this.#id = id;
     this.#options = options;
     this.#budget = budget;
@@ -149,8 +150,8 @@ export class HeldBody {
   }
 
   async #prepare(message: MessageRow, kept?: Uint8Array): Promise<Prepared> {
-    await this.#budget.take(RESERVE);
-    this.#charged += RESERVE;
+    await this.#budget.take(RESERVE_BYTES);
+    this.#charged += RESERVE_BYTES;
     const prepared = await this.#options.source.prepare(message, kept).finally(() => this.#refund());
     if (prepared.kind !== 'unrenderable') this.#charge(heldBytes(prepared));
     return prepared;
@@ -204,42 +205,4 @@ function heldBytes(prepared: Fresh): number {
 function encodingOf({ smtpUtf8, content }: Finished): MessageRow['encoding'] {
   if (smtpUtf8) return 'smtputf8';
   return content.every((piece) => isAscii(piece)) ? '7bit' : '8bit';
-}
-
-/** A share of memory that many ask for: who comes when it is used up waits, first come, first served. */
-export class MemoryLimit {
-  readonly #total: number;
-  readonly #waiting: { readonly amount: number; readonly go: () => void }[] = [];
-  #used = 0;
-
-  constructor(total: number) {
-    this.#total = total;
-  }
-
-  /** Takes `amount` as soon as it is there; more than all there is, when nobody else has any. */
-  take(amount: number): Promise<void> {
-    if (this.#waiting.length === 0 && this.#fits(amount)) {
-      this.#used += amount;
-      return Promise.resolve();
-    }
-    return new Promise((go) => this.#waiting.push({ amount, go }));
-  }
-
-  /** Takes `amount`, there or not: it is in memory already. */
-  add(amount: number): void {
-    this.#used += amount;
-  }
-
-  give(amount: number): void {
-    this.#used -= amount;
-    for (let next = this.#waiting[0]; next !== undefined && this.#fits(next.amount); next = this.#waiting[0]) {
-      this.#waiting.shift();
-      this.#used += next.amount;
-      next.go();
-    }
-  }
-
-  #fits(amount: number): boolean {
-    return this.#used === 0 || this.#used + amount <= this.#total;
-  }
 }

@@ -4,9 +4,9 @@
  */
 import type { Consent } from '../accounts/consent.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import { Budget } from '../lib/batch.ts';
 import { createGarbage } from '../lib/gc.ts';
 import type { Refusal } from '../mail/auth-results.ts';
-import { MemoryLimit } from '../queue/bodies.ts';
 import { enqueue, type NewMessage } from '../queue/enqueue.ts';
 import type { FreeSpace } from '../store/database.ts';
 import { noteDue } from '../store/destinations.ts';
@@ -213,7 +213,7 @@ const MAX_AT_ONCE = 16;
 
 /** At most MAX_AT_ONCE messages at a time; one of a single chunk never waits. */
 export function limitConcurrency(authenticate: MailAuthenticator): MailAuthenticator {
-  const turns = new MemoryLimit(MAX_AT_ONCE);
+  const turns = new Budget(MAX_AT_ONCE);
   return async (mail) => {
     if (mail.size <= RAW_CHUNK_BYTES) return authenticate(mail);
     await turns.take(1);

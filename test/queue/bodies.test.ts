@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { Budget } from '../../src/lib/batch.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import { Bodies, MemoryLimit } from '../../src/queue/bodies.ts';
+import { Bodies } from '../../src/queue/bodies.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { Opened, Prepared, Source } from '../../src/queue/transport.ts';
 import { findMessage } from '../../src/store/messages.ts';
@@ -197,7 +198,7 @@ function streamedSource(made = 0): Source {
 
 describe('a budget', () => {
   test('is first come, first served, and what is too large waits until nobody else has any', async () => {
-    const budget = new MemoryLimit(10);
+    const budget = new Budget(10);
     const order: string[] = [];
     const take = async (name: string, amount: number) => {
       await budget.take(amount);
