@@ -136,17 +136,17 @@ export class Worker {
     await Promise.all(this.#pending);
   }
 
-  progress() {
-    return {
-      /** When the queue was last looked through, ms. */
-      lookedAt: this.#lookedAt,
-      /** When a look at the queue last ended, well or not, on the monotonic clock. */
-      triedAt: this.#triedAt,
-      /** Recipients that are claimed: at hand or in flight. */
-      claimed: this.#claimed.size,
-      /** What keeps the store from being written; undefined while it works. */
-      fault: this.#fault,
-    };
+  progress(): {
+    /** When the queue was last looked through, ms. */
+    readonly lookedAt: number;
+    /** When a look at the queue last ended, well or not, on the monotonic clock. */
+    readonly triedAt: number;
+    /** Recipients that are claimed: at hand or in flight. */
+    readonly claimed: number;
+    /** What keeps the store from being written; undefined while it works. */
+    readonly fault: string | undefined;
+  } {
+    return { lookedAt: this.#lookedAt, triedAt: this.#triedAt, claimed: this.#claimed.size, fault: this.#fault };
   }
 
   async #run(): Promise<void> {

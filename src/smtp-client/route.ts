@@ -133,7 +133,10 @@ function parseRelay(relay: string): Fixed {
  * What TLS to an address must be like. To an MX any certificate is better than none (RFC 7435 §3); a password is said to
  * nobody but the smarthost, in clear text within this machine alone. Certificates of private networks prove nothing.
  */
-export function tlsPolicy({ tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>, address: string) {
+export function tlsPolicy(
+  { tls, credentials }: Pick<NextHop, 'tls' | 'credentials'>,
+  address: string,
+): { readonly required: boolean; readonly verified: boolean } {
   const isSmarthost = credentials !== undefined || tls === 'implicit';
   return {
     /** Nothing is said in clear text beyond EHLO. */

@@ -71,10 +71,16 @@ export class SmtpListener {
     const { clock, log, config, policy, loopbackSecret } = options;
     const { usual, crowded } = options.deadlines ?? DEADLINES;
     const limits = new ConnectionLimits(() => config().limits.smtp, clock);
-    const deadlines = () => (limits.isCrowded() ? crowded : usual);
     this.#options = options;
     this.#limits = limits;
-    this.#session = { clock, log, limits, policy, loopbackSecret, deadlines };
+    this.#session = {
+      clock,
+      log,
+      limits,
+      policy,
+      loopbackSecret,
+      deadlines: () => (limits.isCrowded() ? crowded : usual),
+    };
   }
 
   /** `[::]:25`, `127.0.0.1:2525`; port 0 takes a free one. Answers where it listens. Throws UserError where it cannot. */

@@ -415,13 +415,16 @@ export function createRecorder(
   };
 }
 
-export type SmtpCounters = ReturnType<typeof createSmtpCounters>;
+export interface SmtpCounters {
+  /** Connections accepted, and rejected by a limit. */
+  readonly connections: Tally<'accepted' | 'rejected'>;
+  /** What RCPT or the message was answered, for each recipient. */
+  readonly recipients: Tally<InboundLogRow['outcome']>;
+}
 
-export function createSmtpCounters() {
+export function createSmtpCounters(): SmtpCounters {
   return {
-    /** Connections accepted, and rejected by a limit. */
     connections: new Tally(['accepted', 'rejected']),
-    /** What RCPT or the message was answered, for each recipient. */
     recipients: new Tally(['accepted', 'rejected', 'deferred']),
   };
 }

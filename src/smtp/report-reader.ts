@@ -57,7 +57,9 @@ export function createReportReader(options: ReaderOptions): ReportReader {
       const thread = running ?? (await start());
       const over = new AbortController();
       const { promise, resolve } = Promise.withResolvers<Report | undefined>();
-      const giveUp = () => resolve(undefined);
+      function giveUp(): void {
+        resolve(undefined);
+      }
       thread.once('message', resolve).once('exit', giveUp);
       thread.postMessage(head);
       void clock.sleep(mostMs, over.signal).then(giveUp);
