@@ -57,8 +57,10 @@ import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
-import { BOUNCE_LEASE } from '../smtp/bounce-reading.ts';
-import { createSmtpCounters } from '../smtp/record.ts';
+
+import { BOUNCE_LEASE } from '../smtp/bounces.ts';
+import { createSmtpCounters } from '../smtp/receive.ts';
+
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';

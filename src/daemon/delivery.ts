@@ -22,7 +22,8 @@ import type { Random, Source } from '../queue/transport.ts';
 import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
-import { createWorker } from '../queue/worker.ts';
+import { Worker } from '../queue/worker.ts';
+
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
 import { policyAlertFor } from '../smtp/policy-alert.ts';
@@ -107,7 +108,7 @@ export async function startDelivery(parts: DeliveryParts): Promise<Delivery> {
     alertOwner: alertWebhookOwner(parts, rendering),
     wake: () => worker.wake(),
   });
-  const worker = createWorker({
+  const worker = new Worker({
     store,
     clock,
     log,

@@ -16,13 +16,15 @@ import { createMemory } from '../mail/lookups.ts';
 import { receivedLine } from '../mail/forward.ts';
 import { openReplyAddress, openReturnPath, openSrs } from '../mail/own-addresses.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
-import { createBounceReading } from '../smtp/bounce-reading.ts';
-import { createBounces } from '../smtp/bounces.ts';
+
+import { createBounceReading, createBounces } from '../smtp/bounces.ts';
+
 import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
-import { createListener, type SmtpListener } from '../smtp/listener.ts';
+import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
+
 import type { SmtpPolicy } from '../smtp/session.ts';
 import type { Directory } from '../smtp/recipients.ts';
-import type { SmtpCounters } from '../smtp/record.ts';
+import type { SmtpCounters } from '../smtp/receive.ts';
 import { createReplyRelay } from '../smtp/reply-relay.ts';
 import { createReportReader } from '../smtp/report-reader.ts';
 import { sweepInbound } from '../smtp/retention.ts';
@@ -72,17 +74,11 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
   const loopbackSecret = randomBytes(24).toString('base64url');
   const listeners: SmtpListener[] = [];
 
-  function settings() {
-    const { server, limits, inbound } = config();
-    const { hostname } = server;
-    return { hostname, message: limits.message, limits: limits.smtp, proxies: inbound.proxy_protocol };
-  }
-
   function listen(
-    own: Pick<Parameters<typeof createListener>[0], 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
+    own: Pick<ListenerOptions, 'policy' | 'login' | 'loopbackSecret' | 'secure'>,
     places: readonly ListenAddress[],
   ): Promise<ListenAddress[]> {
-    const listener = createListener({ clock, log, certificate, bind, counters, settings, ...own });
+    const listener = new SmtpListener({ clock, log, certificate, bind, counters, config, ...own });
     listeners.push(listener);
     return listener.listen(places);
   }
@@ -107,7 +103,7 @@ export async function openSmtp(parts: SmtpParts): Promise<Smtp> {
       addresses,
       loopback: first && { ...first, mark: loopbackSecret },
       jobs: {
-        inbound: sweepInbound({ store, clock, keep: () => config().retention.events }),
+        inbound: sweepInbound({ store, clock, config }),
         bounces: createBounceReading({ ...parts, reader }),
         srs: srs.renew,
       },

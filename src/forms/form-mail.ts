@@ -15,6 +15,7 @@ import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import { messageIdOf, cleanText } from '../mail/header.ts';
 import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
 import type { SigningContext } from '../mail/dkim.ts';
+
 import type { Source } from '../queue/transport.ts';
 import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import { findMessage } from '../store/messages.ts';
@@ -200,8 +201,7 @@ function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'repl
   return {
     replyTo: answersTo === undefined ? undefined : [{ address: answersTo }],
     date: message.created_at,
-    // The same for every try, and after a restart.
-    messageId: messageIdOf(message.id, submission.domain),
+    messageId: messageIdOf({ id: message.id, domain: submission.domain }),
   };
 }
 

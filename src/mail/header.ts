@@ -111,7 +111,7 @@ export function mailDate(time: number): string {
 }
 
 /** The Message-ID of a message of ours, with its angle brackets: the same for every try. `id` is `msg_…`. */
-export function messageIdOf(id: string, domain: string): string {
+export function messageIdOf({ id, domain }: { readonly id: string; readonly domain: string }): string {
   return `<${id.slice(id.indexOf('_') + 1)}@${domain}>`;
 }
 

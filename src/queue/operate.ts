@@ -182,19 +182,19 @@ export async function resume(store: Store, tenant: string, now: number): Promise
 async function operate(
   store: Store,
   id: string,
-  {
-    act,
-    more,
-  }: { readonly act: (delivery: string) => Statement; readonly more?: (destinations: readonly string[]) => Statement },
+  does: {
+    readonly act: (delivery: string) => Statement;
+    readonly more?: (destinations: readonly string[]) => Statement;
+  },
 ): Promise<Operated> {
   const one = isDelivery(id) ? await findDelivery(store, id) : undefined;
   const rows = one === undefined ? await deliveriesOfMessage(store, id) : [one];
   if (rows.length === 0) return { kind: 'unknown' };
   const waiting = rows.filter(({ state }) => state === 'queued' || state === 'deferred');
   const names = namesOf(waiting);
-  const acts = waiting.map((row) => act(row.id));
-  const results =
-    waiting.length === 0 ? [] : await store.write([...acts, ...(more ? [more(names)] : []), recomputeDueAmong(names)]);
+  const more = does.more === undefined ? [] : [does.more(names)];
+  const unit = [...waiting.map((row) => does.act(row.id)), ...more, recomputeDueAmong(names)];
+  const results = waiting.length === 0 ? [] : await store.write(unit);
   const deliveries = waiting.flatMap((row, i) => (results[i]?.changes === 1 ? [row.id] : []));
   if (deliveries.length > 0) return { kind: 'done', deliveries, held: await heldDestinations(store, names) };
   return { kind: 'not-waiting', states: rows.map(({ state }) => state) };

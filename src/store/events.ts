@@ -25,11 +25,11 @@ export interface NewEvent {
   readonly tenant: string;
   readonly at: number;
   readonly data: Readonly<Record<string, unknown>>;
-  readonly submission?: string;
+  readonly submission?: string | null;
   /** Of the submission; looked up where it is not told. */
   readonly form?: string | undefined;
   readonly message?: string;
-  readonly domain?: string;
+  readonly domain?: string | null;
   /** `req_…`: the request that caused it, where one did just now. */
   readonly request?: string | undefined;
 }

@@ -7,6 +7,8 @@ import { accountIdOf, mayTouch, readableTenants, type Principal } from '../accou
 import { baseUrlOf } from '../config/schema-server.ts';
 import type { Snapshot, Project } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
+
+import { messageIdOf } from '../mail/header.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
 import { keepAttachments } from '../store/messages.ts';
@@ -15,7 +17,7 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
 import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
-import { messageIdOf } from '../mail/header.ts';
+
 import { senderOf, type Sender } from './sender.ts';
 
 import type { Renderer } from '../templates/render.ts';
@@ -203,7 +205,7 @@ function planned(
     to: to.map(({ address }) => address),
     recipients,
     id,
-    messageId: messageIdOf(id, sender.domain),
+    messageId: messageIdOf({ id, domain: sender.domain }),
     rows: message === undefined ? [] : [message, ...contents, ...rest],
     dues,
   };

@@ -19,7 +19,7 @@ import type { WebhookRow, SubmissionRow } from '../../src/store/tables.ts';
 import { recentDeliveries, type WebhookDelivery } from '../../src/store/webhook-deliveries.ts';
 import { insertWebhook } from '../../src/store/webhooks.ts';
 import type { Transport } from '../../src/queue/transport.ts';
-import { createWorker } from '../../src/queue/worker.ts';
+import { Worker } from '../../src/queue/worker.ts';
 import { testClock, type TestClock } from '../harness/clock.ts';
 import { openTestStore } from '../harness/store.ts';
 
@@ -84,7 +84,7 @@ export async function eventWorld(given: { snapshot?: Snapshot; store?: Store } =
 
   /** A daemon: looks for what happened, and its queue posts what is due. */
   function daemon(own: TestClock = clock) {
-    const worker = createWorker({
+    const worker = new Worker({
       store,
       clock: own,
       log: silentLog,

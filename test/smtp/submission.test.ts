@@ -12,7 +12,7 @@ import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey } from '../../src/mail/dkim.ts';
-import { createListener } from '../../src/smtp/listener.ts';
+import { SmtpListener } from '../../src/smtp/listener.ts';
 import { createSubmission } from '../../src/smtp/submission.ts';
 import { createSubmittedSource } from '../../src/smtp/forward-source.ts';
 import { revokeKey } from '../../src/store/api-keys.ts';
@@ -65,18 +65,13 @@ async function start(settings: Settings = {}) {
     submissions: createSubmissions(store),
     wake() {},
   });
-  const listener = createListener({
+  const listener = new SmtpListener({
     ...submission,
     clock: systemClock,
     log: silentLog,
     certificate: CERTIFICATE,
     secure,
-    settings: () => ({
-      hostname: 'mail.postern.test',
-      message: server.limits.message,
-      limits: server.limits.smtp,
-      proxies: [],
-    }),
+    config: () => server,
   });
   const [bound] = await listener.listen([{ host: '127.0.0.1', port: 0 }]);
   onTestFinished(() => listener.close(0));

@@ -4,6 +4,8 @@ import { roomFor } from '../../accounts/message-limits.ts';
 import { mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
+
+import { messageIdOf } from '../../mail/header.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
 import { recomputeDueAmong } from '../../store/destinations.ts';
@@ -20,7 +22,6 @@ import {
   type Status,
 } from '../../transactional/email.ts';
 import { isTooFar, planAll, type Planned, unitOf } from '../../transactional/send.ts';
-import { messageIdOf } from '../../mail/header.ts';
 
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
@@ -247,7 +248,7 @@ function shownSummary({ message, email, status }: SentMessage) {
   return {
     ...email,
     id: message.id,
-    message_id: email.message_id ?? messageIdOf(message.id, message.domain),
+    message_id: email.message_id ?? messageIdOf(message),
     environment: message.environment,
     status,
     from: formatMailbox(email.from),
