@@ -12,7 +12,6 @@ import { readAuthResults, needsFromRewrite, type AuthResults } from '../mail/aut
 import type { Source } from '../queue/transport.ts';
 import { findInbound, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { InboundRow, MessageRow } from '../store/tables.ts';
-import { openRaw, type ReadFrom } from './chunks.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
 
