@@ -62,17 +62,10 @@ export function tighter(a: Verdict, b: Verdict): Verdict {
 
 /** Path and query of a request target; an absolute one (RFC 9112 §3.2.2) counts as its path. */
 export function splitTarget(target: string): { path: string; query: string } {
-  let start = 0;
-  if (!target.startsWith('/')) {
-    const scheme = target.indexOf('://');
-    const slash = scheme === -1 ? -1 : target.indexOf('/', scheme + 3);
-    if (slash === -1) return { path: scheme === -1 ? target : '/', query: '' };
-    start = slash;
-  }
-  const mark = target.indexOf('?', start);
-  return mark === -1
-    ? { path: start === 0 ? target : target.slice(start), query: '' }
-    : { path: target.slice(start, mark), query: target.slice(mark + 1) };
+  const [, local = ''] = /^[a-z][a-z0-9+.-]*:\/\/[^/?]*(.*)$/is.exec(target) ?? ['', target];
+  const mark = local.indexOf('?');
+  const path = mark === -1 ? local : local.slice(0, mark);
+  return { path: path === '' ? '/' : path, query: mark === -1 ? '' : local.slice(mark + 1) };
 }
 
 /** The path for the log: without the token of a mailed link, which would open it to whoever reads the log. */
@@ -118,10 +111,14 @@ export function rateLimited({ reset }: Verdict, now: number): Refusal {
   return refuse('RATE_LIMITED', { headers: { 'Retry-After': String(seconds) } });
 }
 
-/** The same where the limit is one of this request's own; the headers of the answer then show it. */
-export function overCap(verdict: Verdict, exchange: Exchange): Refusal {
+/**
+ * Counts this limit, where there is one, among those of the request, which the headers of the answer show; the refusal where
+ * it leaves nothing. The operator on the machine itself is never refused.
+ */
+export function refuseOver(verdict: Verdict | undefined, exchange: Exchange): Refusal | undefined {
+  if (verdict === undefined) return undefined;
   exchange.limit = tighter(exchange.limit, verdict);
-  return rateLimited(verdict, exchange.at);
+  return verdict.allowed || exchange.local ? undefined : rateLimited(verdict, exchange.at);
 }
 
 /** The refusal of mail for which the plan of the account has no room. */

@@ -272,8 +272,7 @@ function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: For
       await next();
       return;
     }
-    const found = findFormRequest(exchange, path, parts);
-    const formRequest = found instanceof Promise ? await found : found;
+    const formRequest = await findFormRequest(exchange, path, parts);
     ctx.state.readableFor = readableFor(formRequest);
     if (exchange.method === 'OPTIONS') await preflight(ctx, async () => send(ctx, await handle(formRequest)));
     else send(ctx, await handle(formRequest));

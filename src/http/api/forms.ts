@@ -32,7 +32,7 @@ import type { Statement } from '../../store/statement.ts';
 
 import type { Store } from '../../store/store.ts';
 
-import { endpointOf, type Exchange, overCap, overLimit } from '../context.ts';
+import { endpointOf, type Exchange, overLimit, refuseOver } from '../context.ts';
 import { type Refusal, refuse } from '../errors.ts';
 import { invalidAt } from './issues.ts';
 import { type Call, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
@@ -216,7 +216,7 @@ export function instantRoutes(services: Services): Route[] {
   async function ask({ principal, exchange }: Asked, address: string | undefined) {
     if (address === undefined || principal.environment === 'test') return undefined;
     const asked = await consent.askAgain(principal.tenant.id, address);
-    return asked.kind === 'capped' && !exchange.local ? overCap(asked.verdict, exchange) : undefined;
+    return asked.kind === 'capped' ? refuseOver(asked.verdict, exchange) : undefined;
   }
 
   return implement(contract.instantForms, {

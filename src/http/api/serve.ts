@@ -14,7 +14,7 @@ import { principalOf, refuseMissingKey } from '../auth.ts';
 import { isJson, unsupportedCoding } from '../body.ts';
 import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
 
-import { type Exchange, rateLimited, tighter } from '../context.ts';
+import { type Exchange, refuseOver } from '../context.ts';
 
 import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
 import { parseJsonValue } from '../json-entries.ts';
@@ -58,11 +58,8 @@ export function createServe(parts: ServeParts, routes: readonly Route[]): Serve 
 
   async function attempt(asked: Asked): Promise<Answer | Refusal> {
     const { exchange, principal } = asked;
-    const verdict = principal && (await takeAccount(principal));
-    if (verdict !== undefined) {
-      exchange.limit = tighter(exchange.limit, verdict);
-      if (!verdict.allowed && !exchange.local) return rateLimited(verdict, exchange.at);
-    }
+    const over = refuseOver(principal && (await takeAccount(principal)), exchange);
+    if (over !== undefined) return over;
     const leave = room.enter(principal?.tenant.id ?? '', sizeOf(asked));
     if (leave === undefined) return unavailable('Too many large requests are in progress.');
     try {

@@ -4,7 +4,7 @@
  * who asks, and about whom, counts against caps.
  */
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
-import { clientBucket, type Limit, type Verdict } from '../../accounts/rate-limits.ts';
+import { clientBucket, type Limit } from '../../accounts/rate-limits.ts';
 
 import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
 
@@ -24,7 +24,7 @@ import type { TenantRow } from '../../store/tables.ts';
 
 import type { Statement } from '../../store/statement.ts';
 
-import { type Exchange, rateLimited, tighter } from '../context.ts';
+import { type Exchange, refuseOver } from '../context.ts';
 
 import { type Refusal, refuse } from '../errors.ts';
 import { nameOf, startOf } from './analytics.ts';
@@ -38,17 +38,16 @@ const PER_SERVER: Limit = { count: 200, windowMs: HOUR };
 
 /** `/signup` */
 export function accountsRoutes({ store, clock, limits, wake }: Services): Route[] {
-  /** The first cap that has no room, if any. */
-  async function capped(exchange: Exchange, email: string): Promise<Verdict | undefined> {
+  /** The refusal by the first cap that has no room, if any. */
+  async function capped(exchange: Exchange, email: string): Promise<Refusal | undefined> {
     const caps = [
       [`signup:client:${clientBucket(exchange.ip)}`, PER_CLIENT],
       [`signup:mailbox:${canonicalMailbox(email)}`, PER_MAILBOX],
       ['signup:server', PER_SERVER],
     ] as const;
     for (const [bucket, limit] of caps) {
-      const verdict = await limits.take(bucket, limit);
-      exchange.limit = tighter(exchange.limit, verdict);
-      if (!verdict.allowed) return verdict;
+      const refusal = refuseOver(await limits.take(bucket, limit), exchange);
+      if (refusal !== undefined) return refusal;
     }
     return undefined;
   }
@@ -58,7 +57,7 @@ export function accountsRoutes({ store, clock, limits, wake }: Services): Route[
       const { local, snapshot } = exchange;
       if (!local && snapshot.server.server.signup === 'closed') return refuse('SIGNUP_CLOSED');
       const over = local ? undefined : await capped(exchange, body.email);
-      if (over !== undefined) return rateLimited(over, exchange.at);
+      if (over !== undefined) return over;
       const now = clock.now();
       const { tenant, key, unit } = makeAccount({ ...body, plan: FIRST_PLAN, confirmed: local, by: null }, now);
       // Who refused mail of this server hears nothing, and whoever asks is not told so.

@@ -42,58 +42,47 @@ export interface RequestProgress {
 export interface FormRequestParts {
   readonly store: Store;
   readonly log: Log;
+  readonly domains: Pick<Domains, 'status' | 'report'>;
 }
 
-/** What stands at the address; of a domain's form that is known at once. Never rejects. */
-export function findFormRequest(
+/** What stands at the address. Never rejects. */
+export async function findFormRequest(
   exchange: Exchange,
   path: FormPath,
-  parts: FormRequestParts,
-): FormRequest | Promise<FormRequest> {
-  switch (path.kind) {
-    case 'domain': {
-      const domain = findDomain(exchange.snapshot, path.domain);
-      const { form: key } = path;
-      // A form that the API put on the domain.
-      if (key?.startsWith('frm_') === true && domain?.forms.has(key) === false) {
-        const found = lookUp({ exchange, path }, parts, async () => {
-          const own = await findOwnForm(parts.store, key, exchange.snapshot.server);
-          return own?.audience.domain === domain.name ? own : undefined;
-        });
-        return found.then((formRequest) => ({ ...formRequest, domain: formRequest.domain ?? domain }));
-      }
-      const form = path.form === undefined ? undefined : domain?.forms.get(path.form);
-      return { exchange, path, domain, form };
-    }
-    case 'named': {
-      const page = pageOf(exchange);
-      const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
-      return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
-    }
-    case 'collection':
-      return lookUp({ exchange, path }, parts, async () => {
-        const collection = await findCollection(exchange.snapshot, parts.store, path.collection);
-        return collection?.forms.get(path.form);
-      });
-    case 'own':
-      return lookUp({ exchange, path }, parts, () => findOwnForm(parts.store, path.id, exchange.snapshot.server));
+  { store, log }: FormRequestParts,
+): Promise<FormRequest> {
+  const configured = findConfigured(exchange, path);
+  // A request that is one too many is refused, whatever stands there.
+  if (configured.form !== undefined || (!exchange.limit.allowed && !exchange.local)) return configured;
+  try {
+    const form = await findStored(configured, store);
+    return form === undefined ? configured : placed(form, configured);
+  } catch (error) {
+    return { ...configured, outage: faultRefusal(error, exchange, log) };
   }
 }
 
-async function lookUp(
-  { exchange, path }: Pick<FormRequest, 'exchange' | 'path'>,
-  { log }: FormRequestParts,
-  find: () => Promise<Form | undefined>,
-): Promise<FormRequest> {
-  const nothing = { exchange, path, domain: undefined, form: undefined };
-  // It is refused, whatever stands there.
-  if (!exchange.limit.allowed && !exchange.local) return nothing;
-  try {
-    const form = await find();
-    return form === undefined ? nothing : placed(form, nothing);
-  } catch (error) {
-    return { ...nothing, outage: faultRefusal(error, exchange, log) };
+function findConfigured(exchange: Exchange, path: FormPath): FormRequest {
+  if (path.kind === 'domain') {
+    const domain = findDomain(exchange.snapshot, path.domain);
+    return { exchange, path, domain, form: path.key === undefined ? undefined : domain?.forms.get(path.key) };
   }
+  if (path.kind === 'named') {
+    const page = pageOf(exchange);
+    const domain = page === undefined ? undefined : domainOfHost(exchange.snapshot, hostOf(page));
+    return { exchange, path, domain, form: domain && findNamedForm(domain, path.name) };
+  }
+  return { exchange, path, domain: undefined, form: undefined };
+}
+
+async function findStored({ exchange, path, domain }: FormRequest, store: Store): Promise<Form | undefined> {
+  const { snapshot } = exchange;
+  if (path.kind === 'collection') return (await findCollection(snapshot, store, path.collection))?.forms.get(path.key);
+  if (path.kind === 'own') return findOwnForm(store, path.id, snapshot.server);
+  // A form that the API put on the domain.
+  if (path.kind === 'named' || domain === undefined || path.key?.startsWith('frm_') !== true) return undefined;
+  const own = await findOwnForm(store, path.key, snapshot.server);
+  return own?.audience.domain === domain.name ? own : undefined;
 }
 
 /** A form that the API put on a domain is served as long as its account has the domain. */
@@ -188,9 +177,9 @@ export function formTargets({ audience, config }: Form): string[] {
 
 /** What an address says, percent-decoded and otherwise as written. */
 export type FormPath =
-  /** `form` is undefined for `send`. */
-  | { readonly kind: 'domain'; readonly domain: string; readonly form: string | undefined }
-  | { readonly kind: 'collection'; readonly collection: string; readonly form: string }
+  /** `key` is undefined for `send`. */
+  | { readonly kind: 'domain'; readonly domain: string; readonly key: string | undefined }
+  | { readonly kind: 'collection'; readonly collection: string; readonly key: string }
   /** `frm_…`, or what is no id at all. */
   | { readonly kind: 'own'; readonly id: string }
   /** The name of a form of the domain whose page asks. */
@@ -213,36 +202,22 @@ export function parseFormPath(path: string): FormPath | undefined {
   if (first === undefined || rest === undefined || rest === '') return undefined;
   if (!first.includes('.')) return versioned ? undefined : withoutDomain(first, rest);
   if (first === RESERVED || first.includes('/') || rest.includes('/')) return undefined;
-  return { kind: 'domain', domain: first, form: versioned && rest === 'send' ? undefined : rest };
+  return { kind: 'domain', domain: first, key: versioned && rest === 'send' ? undefined : rest };
 }
 
 function withoutDomain(first: string, rest: string): FormPath | undefined {
   switch (first) {
     case 'c': {
-      const [collection = '', form = '', ...more] = rest.split('/');
-      return collection === '' || form === '' || more.length > 0 ? undefined : { kind: 'collection', collection, form };
+      const [collection = '', key = '', ...more] = rest.split('/');
+      return collection === '' || key === '' || more.length > 0 ? undefined : { kind: 'collection', collection, key };
     }
+    // Whoever knows a form's id may use it, whatever kind of form it is: `/f/example.com/contact`.
     case 'f':
-      return byId(rest) ?? { kind: 'own', id: rest };
+      return parseFormId(rest) ?? { kind: 'own', id: rest };
     case 'submit':
-      return byId(rest) ?? { kind: 'named', name: rest };
+      return parseFormId(rest) ?? { kind: 'named', name: rest };
     default:
       return undefined;
-  }
-}
-
-/** Whoever knows a form's id may use it, whatever kind of form it is: `/f/example.com/contact`. */
-function byId(text: string): FormPath | undefined {
-  const parsed = parseFormId(text);
-  switch (parsed?.kind) {
-    case undefined:
-      return undefined;
-    case 'own':
-      return { kind: 'own', id: parsed.id };
-    case 'domain':
-      return { kind: 'domain', domain: parsed.domain, form: parsed.key };
-    case 'collection':
-      return { kind: 'collection', collection: parsed.collection, form: parsed.key };
   }
 }
 
@@ -255,15 +230,10 @@ function decode(segment: string): string | undefined {
   }
 }
 
-export interface ServedParts {
-  readonly domains: Pick<Domains, 'status' | 'report'>;
-  readonly store: Store;
-}
-
 /** Why nothing is served at the address, or nothing; `progress` then knows what a domain that is not verified has to publish. */
 export async function refuseUnserved(
   formRequest: FormRequest,
-  { domains, store }: ServedParts,
+  { domains, store }: Pick<FormRequestParts, 'domains' | 'store'>,
   progress: RequestProgress,
 ): Promise<Refusal | undefined> {
   const { domain, form, path } = formRequest;

@@ -118,9 +118,9 @@ export function formNotFoundPage({ path, domain, requestId, ancestors }: NotFoun
 function whatIsMissing(path: FormPath, domain: string | undefined): Html {
   if (path.kind === 'own') return html`This server has no form with the id <code>${path.id}</code>.`;
   if (path.kind === 'collection') {
-    return html`This server has no form <code>${path.form}</code> in a collection <code>${path.collection}</code>.`;
+    return html`This server has no form <code>${path.key}</code> in a collection <code>${path.collection}</code>.`;
   }
-  const form = path.kind === 'named' ? path.name : (path.form ?? 'send');
+  const form = path.kind === 'named' ? path.name : (path.key ?? 'send');
   if (domain !== undefined) return html`The domain <code>${domain}</code> has no form <code>${form}</code>.`;
   return path.kind === 'named'
     ? html`This server has no forms for the domain of the page that sent this.`
