@@ -4,11 +4,11 @@
  * without a charset sends (WHATWG Encoding Standard §4.2).
  */
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { TextDecoder } from 'node:util';
 import type { FieldError } from '../forms/check.ts';
 import { sizeWords } from '../lib/sizes.ts';
-import { refuse, type Refusal } from './errors.ts';
+import { refuse, type Refusal } from './answer.ts';
 
 export type Entry = readonly [name: string, value: string];
 
@@ -148,8 +148,38 @@ export function bodyTooLarge(most: number): Refusal {
   return refuse('BODY_TOO_LARGE', { message: `The request is too large (at most ${sizeWords(most)}).` });
 }
 
-/** The whole body, or undefined once it is longer than `most` bytes. Rejects with ClientGone. */
-export async function collect(request: IncomingMessage, most: number): Promise<Buffer | undefined> {
+/** Whether the request says that its body is JSON. */
+export function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(contentType);
+}
+
+/** Why a body is not read at all. */
+export function refuseBody({ headers }: IncomingMessage, most: number): Refusal | undefined {
+  const coding = headers['content-encoding']?.toLowerCase() ?? 'identity';
+  if (coding !== 'identity') {
+    return refuse('UNSUPPORTED_MEDIA_TYPE', {
+      message: 'Send the body without a Content-Encoding.',
+      headers: { 'Accept-Encoding': 'identity' },
+    });
+  }
+  return Number(headers['content-length'] ?? 0) > most ? bodyTooLarge(most) : undefined;
+}
+
+interface Requested {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/** Sends for a body that the client holds back until it is asked for (RFC 9110 §10.1.1). */
+export function expectBody({ request, response }: Requested): void {
+  if (request.headers.expect !== undefined) response.writeContinue();
+}
+
+/** The whole body, or its refusal once it is longer than `most` bytes. Rejects with ClientGone. */
+export async function collect({ request, response }: Requested, most: number): Promise<Buffer | Refusal> {
+  const refusal = refuseBody(request, most);
+  if (refusal !== undefined) return refusal;
+  expectBody({ request, response });
   const chunks: Buffer[] = [];
   let size = 0;
   return new Promise((resolve, reject) => {
@@ -157,16 +187,17 @@ export async function collect(request: IncomingMessage, most: number): Promise<B
     function take(chunk: Buffer): void {
       size += chunk.length;
       if (size <= most) chunks.push(chunk);
-      else resolve(undefined);
-    }
-    function end(): void {
-      resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+      else resolve(bodyTooLarge(most));
     }
     function gone(): void {
       // Every request closes in the end: an error, and its stack, is made only for one that was cut off.
       if (!request.complete) reject(new ClientGone('gone'));
     }
-    request.on('data', take).on('end', end).on('close', gone).on('error', gone);
+    request
+      .on('data', take)
+      .on('end', () => resolve(Buffer.concat(chunks)))
+      .on('close', gone)
+      .on('error', gone);
   });
 }
 

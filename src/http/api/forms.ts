@@ -10,7 +10,6 @@ import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import { environmentOf, newId } from '../../lib/ids.ts';
-
 import {
   collectionsOfTenant,
   counterOf,
@@ -24,18 +23,23 @@ import {
   listForms,
   updateForm,
 } from '../../store/forms.ts';
-
 import type { FormRow } from '../../store/tables.ts';
-
 import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';
-
 import type { Store } from '../../store/store.ts';
-
 import { endpointOf, type Exchange, overLimit, refuseOver } from '../context.ts';
-import { type Refusal, refuse } from '../errors.ts';
-import { invalidAt } from './issues.ts';
-import { type Call, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
+import { type Refusal, refuse } from '../answer.ts';
+import {
+  invalidAt,
+  type Call,
+  implement,
+  json,
+  notFound,
+  type Outcome,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 
 const { shape } = formSchema;
 
@@ -81,7 +85,7 @@ const routes = {
 
 type Asked = Pick<Call, 'principal' | 'exchange'>;
 
-/** `/forms…` */
+/** `/forms…`, `/instant/forms…` */
 export function formsRoutes(services: Services): Route[] {
   const { store, clock, consent, reader, objects } = services;
 
@@ -91,7 +95,7 @@ export function formsRoutes(services: Services): Route[] {
   }
 
   /** A form that was made here, or why it cannot be changed. */
-  async function own(call: Asked, id: string) {
+  async function ownForm(call: Asked, id: string) {
     const form = await knownForm(id, asking(call));
     if (form === undefined || form.kind === 'instant') return unknown(id);
     const row = form.kind === 'api' ? await findForm(store, form.id) : undefined;
@@ -121,7 +125,7 @@ export function formsRoutes(services: Services): Route[] {
     return answer(form, exchange);
   }
 
-  return implement(routes, {
+  const own = implement(routes, {
     async list(call) {
       const { limit, cursor, domain } = call.query;
       const { principal, exchange } = call;
@@ -161,7 +165,7 @@ export function formsRoutes(services: Services): Route[] {
       return unknown(call.params.id);
     },
     async change(call) {
-      const row = await own(call, call.params.id);
+      const row = await ownForm(call, call.params.id);
       if ('code' in row) return row;
       const { name = row.name, ...changes } = z.encode(changedForm, call.body);
       const before = z.record(z.string(), z.unknown()).parse(JSON.parse(row.config));
@@ -175,17 +179,18 @@ export function formsRoutes(services: Services): Route[] {
       return answerAndAsk(after, call);
     },
     async remove(call) {
-      const row = await own(call, call.params.id);
+      const row = await ownForm(call, call.params.id);
       if ('code' in row) return row;
       const shown = await answer(formOfRow(row, call.exchange.snapshot.server), call.exchange);
       await store.write(deletion(row));
       return shown;
     },
   });
+  return [...own, ...instantRoutes(services)];
 }
 
 /** `/instant/forms…`: a name and an address are all that they need. They mail nobody until the recipient has agreed. */
-export function instantRoutes(services: Services): Route[] {
+function instantRoutes(services: Services): Route[] {
   const { store, clock, consent, objects } = services;
 
   async function answer(row: FormRow, exchange: Exchange) {

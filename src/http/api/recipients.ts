@@ -4,10 +4,9 @@ import { suppressions } from '../../contract/email.ts';
 import { recipients } from '../../contract/forms.ts';
 import { consentOf, countConsents, selectConsents } from '../../store/consents.ts';
 import { allow, countSuppressions, findSuppression, selectSuppressions, suppress } from '../../store/suppressions.ts';
-
 import type { ConsentRow } from '../../store/tables.ts';
 import { rateLimited, refuseOver } from '../context.ts';
-import { refuse } from '../errors.ts';
+import { refuse } from '../answer.ts';
 import { implement, json, pageOf, type Route, type Services } from './route.ts';
 
 /** `/recipients` */

@@ -3,24 +3,35 @@
  * may, how often, whether it was answered before, and only then what it says.
  */
 import { hash } from 'node:crypto';
-
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { type Answer, json, refusedA } from '../answer.ts';
-import { principalOf, refuseMissingKey } from '../auth.ts';
-import { isJson, unsupportedCoding } from '../body.ts';
-import { bodyTooLarge, collect, discardRest, malformed, parametersOf, textOf } from '../entries.ts';
-
-import { type Exchange, refuseOver } from '../context.ts';
-
-import { shapeA, lacksPermission, type Refusal, refuse, statusOf, unavailable, wordsOf } from '../errors.ts';
+import {
+  type Answer,
+  json,
+  refusedA,
+  shapeA,
+  lacksPermission,
+  type Refusal,
+  refuse,
+  statusOf,
+  unavailable,
+  wordsOf,
+} from '../answer.ts';
+import {
+  principalOf,
+  refuseMissingKey,
+  type Exchange,
+  refuseOver,
+  answerOnce,
+  type OnceParts,
+  type Stored,
+} from '../context.ts';
+import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
-import { answerOnce, type OnceParts, type Stored } from '../once.ts';
-import { invalid } from './issues.ts';
-import type { Route } from './route.ts';
+import { invalid, type Route } from './route.ts';
 
 export interface ServeParts extends OnceParts {
   readonly authenticator: Authenticator;
@@ -148,31 +159,23 @@ function maxBody({ maxBody: most = DEFAULT_MAX_BODY_BYTES }: Route, { snapshot }
 
 /** The body as text, or why it cannot be read. */
 async function readText(exchange: Exchange, route: Route): Promise<string | Refusal> {
-  const { request, response } = exchange;
-  const { headers } = request;
+  const { request } = exchange;
+  const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = request.headers;
   const most = maxBody(route, exchange);
-  const refusal = unreadable(headers, most);
-  if (refusal !== undefined) {
-    if (!request.complete) discardRest(request);
-    return refusal;
-  }
-  if (headers.expect !== undefined) response.writeContinue();
-  const bytes = await collect(request, most);
-  if (bytes === undefined) return bodyTooLarge(most);
-  return textOf(bytes, parametersOf(headers['content-type'] ?? '').get('charset'));
+  const isEmpty = length === '0' || (length === undefined && coding === undefined);
+  const refusal =
+    refuseBody(request, most) ?? (isJson(type) || (isEmpty && type === undefined) ? undefined : notJson());
+  const bytes = refusal ?? (await collect(exchange, most));
+  if (Buffer.isBuffer(bytes)) return textOf(bytes, parametersOf(type ?? '').get('charset'));
+  if (!request.complete) discardRest(request);
+  return bytes;
 }
 
-function unreadable(headers: Exchange['request']['headers'], most: number): Refusal | undefined {
-  const { 'content-length': length, 'content-encoding': coding, 'content-type': type } = headers;
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') return unsupportedCoding();
-  const empty = length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);
-  if (!isJson(type) && !(empty && type === undefined)) {
-    return refuse('UNSUPPORTED_MEDIA_TYPE', {
-      message: 'Send application/json.',
-      headers: { Accept: 'application/json' },
-    });
-  }
-  return Number(length ?? 0) > most ? bodyTooLarge(most) : undefined;
+function notJson(): Refusal {
+  return refuse('UNSUPPORTED_MEDIA_TYPE', {
+    message: 'Send application/json.',
+    headers: { Accept: 'application/json' },
+  });
 }
 
 /** No body at all counts as `{}`: many routes need nothing. */

@@ -5,11 +5,8 @@
  */
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
 import { clientBucket, type Limit } from '../../accounts/rate-limits.ts';
-
 import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
-
 import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
-
 import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
 import { canonicalMailbox } from '../../lib/addresses.ts';
@@ -17,19 +14,14 @@ import { resume } from '../../queue/operate.ts';
 import { systemMail } from '../../queue/system-mail.ts';
 import type { Span } from '../../store/analytics.ts';
 import { isRefused } from '../../store/consents.ts';
-
 import { messagesOfAll, usageOfAll } from '../../store/usage.ts';
 import { OPERATOR, allTenants, countTenants, findTenant, listTenants, type TenantChange } from '../../store/tenants.ts';
 import type { TenantRow } from '../../store/tables.ts';
-
 import type { Statement } from '../../store/statement.ts';
-
 import { type Exchange, refuseOver } from '../context.ts';
-
-import { type Refusal, refuse } from '../errors.ts';
+import { type Refusal, refuse } from '../answer.ts';
 import { nameOf, startOf } from './analytics.ts';
-import { invalidAt } from './issues.ts';
-import { implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
+import { invalidAt, implement, json, notFound, pageOf, type Route, type Services } from './route.ts';
 
 const HOUR = 3_600_000;
 const PER_CLIENT: Limit = { count: 5, windowMs: HOUR };

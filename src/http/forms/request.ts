@@ -12,13 +12,28 @@ import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Store } from '../../store/store.ts';
 import { hostOf, isOwnOrigin, originAllowed, originOf, pageSources, validOrigin } from '../cors.ts';
-import { refuse, unavailable, type Refusal } from '../errors.ts';
+import { refuse, unavailable, type Refusal } from '../answer.ts';
 import { type Exchange, faultRefusal } from '../context.ts';
 import type { Domains } from '../../domains/domains.ts';
 import { isServed } from '../../accounts/tenants.ts';
 import { OPERATOR } from '../../store/tenants.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { SubmittedValues } from '../pages/error.ts';
+import type { ServerConfig } from '../../config/schema.ts';
+import type { SubmittedBody } from '../../forms/fields.ts';
+import {
+  collect,
+  discardRest,
+  expectBody,
+  isJson,
+  parametersOf,
+  type Parsed,
+  parseUrlencoded,
+  refuseBody,
+  textOf,
+} from '../entries.ts';
+import { parseJsonObject } from '../json-entries.ts';
+import { type MultipartLimits, type MultipartOptions, readMultipart } from '../multipart.ts';
 
 export interface FormRequest {
   readonly exchange: Exchange;
@@ -249,4 +264,72 @@ export async function refuseUnserved(
   if (status !== undefined && status !== 'pending') return undefined;
   progress.records = (await domains.report(domain.name))?.records ?? [];
   return refuse('DOMAIN_NOT_VERIFIED', { members: { domain: domain.name, records: progress.records } });
+}
+
+// The body of a submission, of whichever type, within the limits; nothing of it is interpreted yet.
+
+export interface ReadBody {
+  readonly body: SubmittedBody;
+  /** What can be given back to the visitor: the fields, and the names of files. */
+  readonly submitted: SubmittedValues;
+  /** Why it is not taken; `body` holds what was read until then. */
+  readonly refusal?: Refusal | undefined;
+}
+
+/**
+ * Bodies without files are parsed at once, not in slices, so that they must be smaller: two million bytes take less than
+ * 50 ms, whatever they hold. Where the configuration allows longer fields, four of the longest fit.
+ */
+const TEXT_BODY = 2 * 1024 * 1024;
+const FIELDS_IN_TEXT = 4;
+
+/** The limits for a form's bodies: the server's, and whether it takes files. */
+export function limitsFor({ limits }: ServerConfig, form: Form | undefined): MultipartLimits {
+  return { ...limits, uploads: form === undefined || form.config.uploads?.enabled === true };
+}
+
+/** Reads the body. Rejects with ClientGone, StoreError, or a fault of ours. */
+export async function readBody(exchange: Exchange, options: MultipartOptions): Promise<ReadBody> {
+  const read = await readByType(exchange, options);
+  if (read.refusal !== undefined && !exchange.request.complete) discardRest(exchange.request);
+  return read;
+}
+
+async function readByType({ request, response }: Exchange, options: MultipartOptions): Promise<ReadBody> {
+  const { 'content-type': type, 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
+  const { limits } = options;
+  const early = refuseBody(request, limits.body);
+  if (early !== undefined) return refused(early);
+  if (type === undefined) return Number(length) === 0 && coding === undefined ? NOTHING : unsupported();
+  const json = isJson(type);
+  if (!json && !/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
+    if (!/^multipart\/form-data\s*;/i.test(type)) return unsupported();
+    expectBody({ request, response });
+    const { entries, files, chosen, refusal } = await readMultipart(request, options);
+    return { body: { entries, files }, submitted: { entries, files: chosen }, refusal };
+  }
+  const most = Math.min(limits.body, Math.max(TEXT_BODY, limits.field * FIELDS_IN_TEXT));
+  const bytes = await collect({ request, response }, most);
+  if ('kind' in bytes) return refused(bytes);
+  const charset = parametersOf(type).get('charset');
+  const { entries, refusal } = json ? parseJson(bytes, charset, limits) : parseUrlencoded(bytes, charset, limits);
+  const body = { entries, files: [] };
+  return { body, submitted: body, refusal };
+}
+
+function parseJson(bytes: Buffer, charset: string | undefined, limits: MultipartLimits): Parsed {
+  const text = textOf(bytes, charset);
+  return typeof text === 'string' ? parseJsonObject(text, limits) : { entries: [], refusal: text };
+}
+
+const NOTHING: ReadBody = { body: { entries: [], files: [] }, submitted: { entries: [], files: [] } };
+const TYPES = 'application/x-www-form-urlencoded, multipart/form-data';
+
+function refused(refusal: Refusal): ReadBody {
+  return { ...NOTHING, refusal };
+}
+
+function unsupported(): ReadBody {
+  const headers = { Accept: `${TYPES}, application/json` };
+  return refused(refuse('UNSUPPORTED_MEDIA_TYPE', { message: `Send ${TYPES} or application/json.`, headers }));
 }

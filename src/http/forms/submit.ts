@@ -18,16 +18,33 @@ import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { FreeSpace } from '../../store/database.ts';
 import { counterOf } from '../../store/forms.ts';
-import { type Answer, json, page, wantsPage } from '../answer.ts';
-import type { ServeParts } from '../api/serve.ts';
-import { principalOf, refuseMissingKey } from '../auth.ts';
-import { limitsFor, readBody, type ReadBody } from '../body.ts';
-import { endpointOf, type Exchange, faultRefusal, header, plainAddress, refuseOver } from '../context.ts';
-import { lacksPermission, refuse, type Refusal, shapeB, statusOf, unavailable } from '../errors.ts';
-import { answerOnce } from '../once.ts';
-import { formAddressPage } from '../pages/form-pages.ts';
-import { acceptedForm, refusedForm, thankYou } from './outcome.ts';
 import {
+  type Answer,
+  json,
+  wantsPage,
+  lacksPermission,
+  refuse,
+  type Refusal,
+  shapeB,
+  statusOf,
+  unavailable,
+} from '../answer.ts';
+import type { ServeParts } from '../api/serve.ts';
+import {
+  principalOf,
+  refuseMissingKey,
+  endpointOf,
+  type Exchange,
+  faultRefusal,
+  header,
+  plainAddress,
+  refuseOver,
+  answerOnce,
+} from '../context.ts';
+import {
+  limitsFor,
+  readBody,
+  type ReadBody,
   type FormRequest,
   type FormRequestParts,
   readableFor,
@@ -35,6 +52,7 @@ import {
   refuseUnserved,
   type RequestProgress,
 } from './request.ts';
+import { acceptedForm, formAddress, refusedForm, thankYou } from './outcome.ts';
 
 export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission'>;
@@ -214,9 +232,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
     if (form === undefined && !isSend(formRequest)) return refused(formRequest, refuse('FORM_NOT_FOUND'));
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
-    return exchange.query === 'thanks'
-      ? thankYou(formRequest, form)
-      : page(formAddressPage({ form, endpoint: endpointOf(exchange, form) }));
+    return exchange.query === 'thanks' ? thankYou(formRequest, form) : formAddress(form, endpointOf(exchange, form));
   }
 }
 
@@ -267,7 +283,7 @@ function answerFor(
   const isBlocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
   return isBlocked
     ? refusedForm(formRequest, refuse('BLOCKED'), progress)
-    : acceptedForm({ formRequest, form, id, next });
+    : acceptedForm(formRequest, form, { id, next });
 }
 
 /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */
