@@ -142,15 +142,6 @@ export function overLimit(
   return refuse('PLAN_LIMIT', { message, members: { plan_limit: { plan, object, limit, used } } });
 }
 
-/** The headers that tell the limit in every response. */
-export function rateHeaders({ limit, remaining, reset }: Verdict): Readonly<Record<string, string>> {
-  return {
-    'X-RateLimit-Limit': String(limit),
-    'X-RateLimit-Remaining': String(remaining),
-    'X-RateLimit-Reset': String(reset),
-  };
-}
-
 /** Logs an exception and answers what the client may know of it. Throws it on where the client is gone. */
 export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange, log: Log): Refusal {
   if (error instanceof ClientGone) throw error;
@@ -252,11 +243,6 @@ const CHALLENGE = { 'WWW-Authenticate': 'Bearer' };
 
 // `Idempotency-Key`, for forms and the API alike: the same request twice has one effect and one answer.
 
-export interface OnceParts {
-  readonly idempotency: Idempotency;
-  readonly log: Log;
-}
-
 /** The statements that store the answer with what it tells of; none where the request has no key. */
 export type Stored = (answer: Answer) => readonly Statement[];
 
@@ -272,7 +258,7 @@ const CONFLICTS = {
  * did not commit itself is stored afterwards, and where it fails the key is given back.
  */
 export async function answerOnce(
-  { idempotency, log }: OnceParts,
+  { idempotency, log }: { readonly idempotency: Idempotency; readonly log: Log },
   request: {
     readonly exchange: Exchange;
     /** What the key is unique in: the form, or the API key and the route. */

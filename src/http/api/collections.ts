@@ -61,7 +61,7 @@ export function collectionsRoutes(services: Services): Route[] {
 
   return implement(routes, {
     async list({ principal, exchange, query: { limit, cursor } }) {
-      const all = await knownCollections({ principal, snapshot: exchange.snapshot, store });
+      const all = await knownCollections({ principal, exchange }, store);
       const rest = cursor === undefined ? all : all.filter(({ name }) => name > cursor);
       const { page, next_cursor } = pageOf(rest, limit, ({ name }) => name);
       const shown = await Promise.all(page.map((collection) => show(collection, exchange)));

@@ -5,9 +5,11 @@
 import { hash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Authenticator } from '../../accounts/authenticate.ts';
+import type { Idempotency } from '../../accounts/idempotency.ts';
 import { accountIdOf, decide, type Principal } from '../../accounts/principal.ts';
 import type { Verdict } from '../../accounts/rate-limits.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
+import type { Log } from '../../lib/log.ts';
 import {
   type Answer,
   json,
@@ -20,20 +22,14 @@ import {
   unavailable,
   wordsOf,
 } from '../answer.ts';
-import {
-  principalOf,
-  refuseMissingKey,
-  type Exchange,
-  refuseOver,
-  answerOnce,
-  type OnceParts,
-  type Stored,
-} from '../context.ts';
+import { principalOf, refuseMissingKey, type Exchange, refuseOver, answerOnce, type Stored } from '../context.ts';
 import { collect, discardRest, isJson, malformed, parametersOf, refuseBody, textOf } from '../entries.ts';
 import { parseJsonValue } from '../json-entries.ts';
 import { invalid, type Route } from './route.ts';
 
-export interface ServeParts extends OnceParts {
+export interface ServeParts {
+  readonly idempotency: Idempotency;
+  readonly log: Log;
   readonly authenticator: Authenticator;
   /** Counts the request against the account and the key; undefined where nothing limits them. */
   readonly takeAccount: (principal: Principal) => Promise<Verdict | undefined>;
@@ -43,25 +39,20 @@ export interface ServeParts extends OnceParts {
 
 const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 
-export type Serve = (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>) => Promise<Answer>;
-
 /** The function that serves all these routes of the API. Rejects with StoreError, ClientGone or a fault of ours. */
-export function createServe(parts: ServeParts, routes: readonly Route[]): Serve {
+export function createServe(parts: ServeParts, routes: readonly Route[]) {
   const { authenticator, takeAccount, used } = parts;
   const room = new Room();
 
-  return async (route, exchange, params) => {
+  return async (route: Route, exchange: Exchange, params: Readonly<Record<string, string>>): Promise<Answer> => {
     const principal = route.permission === 'none' ? undefined : await principalOf(exchange, authenticator);
     if (principal !== undefined && 'kind' in principal) return refusedApi(route, principal, exchange);
     const denied = deny(route, principal, exchange);
-    if (denied !== undefined) {
-      if (principal !== undefined) used(principal, statusOf(denied));
-      return refusedApi(route, denied, exchange);
-    }
-    const outcome = await attempt({ route, exchange, params, principal }).catch((error: unknown) => {
-      if (principal !== undefined) used(principal, 500);
-      throw error;
-    });
+    const outcome = await (denied ??
+      attempt({ route, exchange, params, principal }).catch((error: unknown) => {
+        if (principal !== undefined) used(principal, 500);
+        throw error;
+      }));
     const answer = 'kind' in outcome ? refusedApi(route, outcome, exchange) : outcome;
     if (principal !== undefined) used(principal, answer.status);
     return answer;

@@ -17,7 +17,7 @@ import type { SubmissionRow } from '../../store/tables.ts';
 import { download, type Refusal, refuse, csvLine } from '../answer.ts';
 import type { Exchange } from '../context.ts';
 import { knownForm, mayTouchForm } from './forms.ts';
-import { implement, json, notFound, type Route, type Services, answerFrom } from './route.ts';
+import { answerFrom, type Call, implement, json, notFound, type Route, type Services } from './route.ts';
 import { type Field, valuesOf, readFields, readReasons } from '../../forms/fields.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { recipientStatuses, type RecipientStatuses } from '../../store/consents.ts';
@@ -34,16 +34,16 @@ export function submissionsRoutes(services: Services): Route[] {
   }
 
   /** The one spelling of a form's id, of one that there is or was. */
-  async function formId(principal: Principal, text: string, { snapshot }: Exchange): Promise<string | Refusal> {
+  async function formId(principal: Principal, text: string, exchange: Exchange): Promise<string | Refusal> {
     const form = parseFormId(text)?.id;
     if (form === undefined) return refuse('FORM_NOT_FOUND');
     const tenant = principal.tenant.id;
-    if ((await knownForm(form, { principal, snapshot, store })) !== undefined) return form;
+    if ((await knownForm(form, { principal, exchange }, store)) !== undefined) return form;
     if (!mayTouchForm(principal, form)) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
     if ((await countSubmissions(store, { tenant, form })) > 0) return form;
     // To a live form test keys post, too; what they posted is listed.
     const live = { ...principal, tenant: { ...principal.tenant, id: accountIdOf(principal) } };
-    if (principal.environment === 'test' && (await knownForm(form, { principal: live, snapshot, store }))) return form;
+    if (principal.environment === 'test' && (await knownForm(form, { principal: live, exchange }, store))) return form;
     return refuse('FORM_NOT_FOUND');
   }
 
@@ -114,11 +114,7 @@ export function submissionsRoutes(services: Services): Route[] {
   });
 }
 
-interface Asked {
-  readonly principal: Principal;
-  readonly exchange: Exchange;
-  readonly params: { readonly id: string };
-}
+type Asked = Pick<Call<unknown, unknown, 'id'>, 'principal' | 'exchange' | 'params'>;
 
 const ON_ITS_WAY = 'Mail about it is on its way. Try again later, or mark it as spam, which cancels what still waits.';
 
@@ -131,8 +127,8 @@ const CONFLICTS = {
   spam: 'This submission is marked as spam. Release it first.',
 } as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;
 
-// * What the API shows of submissions. All submissions of a form as one file, written page by page as the client takes it, so that memory holds one page however
-// many there are.
+// All submissions of a form as one file, written page by page as the client takes it: memory holds one page, however many
+// there are.
 
 const PAGE = 500;
 /** What the fields are called is up to whoever fills in the form: the rest shares a column. */

@@ -230,7 +230,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     const progress: RequestProgress = { form };
     const refusal = refuseOver(exchange.limit, exchange) ?? (await refuseUnserved(formRequest, parts, progress));
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
-    if (form === undefined && !isSend(formRequest)) return refused(formRequest, refuse('FORM_NOT_FOUND'));
+    if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
     return exchange.query === 'thanks' ? thankYou(formRequest, form) : formAddress(form, endpointOf(exchange, form));
   }
@@ -297,12 +297,6 @@ function options(formRequest: FormRequest): Answer {
 }
 
 function notAllowed(formRequest: FormRequest): Answer {
-  return refused(
-    formRequest,
-    refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } }),
-  );
-}
-
-function refused(formRequest: FormRequest, refusal: Refusal): Answer {
+  const refusal = refuse('METHOD_NOT_ALLOWED', { message: 'Send the form with POST.', headers: { Allow: ALLOW } });
   return refusedForm(formRequest, refusal, { form: formRequest.form });
 }
