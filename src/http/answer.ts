@@ -24,7 +24,7 @@ export interface Answer extends Readonly<z.output<typeof storedAnswer>> {
 }
 
 /** A JSON answer. */
-export function json(body: object, status = 200, headers?: Answer['headers']): Answer {
+export function json(body: unknown, status = 200, headers?: Answer['headers']): Answer {
   return { status, type: 'application/json', body: JSON.stringify(body), headers };
 }
 

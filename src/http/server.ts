@@ -243,7 +243,7 @@ function forms(handle: (formRequest: FormRequest) => Promise<Answer>, parts: For
   return async (ctx, next) => {
     const { exchange } = ctx.state;
     const path = parseFormPath(exchange.path);
-    if (path === undefined) return next();
+    if (path === undefined) return void (await next());
     const formRequest = await findFormRequest(exchange, path, parts);
     ctx.state.readableFor = readableFor(formRequest);
     async function answer(): Promise<void> {

@@ -148,7 +148,7 @@ export function implement<Routes extends Readonly<Record<string, ContractRoute>>
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- serve.ts parses query and body with these very schemas, and the router gives the path's own parameters
     const handler = handlers[name] as unknown as (call: unknown) => Promise<Outcome>;
     function answerOf({ data }: Done): Answer {
-      return jsonAnswer(Object(answerFrom(route.answer, data)));
+      return jsonAnswer(answerFrom(route.answer, data));
     }
     return {
       ...route,

@@ -149,8 +149,7 @@ const COLUMNS = [
 ];
 
 /** The submissions as the API shows them. */
-// oxlint-disable-next-line typescript/explicit-module-boundary-types -- it is made an answer of the contract
-export async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
+async function shownSubmissions(store: Store, rows: readonly SubmissionRow[]) {
   const parts = await partsOf(store, rows);
   const statuses = new Map<string, RecipientStatuses>();
   for (const [tenant, own] of Map.groupBy(rows, (row) => row.tenant)) {
@@ -174,7 +173,7 @@ function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionPa
 }
 
 /** CSV: a column for each field that any of them has, in the order in which they first come up; files by their names. */
-export async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
   const names = new Set<string>();
   let newest = '';
   for await (const rows of pages(store, filter)) {
@@ -201,7 +200,7 @@ export async function* exportCsv(store: Store, filter: SubmissionFilter): AsyncG
 }
 
 /** JSON: `{ "submissions": [...] }`, each as the API shows it. */
-export async function* exportJson(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
+async function* exportJson(store: Store, filter: SubmissionFilter): AsyncGenerator<string> {
   let before = '{"submissions":[';
   for await (const rows of pages(store, filter)) {
     const { element } = submissions.export.answer.shape.submissions;
