@@ -1,6 +1,6 @@
 /**
  * What a route answers, as a value: it can be stored, replayed and tested, and one place writes it. JSON, pages, CSV, files
- * to be saved; and which of them a client wants.
+ * to be saved, refusals in both shapes; and which of them a client wants.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
@@ -18,6 +18,7 @@ const storedAnswer = z.strictObject({
   headers: z.record(z.string(), z.string()).readonly().optional(),
 });
 
+/** What a route answers. */
 export interface Answer extends Readonly<z.output<typeof storedAnswer>> {
   /** In place of the body, piece by piece as the client takes them; such an answer cannot be stored. */
   readonly stream?: AsyncIterable<string | Uint8Array> | undefined;

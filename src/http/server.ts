@@ -55,7 +55,7 @@ export interface HttpServerOptions extends SubmitParts, TableParts {
   readonly deadlines?: Partial<Deadlines>;
   /** TLS is spoken nowhere without one. */
   readonly certificate?: CertificateKeeper | undefined;
-  /** Opens sockets of its own unless told. */
+  /** Opens the sockets; `listenOn` by default. */
   readonly bind?: Bind;
 }
 
@@ -234,7 +234,7 @@ function hostFault({ rawHeaders, httpVersion }: IncomingMessage): string | undef
   return count === 0 && httpVersion === '1.1' ? 'The request has no Host header.' : undefined;
 }
 
-/** A request that is on its way when the doors close has this long to arrive. */
+/** A request that is on its way when the server stops listening has this long to arrive. */
 const SETTLE_MS = 25;
 
 /** Requests to forms' addresses, whose every answer says which page may read it. */
