@@ -8,14 +8,21 @@ import type { Verdict } from '../../accounts/rate-limits.ts';
 import * as contract from '../../contract/keys.ts';
 import { normalNetwork } from '../../dns/networks.ts';
 import { findKey, listKeys } from '../../store/api-keys.ts';
-import { UnmetError } from '../../store/store.ts';
-
+import { writeIfMet } from '../../store/store.ts';
 import type { ApiKeyRow } from '../../store/tables.ts';
 import { overLimit, tighter } from '../context.ts';
-import { refuse } from '../errors.ts';
-
-import { invalidAt } from './issues.ts';
-import { type DataOf, implement, json, notFound, type Outcome, pageOf, type Route, type Services } from './route.ts';
+import { refuse } from '../answer.ts';
+import {
+  invalidAt,
+  type DataOf,
+  implement,
+  json,
+  notFound,
+  type Outcome,
+  pageOf,
+  type Route,
+  type Services,
+} from './route.ts';
 
 /** `/api-keys…`, `/auth/status`, `/rate-limits` */
 export function keysRoutes({ store, clock, objects, limits }: Services): Route[] {
@@ -38,13 +45,9 @@ export function keysRoutes({ store, clock, objects, limits }: Services): Route[]
     const children = await childrenOf(row);
     const now = clock.now();
     const ending = [row, ...(withChildren ? children : [])].filter(({ revoked_at }) => revoked_at === null);
-    try {
-      if (ending.length > 0) await store.write(ending.flatMap((key) => endKey(key, principal, now)));
-    } catch (error) {
-      // Somebody else was faster: then it is as they left it.
-      if (error instanceof UnmetError) return revoke(principal, id, withChildren);
-      throw error;
-    }
+    const ended = ending.flatMap((key) => endKey(key, principal, now));
+    // Where somebody else was faster, it is as they left it.
+    if (ended.length > 0 && (await writeIfMet(store, ended)) === undefined) return revoke(principal, id, withChildren);
     return json({
       ...shown({ ...row, revoked_at: row.revoked_at ?? now }),
       active_children: (withChildren ? [] : children).map(shown),

@@ -2,7 +2,7 @@
 import { type Form, labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { wordsOf, type Refusal } from '../errors.ts';
+import { wordsOf, type Refusal } from '../answer.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 import { layout, mark, type Page } from './layout.ts';
 
