@@ -105,7 +105,7 @@ export function createMessageLimits({
       const places = placesFor(await known(tenant.id, now), allowance, { from: now, count: ids.length });
       const takings = places.map(({ at, count }) => takingAt(at, { tenant: tenant.id, count }, allowance));
       const going = places[0]?.at === now ? places[0].count : 0;
-      const counted = going === 0 ? [] : [markCounted({ ids: JSON.stringify(ids.slice(0, going)), at: now })];
+      const counted = going === 0 ? [] : [markCounted({ ids: ids.slice(0, going), at: now })];
       const unit = [...takeMessages(store, takings), ...counted];
       // The last time it fails as it does.
       if (tries === MAX_TRIES) await store.write(unit);
@@ -140,12 +140,12 @@ export function createMessageLimits({
     async release(tenant = '') {
       const now = clock.now();
       const waiting = await deliveriesWaitingForPlan(store, tenant, now);
-      await store.write([releaseReserved(tenant, now)]);
+      await store.write([releaseReserved({ tenant, now })]);
       for (let i = 0; i < waiting.length; i += MAX_RELEASED) {
         const some = waiting.slice(i, i + MAX_RELEASED);
         const names = [...new Set(some.map(({ destination }) => destination))].sort();
-        const ids = JSON.stringify(some.map(({ id }) => id));
-        await store.write([recountDeliveries({ ids, now }), repairDueAmong(names, now)]);
+        const ids = some.map(({ id }) => id);
+        await store.write([recountDeliveries({ ids, now }), repairDueAmong({ names, now })]);
       }
     },
   };

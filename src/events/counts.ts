@@ -21,7 +21,6 @@ import {
 } from '../store/analytics.ts';
 import type { Store } from '../store/store.ts';
 import type { EventRow, EventCountRow } from '../store/tables.ts';
-
 import type { ServerConfig } from '../config/schema.ts';
 import { firstId, timeOfId } from '../lib/ids.ts';
 import { forgetEvents } from '../store/events.ts';
@@ -34,14 +33,7 @@ export interface Counted extends Span {
   readonly count: number;
 }
 
-export interface EventCounts {
-  /** Counts the hours that are over and not counted yet. */
-  rollUp(): Promise<void>;
-  /** A tenant's events of the span that match, oldest slice first. */
-  of(tenant: string, span: Span, filter?: EventFilter): AsyncIterable<readonly Counted[]>;
-  /** The same of all tenants. */
-  ofAll(span: Span): AsyncIterable<readonly TypeCount[]>;
-}
+export type EventCounts = ReturnType<typeof createEventCounts>;
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -52,11 +44,12 @@ const LATE = 5 * MINUTE;
 const HOLD = 10;
 
 /** The counts of this store. */
-export function createEventCounts({ store, clock }: { store: Store; clock: Clock }): EventCounts {
+export function createEventCounts({ store, clock }: { store: Store; clock: Clock }) {
   /** All before is counted. */
   let counted = 0;
   let rolling: Promise<void> | undefined;
 
+  /** Counts the hours that are over and not counted yet. */
   function rollUp(): Promise<void> {
     rolling ??= countOver().finally(() => (rolling = undefined));
     return rolling;
@@ -108,29 +101,34 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
 
   return {
     rollUp,
-    async *of(tenant, { from, until }, { type, form, domains } = {}) {
-      function matches(row: Omit<Counted, keyof Span>): boolean {
-        return (
-          (type ?? row.type) === row.type && (form ?? row.form) === row.form && domains?.includes(row.domain) !== false
-        );
-      }
+    /** A tenant's events of the span that match, oldest slice first. */
+    async *of(
+      tenant: string,
+      { from, until }: Span,
+      { type, form, domains }: EventFilter = {},
+    ): AsyncGenerator<readonly Counted[]> {
       await rollUp();
       const first = (await firstCountedHour(store, tenant)) ?? counted;
-      const known = { from: Math.max(from, first), until: Math.min(until, clock.now() + 1) };
-      for await (const slice of slices(known)) {
+      for await (const slice of slices({ from: Math.max(from, first), until: Math.min(until, clock.now() + 1) })) {
         const { from, until } = slice;
         const rows = slice.live
-          ? (await eventsOf(store, tenant, slice)).map((row) => ({ ...row, from, until }))
-          : (await hoursOf(store, tenant, slice)).map(({ hour, ...row }) => {
+          ? (await eventsOf(store, tenant, from, until)).map((row) => ({ ...row, from, until }))
+          : (await hoursOf(store, tenant, from, until)).map(({ hour, ...row }) => {
               return { ...row, from: hour, until: hour + HOUR };
             });
-        yield rows.filter(matches);
+        yield rows.filter(
+          (row) =>
+            (type ?? row.type) === row.type &&
+            (form ?? row.form) === row.form &&
+            domains?.includes(row.domain) !== false,
+        );
       }
     },
-    async *ofAll({ from, until }) {
+    /** The same of all tenants. */
+    async *ofAll({ from, until }: Span): AsyncGenerator<readonly TypeCount[]> {
       await rollUp();
       for await (const slice of slices({ from, until: Math.min(until, clock.now() + 1) })) {
-        yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice));
+        yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice.from, slice.until));
       }
     },
   };
@@ -145,17 +143,13 @@ function hourOf(at: number): number {
 const BATCH = 1000;
 
 /** Forgets whole hours of events that are older than the configuration keeps them; their counts stay. */
-export async function forgetOldEvents({
-  store,
-  clock,
-  counts,
-  config,
-}: {
+export async function forgetOldEvents(services: {
   readonly store: Store;
   readonly clock: Clock;
   readonly counts: Pick<EventCounts, 'rollUp'>;
   readonly config: () => { readonly retention: Pick<ServerConfig['retention'], 'events'> };
 }): Promise<void> {
+  const { store, clock, counts, config } = services;
   await counts.rollUp();
   const before = firstId('evt', hourOf(clock.now() - config().retention.events));
   for (let gone = BATCH; gone === BATCH;) {

@@ -3,8 +3,8 @@ import { collectionOf, ownForm, type Collection, type Form } from '../config/for
 import { collectionSchema, formSchema, type ServerConfig } from '../config/schema.ts';
 import { claimKey, type Domain, type Snapshot } from '../config/snapshot.ts';
 import { parseDomain } from '../lib/addresses.ts';
-import { findCollectionRow, findForm, counterOf, noteForms } from '../store/forms.ts';
-import { accountOf } from '../lib/ids.ts';
+import { findCollectionRow, findForm, noteForms } from '../store/forms.ts';
+import { accountOf, counterOf } from '../lib/ids.ts';
 import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables.ts';
 import type { Clock } from '../lib/clock.ts';

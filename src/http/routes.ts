@@ -18,7 +18,8 @@ import type { Snapshot } from '../config/snapshot.ts';
 import { type Clock, isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { isDamaged, type FreeSpace } from '../store/database.ts';
+import { isDamaged } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
 import { probeStore } from '../store/tenants.ts';
 import type { Store } from '../store/store.ts';
 

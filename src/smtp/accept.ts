@@ -8,7 +8,7 @@ import type { Refusal } from '../mail/auth-results.ts';
 import { enqueue, type NewMessage } from '../queue/enqueue.ts';
 import { noteDue } from '../store/destinations.ts';
 
-import type { FreeSpace } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
 import type { InboundRow } from '../store/tables.ts';
 import { insertInbound, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';

@@ -8,7 +8,7 @@ import type { Verdict } from '../accounts/rate-limits.ts';
 import type { MessageLimits } from '../accounts/message-limits.ts';
 import { type Principal, decide } from '../accounts/principal.ts';
 
-import type { FreeSpace } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
 import type { Refusal } from '../mail/auth-results.ts';

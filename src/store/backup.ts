@@ -20,31 +20,24 @@ export type NoBackup =
   /** Bytes. */
   | { readonly kind: 'no-room'; readonly needed: number; readonly free: number };
 
-export interface Backups {
-  /** Begins one; undefined where that is done. */
-  begin(): Promise<NoBackup | undefined>;
-  /** How it goes; asking keeps it. */
-  state(): BackupState;
-  /** The bytes of the verified copy, which is gone when they were read, or reading them ended; undefined where there is none. */
-  fetch(): (VerifiedCopy & { readonly stream: AsyncIterable<Uint8Array> }) | undefined;
-  /** Gives up what there is. */
-  drop(): Promise<void>;
-}
-
-export interface BackupOptions {
-  /** Of the database; undefined where it is a server's. */
-  readonly path: string | undefined;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Bytes of disk that stay free. */
-  readonly reserve: () => number;
-}
+export type Backups = Awaited<ReturnType<typeof openBackups>>;
 
 /** Whoever wants the copy asks more often. */
 const PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 5000;
 
-export async function openBackups({ path, clock, log, reserve }: BackupOptions): Promise<Backups> {
+/** `path` of the database, undefined where it is a server's; `reserve`: bytes of disk that stay free. */
+export async function openBackups({
+  path,
+  clock,
+  log,
+  reserve,
+}: {
+  readonly path: string | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly reserve: () => number;
+}) {
   const copy = `${path ?? ''}.backup`;
   let state: BackupState = { kind: 'none' };
   let stop: (() => Promise<void>) | undefined;
@@ -102,7 +95,8 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
   }
 
   return {
-    async begin() {
+    /** Begins one; undefined where that is done. */
+    async begin(): Promise<NoBackup | undefined> {
       if (path === undefined) return { kind: 'not-sqlite' };
       if (state.kind !== 'none' && state.kind !== 'failed') return { kind: 'running' };
       const begun: BackupState = { kind: 'copying', done: 0, total: 0 };
@@ -127,15 +121,18 @@ export async function openBackups({ path, clock, log, reserve }: BackupOptions):
       watch(running).catch((error: unknown) => log.error('backup.not_removed', errorFields(error)));
       return undefined;
     },
-    state() {
+    /** How it goes; asking keeps it. */
+    state(): BackupState {
       askedAt = clock.monotonic();
       return state;
     },
-    fetch() {
+    /** The bytes of the verified copy, which is gone when they were read, or reading them ended; undefined where there is none. */
+    fetch(): (VerifiedCopy & { readonly stream: AsyncIterable<Uint8Array> }) | undefined {
       if (state.kind !== 'verified') return undefined;
       const { size, sha256, rows } = state;
       return { size, sha256, rows, stream: bytes({ size, sha256, rows }) };
     },
+    /** Gives up what there is. */
     drop,
   };
 }

@@ -163,5 +163,5 @@ test('what was used is told, and is kept by the day when it is in no window any 
   expect(await store.read.selectFrom('message_counts').selectAll().execute()).toEqual([
     { tenant: id, starts_at: START, count: 4 },
   ]);
-  expect(await messagesOfAll(store, { from: START, until: START + DAY })).toEqual([{ tenant: id, messages: 4 }]);
+  expect(await messagesOfAll(store, START, START + DAY)).toEqual([{ tenant: id, messages: 4 }]);
 });

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { keysOfOwner, makeKey, nextSelector, type KeyOwner, createKeyring } from '../../src/domains/dkim-keys.ts';
 import { selectorOf } from '../../src/domains/states.ts';
@@ -56,10 +57,8 @@ async function setUp(owner = CLAIM) {
     },
   };
 
-  async function execute(sql: string): Promise<void> {
-    await store.write([
-      { definition: { compile: (db) => ({ ...db.selectNoFrom([]).compile(), sql, parameters: [] }) }, values: {} },
-    ]);
+  async function execute(text: string): Promise<void> {
+    await store.write([{ definition: () => sql.raw(text), values: {} }]);
   }
 }
 

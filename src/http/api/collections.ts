@@ -6,9 +6,9 @@ import * as is from '../../config/scalars.ts';
 import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
-import { environmentOf } from '../../lib/ids.ts';
+import { counterOf, environmentOf } from '../../lib/ids.ts';
 
-import { deleteCollection, insertCollection, counterOf, forgetForms, noteForm } from '../../store/forms.ts';
+import { deleteCollection, insertCollection, forgetForms, noteForm } from '../../store/forms.ts';
 
 import { UnmetError } from '../../store/store.ts';
 import { type Exchange, overLimit, rateLimited } from '../context.ts';

@@ -214,7 +214,7 @@ function mailActions({ store, clock, wake, messages, transactional, freeSpace }:
       await store.write([
         reschedule({ message: message.id, due, expires_at }, rows.length),
         updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
-        recomputeDueAmong(names),
+        recomputeDueAmong({ names }),
       ]);
     } catch (error) {
       if (!(error instanceof UnmetError)) throw error;

@@ -9,11 +9,10 @@ import { formSchema } from '../../config/schema.ts';
 import { claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
-import { environmentOf, newId } from '../../lib/ids.ts';
+import { counterOf, environmentOf, newId } from '../../lib/ids.ts';
 
 import {
   collectionsOfTenant,
-  counterOf,
   forgetForms,
   formCounters,
   noteForm,

@@ -164,7 +164,7 @@ export function projectsRoutes(services: Services): Route[] {
         const places = 'ok' in result ? placesIn(result.ok) : [...named.domains, undefined];
         if (!places.every((domain) => mayTouch(principal, domain))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       }
-      const revisions = await revisionsOf(store, { tenant, slug });
+      const revisions = await revisionsOf(store, tenant, slug);
       return json({
         config: wanted?.yaml,
         files: wanted?.files ?? {},

@@ -20,7 +20,7 @@ import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Backups } from '../../store/backup.ts';
 
-import type { FreeSpace } from '../../store/database.ts';
+import type { FreeSpace } from '../../store/sqlite.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Transactional } from '../../transactional/send.ts';
 import { type Answer, json as jsonAnswer } from '../answer.ts';

@@ -16,16 +16,15 @@ import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { accountOf, environmentOf } from '../../lib/ids.ts';
+import { accountOf, counterOf, environmentOf } from '../../lib/ids.ts';
 
-import { counterOf } from '../../store/forms.ts';
 import { type Answer, json, page, wantsPage } from '../answer.ts';
 
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
 import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf } from '../errors.ts';
-import type { FreeSpace } from '../../store/database.ts';
+import type { FreeSpace } from '../../store/sqlite.ts';
 import {
   type FormPath,
   refuseUnserved,
