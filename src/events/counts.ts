@@ -33,7 +33,14 @@ export interface Counted extends Span {
   readonly count: number;
 }
 
-export type EventCounts = ReturnType<typeof createEventCounts>;
+export interface EventCounts {
+  /** Counts the hours that are over and not counted yet. */
+  rollUp(): Promise<void>;
+  /** A tenant's events of the span that match, oldest slice first. */
+  of(tenant: string, span: Span, filter?: EventFilter): AsyncIterable<readonly Counted[]>;
+  /** The same of all tenants. */
+  ofAll(span: Span): AsyncIterable<readonly TypeCount[]>;
+}
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -44,12 +51,11 @@ const LATE = 5 * MINUTE;
 const HOLD = 10;
 
 /** The counts of this store. */
-export function createEventCounts({ store, clock }: { store: Store; clock: Clock }) {
+export function createEventCounts({ store, clock }: { store: Store; clock: Clock }): EventCounts {
   /** All before is counted. */
   let counted = 0;
   let rolling: Promise<void> | undefined;
 
-  /** Counts the hours that are over and not counted yet. */
   function rollUp(): Promise<void> {
     rolling ??= countOver().finally(() => (rolling = undefined));
     return rolling;
@@ -101,12 +107,7 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
 
   return {
     rollUp,
-    /** A tenant's events of the span that match, oldest slice first. */
-    async *of(
-      tenant: string,
-      { from, until }: Span,
-      { type, form, domains }: EventFilter = {},
-    ): AsyncGenerator<readonly Counted[]> {
+    async *of(tenant, { from, until }, { type, form, domains } = {}) {
       await rollUp();
       const first = (await firstCountedHour(store, tenant)) ?? counted;
       for await (const slice of slices({ from: Math.max(from, first), until: Math.min(until, clock.now() + 1) })) {
@@ -124,8 +125,7 @@ export function createEventCounts({ store, clock }: { store: Store; clock: Clock
         );
       }
     },
-    /** The same of all tenants. */
-    async *ofAll({ from, until }: Span): AsyncGenerator<readonly TypeCount[]> {
+    async *ofAll({ from, until }) {
       await rollUp();
       for await (const slice of slices({ from, until: Math.min(until, clock.now() + 1) })) {
         yield await (slice.live ? eventsOfAll(store, slice) : hoursOfAll(store, slice.from, slice.until));

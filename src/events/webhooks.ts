@@ -28,7 +28,39 @@ import { post, testBody } from './post.ts';
 import { adoptWebhooks, scopeOf, typesFor } from './targets.ts';
 import { DISABLED } from './transport.ts';
 
-export type Webhooks = ReturnType<typeof createWebhooks>;
+export interface WebhooksOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly http: HttpDoor;
+  readonly snapshot: () => Snapshot;
+  /** There may be something to deliver. */
+  readonly wake: () => void;
+}
+
+export interface Webhooks {
+  /**
+   * Posts a test event at once, whatever the webhook's state, and answers what came of it: the `webhook-id`, the status of the
+   * answer (null where there was none) and its beginning, or the fault. It is not repeated.
+   */
+  test(webhook: WebhookRow): Promise<{ id: string; delivered: boolean; status: number | null; result: string }>;
+  /** Why nothing would ever be posted to this address, to be read after its name; undefined where it would. */
+  objection(url: string): Promise<string | undefined>;
+  /** Enables a webhook for what happens from now on, and for what still waits. */
+  enable(webhook: Pick<WebhookRow, 'id' | 'tenant'>): Promise<void>;
+  /** Posts an event once more. False where the tenant has no such event, or none that webhooks are told of. */
+  replayEvent(webhook: WebhookRow, event: string): Promise<boolean>;
+  /** Posts all events since then (ms) that the webhook asks for once more, oldest first; `more`: there are too many. */
+  replaySince(webhook: WebhookRow, since: number): Promise<{ replayed: number; more: boolean }>;
+  /** Makes those that the configuration names. */
+  adopt(): Promise<void>;
+  /** Forgets old deliveries. */
+  sweep(): Promise<void>;
+  /** Makes the deliveries of what happened since the last look. Rejects where the store cannot. */
+  look(): Promise<void>;
+  /** Looks for events from now on, until the function that it answers is called. */
+  start(): () => Promise<void>;
+}
 
 const LOOK_EVERY_MS = 1000;
 const NEAR_MS = 3000;
@@ -39,27 +71,12 @@ const AT_ONCE = 200;
 const STRETCH = 2000;
 const MAX_REPLAYED = 10_000;
 
-/** The webhooks of this daemon; `wake`: there may be something to deliver. */
-export function createWebhooks({
-  store,
-  clock,
-  log,
-  http,
-  snapshot,
-  wake,
-}: {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly http: HttpDoor;
-  readonly snapshot: () => Snapshot;
-  readonly wake: () => void;
-}) {
+/** The webhooks of this daemon. */
+export function createWebhooks({ store, clock, log, http, snapshot, wake }: WebhooksOptions): Webhooks {
   let lookedAt = 0;
   /** On the monotonic clock. */
   let farAt = -Infinity;
 
-  /** Makes the deliveries of what happened since the last look. Rejects where the store cannot. */
   async function look(): Promise<void> {
     const now = clock.now();
     const monotonic = clock.monotonic();
@@ -106,19 +123,12 @@ export function createWebhooks({
 
   return {
     look,
-    /** Why nothing would ever be posted to this address, to be read after its name; undefined where it would. */
-    objection: (url: string) => http.objection(url),
-    /** Makes those that the configuration names. */
+    objection: (url) => http.objection(url),
     adopt: () => adoptWebhooks({ store, clock }, snapshot()),
-    /** Forgets old deliveries. */
     async sweep() {
       await store.write([forgetWebhookDeliveries(clock.now())]);
     },
-    /**
-     * Posts a test event at once, whatever the webhook's state, and answers what came of it: the `webhook-id`, the status of
-     * the answer (null where there was none) and its beginning, or the fault. It is not repeated.
-     */
-    async test(webhook: WebhookRow) {
+    async test(webhook) {
       const at = clock.now();
       const id = newId('whd', at);
       const posted = await post(http, webhook, { id, body: testBody(webhook.id, at), now: at });
@@ -128,22 +138,19 @@ export function createWebhooks({
       await store.write(keepTest(target, { id, outcome, reply }, { at, now: clock.now() }));
       return { id, delivered: kind === 'delivered', status, result: reply };
     },
-    /** Enables a webhook for what happens from now on, and for what still waits. */
-    async enable({ id, tenant }: Pick<WebhookRow, 'id' | 'tenant'>) {
+    async enable({ id, tenant }) {
       const now = clock.now();
       await store.write([enableWebhook({ id, tenant, now })]);
       await actOnMany(store, 'resume', { filter: { destination: id, reply: DISABLED }, now });
       wake();
     },
-    /** Posts an event once more. False where the tenant has no such event, or none that webhooks are told of. */
-    async replayEvent(webhook: WebhookRow, id: string) {
+    async replayEvent(webhook, id) {
       const event = await findEventOf(store, webhook.tenant, id);
       if (event === undefined || !PUBLIC_EVENTS.some((type) => type === event.type)) return false;
       await tell(webhook, [id], replayForWebhook);
       return true;
     },
-    /** Posts all events since then (ms) that the webhook asks for once more, oldest first; `more`: there are too many. */
-    async replaySince(webhook: WebhookRow, since: number) {
+    async replaySince(webhook, since) {
       const scope = scopeOf(webhook, snapshot());
       if (scope === undefined) return { replayed: 0, more: false };
       const wanted = { webhook: '', tenant: webhook.tenant, types: typesFor(webhook), since, limit: AT_ONCE };
@@ -155,7 +162,6 @@ export function createWebhooks({
       }
       return { replayed, more: false };
     },
-    /** Looks for events from now on, until the function that it answers is called. */
     start() {
       const stop = new AbortController();
       const working = work(stop.signal);

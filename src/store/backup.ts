@@ -20,24 +20,31 @@ export type NoBackup =
   /** Bytes. */
   | { readonly kind: 'no-room'; readonly needed: number; readonly free: number };
 
-export type Backups = Awaited<ReturnType<typeof openBackups>>;
+export interface Backups {
+  /** Begins one; undefined where that is done. */
+  begin(): Promise<NoBackup | undefined>;
+  /** How it goes; asking keeps it. */
+  state(): BackupState;
+  /** The bytes of the verified copy, which is gone when they were read, or reading them ended; undefined where there is none. */
+  fetch(): (VerifiedCopy & { readonly stream: AsyncIterable<Uint8Array> }) | undefined;
+  /** Gives up what there is. */
+  drop(): Promise<void>;
+}
+
+export interface BackupOptions {
+  /** Of the database; undefined where it is a server's. */
+  readonly path: string | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Bytes of disk that stay free. */
+  readonly reserve: () => number;
+}
 
 /** Whoever wants the copy asks more often. */
 const PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 5000;
 
-/** `path` of the database, undefined where it is a server's; `reserve`: bytes of disk that stay free. */
-export async function openBackups({
-  path,
-  clock,
-  log,
-  reserve,
-}: {
-  readonly path: string | undefined;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly reserve: () => number;
-}) {
+export async function openBackups({ path, clock, log, reserve }: BackupOptions): Promise<Backups> {
   const copy = `${path ?? ''}.backup`;
   let state: BackupState = { kind: 'none' };
   let stop: (() => Promise<void>) | undefined;
@@ -95,8 +102,7 @@ export async function openBackups({
   }
 
   return {
-    /** Begins one; undefined where that is done. */
-    async begin(): Promise<NoBackup | undefined> {
+    async begin() {
       if (path === undefined) return { kind: 'not-sqlite' };
       if (state.kind !== 'none' && state.kind !== 'failed') return { kind: 'running' };
       const begun: BackupState = { kind: 'copying', done: 0, total: 0 };
@@ -121,18 +127,15 @@ export async function openBackups({
       watch(running).catch((error: unknown) => log.error('backup.not_removed', errorFields(error)));
       return undefined;
     },
-    /** How it goes; asking keeps it. */
-    state(): BackupState {
+    state() {
       askedAt = clock.monotonic();
       return state;
     },
-    /** The bytes of the verified copy, which is gone when they were read, or reading them ended; undefined where there is none. */
-    fetch(): (VerifiedCopy & { readonly stream: AsyncIterable<Uint8Array> }) | undefined {
+    fetch() {
       if (state.kind !== 'verified') return undefined;
       const { size, sha256, rows } = state;
       return { size, sha256, rows, stream: bytes({ size, sha256, rows }) };
     },
-    /** Gives up what there is. */
     drop,
   };
 }

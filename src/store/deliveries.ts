@@ -275,14 +275,22 @@ interface Bounds {
 }
 
 /** Those of the next `limit` deliveries in the filter's state that it lets through, oldest first, and where to go on (empty at the end): however many there are, one call is short. */
-export async function stretchOf(store: Store, filter: DeliveryFilter, bounds: Bounds) {
+export async function stretchOf(
+  store: Store,
+  filter: DeliveryFilter,
+  bounds: Bounds,
+): Promise<{ rows: Pick<DeliveryRow, 'id' | 'destination' | 'next_attempt_at'>[]; next: string }> {
   const { rows, next } = await stretch(store, filter, bounds);
   const columns = ['id', 'destination', 'next_attempt_at'] as const;
   return { rows: await rows.select(columns).orderBy('id').execute(), next };
 }
 
 /** The same where only their number matters. */
-export async function countStretch(store: Store, filter: DeliveryFilter, bounds: Bounds) {
+export async function countStretch(
+  store: Store,
+  filter: DeliveryFilter,
+  bounds: Bounds,
+): Promise<{ count: number; next: string }> {
   const { rows, next } = await stretch(store, filter, bounds);
   return { count: await countOf(rows), next };
 }

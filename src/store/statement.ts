@@ -98,8 +98,9 @@ export type Placeholders<Given> = <Name extends keyof Given & string>(name: Name
 export function query<Given extends object, Row = never>(
   build: (value: Placeholders<Given>, dialect: Dialect) => RawBuilder<Row>,
 ): (values: Given, expect?: number) => Statement<Row> {
-  const definition: Definition<Row> = (dialect) =>
-    build(((name: string) => new Placeholder(name, dialect)) as unknown as Placeholders<Given>, dialect);
+  function definition(dialect: Dialect): RawBuilder<Row> {
+    return build(((name: string) => new Placeholder(name, dialect)) as unknown as Placeholders<Given>, dialect);
+  }
   return (values, expect) => ({ definition, values, expect });
 }
 
@@ -107,8 +108,10 @@ export function query<Given extends object, Row = never>(
 export function reader<Given extends readonly unknown[], Row>(
   build: (...values: Given) => RawBuilder<Row>,
 ): (store: Reader, ...values: Given) => Promise<Row[]> {
-  const definition: Definition<Row> = (dialect) =>
-    build(...(Array.from({ length: build.length }, (_, i) => new Placeholder(String(i), dialect)) as unknown as Given));
+  function definition(dialect: Dialect): RawBuilder<Row> {
+    const given = Array.from({ length: build.length }, (_, i) => new Placeholder(String(i), dialect));
+    return build(...(given as unknown as Given));
+  }
   return (store, ...values) => store.select({ definition, values });
 }
 
@@ -177,7 +180,10 @@ export function lister<T extends Table, const C extends readonly Column<T>[]>(ta
 /** A function that finds the one row with these values. */
 export function finder<T extends Table, const C extends readonly Column<T>[]>(table: T, ...columns: C) {
   const list = lister(table, columns);
-  return async (...given: Parameters<typeof list>): Promise<Tables[T] | undefined> => (await list(...given))[0];
+  return async (
+    store: Reader,
+    ...values: { -readonly [K in keyof C]: Tables[T][C[K]] }
+  ): Promise<Tables[T] | undefined> => (await list(store, ...values))[0];
 }
 
 function equal(parts: readonly (string | RawBuilder<unknown>)[], value: (name: string) => unknown, by = ' and ') {
