@@ -13,10 +13,8 @@ import { messageCounts, releaseReserved, takeMessages, type Taking } from '../st
 import { OPERATOR, findTenants } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import { type Store, writeIfMet } from '../store/store.ts';
-
 import type { TenantRow } from '../store/tables.ts';
 import { type Verdict, judgeWindow, type Slice } from './rate-limits.ts';
-
 import { messagesOf, type MessageAllowance } from './plans.ts';
 import type { Principal } from './principal.ts';
 
@@ -99,7 +97,7 @@ async function placeOf(
     const places = placesFor(await countsOf(tenant.id, now, store), allowance, { from: now, count: ids.length });
     const takings = places.map(({ at, count }) => takingAt(at, { tenant: tenant.id, count }, allowance));
     const going = places[0]?.at === now ? places[0].count : 0;
-    const counted = going === 0 ? [] : [markCounted({ ids: JSON.stringify(ids.slice(0, going)), at: now })];
+    const counted = going === 0 ? [] : [markCounted({ ids: ids.slice(0, going), at: now })];
     const unit = [...takeMessages(store, takings), ...counted];
     // The last time it fails as it does.
     if (tries === MAX_TRIES) await store.write(unit);
@@ -137,12 +135,12 @@ export async function messagesLeft(
 export async function recountWaiting({ store, clock }: Omit<MessageParts, 'config'>, tenant = ''): Promise<void> {
   const now = clock.now();
   const waiting = await deliveriesWaitingForPlan(store, tenant, now);
-  await store.write([releaseReserved(tenant, now)]);
+  await store.write([releaseReserved({ tenant, now })]);
   for (let i = 0; i < waiting.length; i += MAX_RELEASED) {
     const some = waiting.slice(i, i + MAX_RELEASED);
     const names = [...new Set(some.map(({ destination }) => destination))].sort();
-    const ids = JSON.stringify(some.map(({ id }) => id));
-    await store.write([recountDeliveries({ ids, now }), repairDueAmong(names, now)]);
+    const ids = some.map(({ id }) => id);
+    await store.write([recountDeliveries({ ids, now }), repairDueAmong({ names, now })]);
   }
 }
 

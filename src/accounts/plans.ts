@@ -1,10 +1,8 @@
 /** The plans of server.yml by their names, and what they mean for a tenant. */
 import type { ServerConfig } from '../config/schema.ts';
-
 import { OPERATOR } from '../store/tenants.ts';
 import type { TenantRow } from '../store/tables.ts';
 import type { Verdict, Bucket, Limits } from './rate-limits.ts';
-
 import { accountIdOf, type Principal } from './principal.ts';
 
 export type Plan = ServerConfig['plans']['free'];

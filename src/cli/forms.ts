@@ -1,7 +1,6 @@
 /** `postern forms …`, `instant …`, `recipients …` and `submissions …`. */
 import { Option } from 'commander';
 import { labelOf } from '../config/snapshot.ts';
-
 import { formSchema, type FormConfig } from '../config/schema.ts';
 import { forms as routes, instantForms as instantRoutes, recipients as recipientRoutes } from '../contract/forms.ts';
 import type { AnswerOf } from '../contract/route.ts';
@@ -9,7 +8,6 @@ import { submissions as submissionRoutes } from '../contract/submissions.ts';
 import type { CliCommand } from './command.ts';
 import { print, save, shortTime, sizeText, writeFacts, writeJson, listing, showing } from './output.ts';
 import type { Api } from './run.ts';
-
 import { RequestRefused } from './client.ts';
 import { snippetOf, STYLES, type SnippetField, type Style } from './snippet.ts';
 import { printable, type Terminal } from './terminal.ts';

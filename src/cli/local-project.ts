@@ -4,7 +4,6 @@ import { stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { PUSHED_FILE } from '../config/bundle.ts';
 import { readBeside, readText } from '../config/files.ts';
-
 import { labelOf } from '../config/snapshot.ts';
 import { glanceAtProject, parseProject, type Invalid, type ValidProject } from '../config/parse.ts';
 import { formatProblem } from '../config/problem.ts';
@@ -14,9 +13,7 @@ import type { CheckTemplates } from '../config/checks.ts';
 import { checkTemplates } from '../templates/engine.ts';
 import { UserError } from '../lib/errors.ts';
 import type { Terminal } from './terminal.ts';
-
 import { systemClock } from '../lib/clock.ts';
-
 import type { Variables } from '../templates/template.ts';
 
 export interface LocalProject {

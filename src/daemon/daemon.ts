@@ -10,7 +10,6 @@ import { takeRequest } from '../accounts/plans.ts';
 import { Authenticator } from '../accounts/authenticate.ts';
 import { watchConfig, findServerFile } from '../config/files.ts';
 import { createKeyring } from '../domains/dkim-keys.ts';
-
 import { createConsent, releaseInTime, sweepTokens } from '../accounts/consent.ts';
 import { createDomains, type Domains } from '../domains/domains.ts';
 import { adoptHostKey, createHostKeys } from '../domains/rotation.ts';
@@ -22,7 +21,6 @@ import { createRevisions } from '../accounts/projects.ts';
 import type { Principal } from '../accounts/principal.ts';
 import { signupConfirmation } from '../accounts/tenants.ts';
 import { Usage } from '../accounts/usage.ts';
-
 import type { Reading } from '../config/folder.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Snapshot } from '../config/snapshot.ts';
@@ -43,7 +41,8 @@ import { createFileStore } from '../forms/files.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
-import { watchFreeSpace, createStore, databaseFile } from '../store/database.ts';
+import { createStore, databaseFile } from '../store/database.ts';
+import { watchFreeSpace } from '../store/sqlite.ts';
 import { createHttpServer, type HttpAddresses } from '../http/server.ts';
 import { startJobs, watchClock, retentionJobs } from './jobs.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
@@ -57,10 +56,8 @@ import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { LEASE } from '../queue/claimer.ts';
 import { longestWaits, WEBHOOK_RETRY_MS } from '../queue/retry.ts';
 import { systemMail, type SystemMail } from '../queue/system-mail.ts';
-
 import { BOUNCE_LEASE } from '../smtp/bounces.ts';
 import { createSmtpCounters } from '../smtp/receive.ts';
-
 import { OPERATOR, saveOperator } from '../store/tenants.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store, Topic } from '../store/store.ts';
@@ -70,7 +67,6 @@ import { createWebhooks } from '../events/webhooks.ts';
 import { createMetrics } from '../http/metrics.ts';
 import { keepCertificate, readCertificate } from '../lib/certificate.ts';
 import { obtainSecret } from '../store/secrets.ts';
-
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';

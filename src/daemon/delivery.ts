@@ -5,7 +5,6 @@
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { networkInterfaces } from 'node:os';
 import { placeDeliveries } from '../accounts/message-limits.ts';
-
 import { createKeyring } from '../domains/dkim-keys.ts';
 import { createRevisions, type RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
@@ -23,7 +22,6 @@ import type { LoopbackAddress, LoopbackSmtp } from '../smtp-client/route.ts';
 import { createProcessPool, type ProcessPool } from './process-pool.ts';
 import { createSystemSource, systemMail } from '../queue/system-mail.ts';
 import { Worker } from '../queue/worker.ts';
-
 import { createDsnSource, reportFailure } from '../smtp/dsn.ts';
 import { createForwardSource, createSubmittedSource } from '../smtp/forward-source.ts';
 import { policyAlertFor } from '../smtp/policy-alert.ts';

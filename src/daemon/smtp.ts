@@ -16,12 +16,9 @@ import { createMemory } from '../mail/lookups.ts';
 import { receivedLine } from '../mail/forward.ts';
 import { openReplyAddress, openReturnPath, openSrs } from '../mail/own-addresses.ts';
 import type { LoopbackAddress } from '../smtp-client/route.ts';
-
 import { createBounceReading, createBounces } from '../smtp/bounces.ts';
-
 import { type MailAuthenticator, createSmtpPolicy } from '../smtp/accept.ts';
 import { SmtpListener, type ListenerOptions } from '../smtp/listener.ts';
-
 import type { SmtpPolicy } from '../smtp/session.ts';
 import type { Directory } from '../smtp/recipients.ts';
 import type { SmtpCounters } from '../smtp/receive.ts';

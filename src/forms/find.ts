@@ -10,8 +10,8 @@ import {
 } from '../config/snapshot.ts';
 import { collectionSchema, formSchema, type ServerConfig } from '../config/schema.ts';
 import { parseDomain } from '../lib/addresses.ts';
-import { findCollectionRow, findForm, counterOf, noteForms } from '../store/forms.ts';
-import { accountOf } from '../lib/ids.ts';
+import { findCollectionRow, findForm, noteForms } from '../store/forms.ts';
+import { accountOf, counterOf } from '../lib/ids.ts';
 import type { Store } from '../store/store.ts';
 import type { CollectionRow, FormRow } from '../store/tables.ts';
 import type { Clock } from '../lib/clock.ts';

@@ -15,7 +15,6 @@ import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import { messageIdOf, cleanText } from '../mail/header.ts';
 import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
 import type { SigningContext } from '../mail/dkim.ts';
-
 import type { Source } from '../queue/transport.ts';
 import { filesOf, readFile, submissionToMail, type SubmissionToMail } from '../store/submissions.ts';
 import { findMessage } from '../store/messages.ts';

@@ -9,7 +9,7 @@ import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
-import { counterOf } from '../store/forms.ts';
+import { counterOf } from '../lib/ids.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
 import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
@@ -93,7 +93,7 @@ export async function markAsSpam(
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
     uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
-    recomputeDueAmong(destinations),
+    recomputeDueAmong({ names: destinations }),
   ];
   const changed = await done(store.write(unit));
   if (changed) wake();

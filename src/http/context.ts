@@ -9,7 +9,6 @@ import type Koa from 'koa';
 import type { Verdict } from '../accounts/rate-limits.ts';
 import type { Snapshot, Form } from '../config/snapshot.ts';
 import { type Answer, refuse, type Refusal, refusalOf, parseAnswer } from './answer.ts';
-
 import { addressInRanges } from '../dns/networks.ts';
 import type { Room } from '../accounts/message-limits.ts';
 import type { OverLimit } from '../accounts/object-limits.ts';
@@ -19,7 +18,6 @@ import type { Log } from '../lib/log.ts';
 import { StoreError, UnmetError } from '../store/store.ts';
 import { ClientGone } from './entries.ts';
 import { baseUrlOf, httpPlaces } from '../config/schema-server.ts';
-
 import type { AuthFault, Authenticator } from '../accounts/authenticate.ts';
 import type { Principal } from '../accounts/principal.ts';
 import type { Idempotency } from '../accounts/idempotency.ts';

@@ -11,21 +11,22 @@ import { type Clock, isoTime } from '../lib/clock.ts';
 import { errorFields } from '../lib/errors.ts';
 import { html } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
-import { type FreeSpace, isDamaged } from '../store/database.ts';
+import { isDamaged } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
+import { refuse, statusOf, type Refusal, type Answer, json, page, refusedA } from './answer.ts';
 import type { Store } from '../store/store.ts';
 import { probeStore } from '../store/tenants.ts';
-import { type Answer, json, page, type Refusal, refuse, refusedA, statusOf } from './answer.ts';
 import type { Route, Services } from './api/route.ts';
 import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
 import { type Context, type Exchange, refuseOver, type State } from './context.ts';
 import { originOf, preflights, validOrigin } from './cors.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
-import type { Metrics } from './metrics.ts';
-import { openApi } from './openapi/document.ts';
 import { errorPage } from './pages/error.ts';
 import { layout } from './pages/layout.ts';
+import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';
+import type { Metrics } from './metrics.ts';
 
 export interface TableParts extends Services, ServeParts, LinkParts {
   /** Of this program, for the reference. */

@@ -98,7 +98,7 @@ export class Claimer {
   async #repair(now: number): Promise<void> {
     const { store } = this.#options;
     for (const [name, at] of this.#lately) if (at + LATELY < now) this.#lately.delete(name);
-    if (this.#lately.size > 0) await store.write([repairDueAmong([...this.#lately.keys()], now)]);
+    if (this.#lately.size > 0) await store.write([repairDueAmong({ names: [...this.#lately.keys()], now })]);
   }
 
   async #plan(now: number): Promise<Plan[]> {

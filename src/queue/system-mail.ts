@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { messageIdOf } from '../mail/header.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import type { SigningContext } from '../mail/dkim.ts';
-
 import type { Statement } from '../store/statement.ts';
 import { enqueue } from './enqueue.ts';
 import type { Source } from './transport.ts';

@@ -308,7 +308,7 @@ export class Worker {
   /** What was claimed and had not begun when the daemon died costs no attempt and is due at once. */
   async #begin(rows: readonly ClaimedRow[]): Promise<boolean> {
     const { store, owner, log } = this.#options;
-    const ids = JSON.stringify(rows.map(({ id }) => id));
+    const ids = rows.map(({ id }) => id);
     try {
       const [{ rows: begun }] = await store.write([beginDeliveries({ ids, owner })]);
       return rows.every(({ id, attempts }) => begun.some((row) => row.id === id && row.attempts === attempts));

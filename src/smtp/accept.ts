@@ -8,11 +8,11 @@ import { Budget } from '../lib/batch.ts';
 import { createGarbage } from '../lib/gc.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { enqueue, type NewMessage } from '../queue/enqueue.ts';
-import type { FreeSpace } from '../store/database.ts';
+import type { FreeSpace } from '../store/sqlite.ts';
 import { noteDue } from '../store/destinations.ts';
+import type { InboundRow } from '../store/tables.ts';
 import { insertInbound, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';
-import type { InboundRow } from '../store/tables.ts';
 import type { ForwardSource } from './forward-source.ts';
 import {
   createRecorder,

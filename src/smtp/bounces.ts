@@ -15,15 +15,11 @@ import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/own-addresses.ts';
-
 import { insertBounce, findInbound, claimBounce, deleteBounce, postponeBounce } from '../store/inbound.ts';
-
 import type { Report, ReportedRecipient } from '../mail/report-parts.ts';
-
 import { eventOf, suppressesGone } from '../queue/results.ts';
 import { insertAttempt, deliveriesOfMessage, bounceDelivery } from '../store/deliveries.ts';
 import { complaintsOf } from '../store/events.ts';
-
 import { findMessage } from '../store/messages.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, type Store } from '../store/store.ts';

@@ -10,10 +10,8 @@ import { asciiAddress, parseAddress, needsSmtpUtf8 } from '../lib/addresses.ts';
 import { isAutomatic } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader, messageIdOf } from '../mail/header.ts';
 import { readAuthResults } from '../mail/auth-results.ts';
-
 import { signDkim, keysFor, type SigningContext } from '../mail/dkim.ts';
 import { deliveryReport } from '../mail/dsn.ts';
-
 import { enqueue } from '../queue/enqueue.ts';
 import type { Consequence, Failure, Source } from '../queue/transport.ts';
 import { findInbound, rawChunks } from '../store/inbound.ts';

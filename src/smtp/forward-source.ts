@@ -14,17 +14,12 @@ import { findInbound, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { InboundRow, MessageRow } from '../store/tables.ts';
 import type { SrsKeys } from './srs-keys.ts';
 import type { ServerConfig } from '../config/schema.ts';
-
 import { messageIdOf, type Field, fieldsOf, splitHeader, valueOf } from '../mail/header.ts';
 import { arcSeal } from '../mail/arc.ts';
-
 import { hashBody, keysFor, parseFields, signFields, type SigningContext } from '../mail/dkim.ts';
 import { forwardHeaders, rewriteFrom, withoutForgedResults } from '../mail/forward.ts';
-
 import { completeHeader } from '../mail/submitted.ts';
-
 import { deliveriesOfMessage } from '../store/deliveries.ts';
-
 import type { Store } from '../store/store.ts';
 
 export interface SourceParts {

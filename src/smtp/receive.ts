@@ -12,7 +12,6 @@ import type { Log } from '../lib/log.ts';
 import { Tally } from '../lib/tally.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { fieldsOf, valueOf } from '../mail/header.ts';
-
 import { recordEvent } from '../store/events.ts';
 import { deleteRaw, insertInboundLog, insertRawChunk, rawChunks, RAW_CHUNK_BYTES } from '../store/inbound.ts';
 import type { Statement } from '../store/statement.ts';

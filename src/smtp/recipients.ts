@@ -9,7 +9,6 @@ import { followForwarding, MAX_DELIVERIES, routeOf } from '../config/forwarding.
 import { parseAddress, type Address } from '../lib/addresses.ts';
 import type { ReplyTicket } from '../mail/own-addresses.ts';
 import { OPERATOR } from '../store/tenants.ts';
-
 import { isDomainServed } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import type { DomainStatus } from '../store/tables.ts';

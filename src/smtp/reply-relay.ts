@@ -8,7 +8,6 @@ import { readAuthor } from '../mail/author.ts';
 import { isAutomatic } from '../mail/automatic.ts';
 import { relayHeader } from '../mail/forward.ts';
 import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
-
 import type { Source } from '../queue/transport.ts';
 import { domainStatus } from '../store/domains.ts';
 import { createEditedSource, type SourceParts } from './forward-source.ts';

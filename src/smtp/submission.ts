@@ -4,18 +4,15 @@
  */
 import type { Authenticator, AuthFault } from '../accounts/authenticate.ts';
 import type { Verdict } from '../accounts/rate-limits.ts';
-
 import { roomFor } from '../accounts/message-limits.ts';
-
 import { type Principal, decide } from '../accounts/principal.ts';
-
+import type { FreeSpace } from '../store/sqlite.ts';
 import type { Snapshot } from '../config/snapshot.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import type { Refusal } from '../mail/auth-results.ts';
 import { splitHeader } from '../mail/header.ts';
 import { readSubmitted, type Submitted } from '../mail/submitted.ts';
 import type { Enqueued } from '../queue/enqueue.ts';
-import type { FreeSpace } from '../store/database.ts';
 import { insertInbound } from '../store/inbound.ts';
 import { UnmetError } from '../store/store.ts';
 import { inboundRow, policyBasis } from './accept.ts';

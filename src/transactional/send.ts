@@ -7,7 +7,6 @@ import { accountIdOf, mayTouch, readableTenants, type Principal } from '../accou
 import { baseUrlOf } from '../config/schema-server.ts';
 import type { Snapshot, Project } from '../config/snapshot.ts';
 import { parseAddress, type Mailbox } from '../lib/addresses.ts';
-
 import { messageIdOf } from '../mail/header.ts';
 import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
@@ -17,9 +16,7 @@ import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
 import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
-
 import { senderOf, type Sender } from './sender.ts';
-
 import type { Renderer } from '../templates/render.ts';
 import { contentsOf, projectOf, type Content, type Wording } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';

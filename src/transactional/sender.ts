@@ -1,7 +1,6 @@
 /** Whom a mail is from: somebody at a domain of the tenant whose DNS says so, and that the key may use. */
 import { accountIdOf, mayTouch, type Principal } from '../accounts/principal.ts';
 import type { Project } from '../config/snapshot.ts';
-
 import { parseAddress, parseMailbox, type Mailbox } from '../lib/addresses.ts';
 import { domainStatus, sendingDomains } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';

@@ -2,15 +2,12 @@
 import { z } from 'zod';
 import { composeMail, type Attachment, type Mail, signMail } from '../mail/compose.ts';
 import type { SigningContext } from '../mail/dkim.ts';
-
 import { messageIdOf } from '../mail/header.ts';
-
 import type { Source } from '../queue/transport.ts';
 import { readAttachment, bodyChunk } from '../store/messages.ts';
 import { domainStatus } from '../store/domains.ts';
 import type { Store } from '../store/store.ts';
 import type { MessageRow } from '../store/tables.ts';
-
 import { readEmail, type KeptEmail } from './email.ts';
 import { rawChunks } from '../store/inbound.ts';
 

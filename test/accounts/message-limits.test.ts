@@ -12,7 +12,6 @@ import { serverSchema } from '../../src/config/schema-server.ts';
 import type { TenantRow } from '../../src/store/tables.ts';
 import { foldMessageCounts, messagesOfAll } from '../../src/store/usage.ts';
 import { OPERATOR, saveOperator, changeTenant, findTenant } from '../../src/store/tenants.ts';
-
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';
@@ -178,5 +177,5 @@ test('what was used is told, and is kept by the day when it is in no window any 
   expect(await store.read.selectFrom('message_counts').selectAll().execute()).toEqual([
     { tenant: id, starts_at: START, count: 4 },
   ]);
-  expect(await messagesOfAll(store, { from: START, until: START + DAY })).toEqual([{ tenant: id, messages: 4 }]);
+  expect(await messagesOfAll(store, START, START + DAY)).toEqual([{ tenant: id, messages: 4 }]);
 });

@@ -2,11 +2,9 @@ import { expect, test } from 'vitest';
 import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { isServed, makeAccount, signupConfirmation } from '../../src/accounts/tenants.ts';
 import { findToken, newToken, sweepTokens } from '../../src/accounts/consent.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { OPERATOR, saveOperator, changeTenant, countTenants, listTenants } from '../../src/store/tenants.ts';
-
 import { testClock } from '../harness/clock.ts';
 import { testKey } from '../harness/keys.ts';
 import { openTestStore } from '../harness/store.ts';

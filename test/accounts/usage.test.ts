@@ -33,7 +33,9 @@ test('requests, errors and refusals are counted per key and day, and several dae
   ]);
   expect((await days(store)).filter(({ key }) => key === other.key?.id)).toMatchObject([{ requests: 1, errors: 1 }]);
   const all = { from: NEW_YEAR, until: NEW_YEAR + DAY };
-  expect(await usageOfAll(store, all)).toEqual([{ tenant: 'ten_a', requests: 7, errors: 3, rate_limited: 1 }]);
+  expect(await usageOfAll(store, all.from, all.until)).toEqual([
+    { tenant: 'ten_a', requests: 7, errors: 3, rate_limited: 1 },
+  ]);
 });
 
 test('what the store did not take is tried again', async () => {

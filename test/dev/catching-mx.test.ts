@@ -9,7 +9,6 @@ import { dkimResult } from '../../src/dev/verdicts.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { dkimRecordValue } from '../../src/dns/records.ts';
 import { generateDkimKey, signDkim } from '../../src/mail/dkim.ts';
-
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { connected, lines, send, startMx, temporaryFolder } from './mail-client.ts';
 

@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { selfSignedCertificate } from '../../src/dev/certificate.ts';
 import { checkCertificate } from '../../src/doctor/doctor.ts';

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import {
   keysOfOwner,
@@ -62,10 +63,8 @@ async function setUp(owner = CLAIM) {
     },
   };
 
-  async function execute(sql: string): Promise<void> {
-    await store.write([
-      { definition: { compile: (db) => ({ ...db.selectNoFrom([]).compile(), sql, parameters: [] }) }, values: {} },
-    ]);
+  async function execute(text: string): Promise<void> {
+    await store.write([{ definition: () => sql.raw(text), values: {} }]);
   }
 }
 

@@ -1,7 +1,6 @@
 /** Webhooks on a real store, a clock that the test moves, and a door that writes down what would be posted. */
 import { expect, onTestFinished } from 'vitest';
 import { projectSchema } from '../../src/config/schema.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import type { HttpReply, HttpRequest } from '../../src/dns/guarded-fetch.ts';

@@ -5,7 +5,6 @@ import { z } from 'zod';
 import { changeTenant } from '../../src/store/tenants.ts';
 import { apiClient, type Client } from '../harness/api.ts';
 import { startTestWorld, type TestWorld, type WorldSettings } from '../harness/daemon.ts';
-
 import type { ZoneRecord } from '../../src/dev/dns-server.ts';
 import { SmtpClient } from '../harness/inbound-smtp.ts';
 import { startSmtpPeer } from '../harness/smtp-peer.ts';

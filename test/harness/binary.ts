@@ -14,7 +14,6 @@ import { openPostgresStore } from '../../src/store/postgres.ts';
 import { openForReading } from '../../src/store/sqlite-connection.ts';
 import type { Tables } from '../../src/store/tables.ts';
 import { freePort, startChild, until, untilReady, type Child } from './child.ts';
-
 import { temporaryFolder } from './store.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/postern');

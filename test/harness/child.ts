@@ -1,6 +1,5 @@
 /** Programs that a test starts: what they print is kept for the error message, and they are ended by their process id. */
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
-
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, Server } from 'node:net';

@@ -6,7 +6,6 @@ import { stringify } from 'yaml';
 import { hostRecords } from '../../src/domains/rotation.ts';
 import type { z } from 'zod';
 import { queue } from '../../src/contract/queue.ts';
-
 import { startDaemon, type Daemon, type DaemonParts } from '../../src/daemon/daemon.ts';
 import { createProcessPool, type ProcessPool } from '../../src/daemon/process-pool.ts';
 import { startCatchingMx, type CatchingMx } from '../../src/dev/catching-mx.ts';

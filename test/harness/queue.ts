@@ -18,7 +18,6 @@ import type { AttemptRow, DeliveryRow } from '../../src/store/tables.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { startTestDns } from './dns.ts';
 import type { DnsServer, ZoneRecord } from '../../src/dev/dns-server.ts';
-
 import { openTestStore } from './store.ts';
 
 export interface LogLine {

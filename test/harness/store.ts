@@ -7,7 +7,6 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { createStore } from '../../src/store/database.ts';
-import { define } from '../../src/store/statement.ts';
 import type { Store } from '../../src/store/store.ts';
 
 /** Address of a PostgreSQL server whose user may create databases; unset: SQLite. */
@@ -106,7 +105,7 @@ async function openIdleStore(): Promise<IdleStore> {
   const store = await createStore(`sqlite:${join(folder, 'postern.db')}`);
   const tables = await store.read.introspection.getTables();
   const texts = ['pragma defer_foreign_keys = on', ...tables.map(({ name }) => `delete from "${name}"`)];
-  const unit = texts.map((text) => define<object>()((db) => ({ compile: () => sql.raw(text).compile(db) }))({}));
+  const unit = texts.map((text) => ({ definition: () => sql.raw(text), values: {} }));
   return {
     store,
     async empty() {

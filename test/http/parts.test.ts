@@ -4,7 +4,7 @@ import { IncomingMessage } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientAddress, splitTarget } from '../../src/http/context.ts';
 import { Connections } from '../../src/http/server.ts';
-import { watchFreeSpace } from '../../src/store/database.ts';
+import { watchFreeSpace } from '../../src/store/sqlite.ts';
 import { parseListenAddress } from '../../src/lib/sockets.ts';
 import { parseFormPath } from '../../src/http/forms/request.ts';
 import { silentLog } from '../../src/lib/log.ts';

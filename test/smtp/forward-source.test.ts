@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { openSrs } from '../../src/mail/own-addresses.ts';
 import { Bodies } from '../../src/queue/bodies.ts';
 import { silentLog } from '../../src/lib/log.ts';
-
 import type { Opened } from '../../src/queue/transport.ts';
 import { openSrsKeys } from '../../src/smtp/srs-keys.ts';
 import { deleteRaw } from '../../src/store/inbound.ts';

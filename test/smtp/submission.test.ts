@@ -6,7 +6,6 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { takeRequest } from '../../src/accounts/plans.ts';
 import { Authenticator } from '../../src/accounts/authenticate.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
-
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { buildSnapshot } from '../../src/config/snapshot.ts';
 import { systemClock } from '../../src/lib/clock.ts';

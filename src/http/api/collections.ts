@@ -2,15 +2,13 @@
 import { z } from 'zod';
 import { type Names, askNames, nameTaken } from '../../accounts/collection-names.ts';
 import type { Collection } from '../../config/snapshot.ts';
-
 import * as is from '../../config/scalars.ts';
 import { collectionSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findCollection } from '../../forms/find.ts';
-import { environmentOf } from '../../lib/ids.ts';
-import { deleteCollection, insertCollection, counterOf, forgetForms, noteForm } from '../../store/forms.ts';
+import { environmentOf, counterOf } from '../../lib/ids.ts';
+import { deleteCollection, insertCollection, forgetForms, noteForm } from '../../store/forms.ts';
 import { writeIfMet } from '../../store/store.ts';
-
 import { type Exchange, overLimit, rateLimited } from '../context.ts';
 import { type Refusal, refuse } from '../answer.ts';
 import { formSettings, knownCollections, refuseForms, refuseRecipients, shownForms } from './forms.ts';

@@ -4,7 +4,6 @@ import { roomFor } from '../../accounts/message-limits.ts';
 import { mayTouch } from '../../accounts/principal.ts';
 import * as contract from '../../contract/email.ts';
 import { formatMailbox } from '../../lib/addresses.ts';
-
 import { messageIdOf } from '../../mail/header.ts';
 import { withdraw } from '../../queue/operate.ts';
 import { deliveriesOfMessage, HELD, reschedule } from '../../store/deliveries.ts';
@@ -22,7 +21,6 @@ import {
   type Status,
 } from '../../transactional/email.ts';
 import { isTooFar, planAll, type Planned, unitOf } from '../../transactional/send.ts';
-
 import { finishedBytes } from '../../transactional/source.ts';
 import { header, overPlan } from '../context.ts';
 import { lacksPermission, type Refusal, refuse, unavailable } from '../answer.ts';
@@ -122,7 +120,7 @@ export function emailRoutes(services: Services): Route[] {
     const moved = await writeIfMet(store, [
       reschedule({ message: message.id, due, expires_at }, rows.length),
       updateSource({ id: message.id, source: JSON.stringify({ ...email, send_at: sendAt }), expires_at }),
-      recomputeDueAmong(names),
+      recomputeDueAmong({ names }),
     ]);
     if (moved === undefined) return refuse('CONFLICT', { message: 'It is not waiting for its time any more.' });
     wake();

@@ -8,10 +8,9 @@ import * as is from '../../config/scalars.ts';
 import { formSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
-import { environmentOf, newId } from '../../lib/ids.ts';
+import { environmentOf, newId, counterOf } from '../../lib/ids.ts';
 import {
   collectionsOfTenant,
-  counterOf,
   forgetForms,
   formCounters,
   noteForm,
@@ -27,9 +26,7 @@ import type { RecipientStatus } from '../../store/consents.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { Store } from '../../store/store.ts';
 import { endpointOf, type Exchange, overLimit, refuseOver } from '../context.ts';
-
 import { type Refusal, refuse } from '../answer.ts';
-
 import {
   invalidAt,
   type Call,

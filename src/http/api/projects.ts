@@ -20,7 +20,6 @@ import {
   revisionsOf,
 } from '../../store/projects.ts';
 import { writeIfMet } from '../../store/store.ts';
-
 import type { ProjectRow } from '../../store/tables.ts';
 import { overLimit, rateLimited } from '../context.ts';
 import { type Detail, type Refusal, refuse } from '../answer.ts';
@@ -155,7 +154,7 @@ export function projectsRoutes(services: Services): Route[] {
         const places = 'ok' in result ? placesIn(result.ok) : [...named.domains, undefined];
         if (!places.every((domain) => mayTouch(principal, domain))) return refuse('AUTH_DOMAIN_NOT_ALLOWED');
       }
-      const revisions = await revisionsOf(store, { tenant, slug });
+      const revisions = await revisionsOf(store, tenant, slug);
       return json({
         config: wanted?.yaml,
         files: wanted?.files ?? {},

@@ -16,11 +16,10 @@ import type { Webhooks } from '../../events/webhooks.ts';
 import type { ReleaseParts } from '../../forms/release.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Backups } from '../../store/backup.ts';
-import type { FreeSpace } from '../../store/database.ts';
+import type { FreeSpace } from '../../store/sqlite.ts';
 import type { Statement } from '../../store/statement.ts';
 import type { TransactionalParts } from '../../transactional/send.ts';
 import { type Answer, json as jsonAnswer, type Refusal, refuse } from '../answer.ts';
-
 import type { Exchange } from '../context.ts';
 import { isRaw, wantedBy, knownKeys } from '../../config/explain.ts';
 import { nearest } from '../../config/problem.ts';

@@ -200,8 +200,10 @@ async function useOfAll({ store, counts, usage }: Services, span: Span) {
     return use;
   }
   await usage.flush();
-  for (const { tenant, ...requests } of await usageOfAll(store, span)) Object.assign(useOf(tenant), requests);
-  for (const { tenant, messages } of await messagesOfAll(store, span)) useOf(tenant).messages = messages;
+  for (const { tenant, ...requests } of await usageOfAll(store, span.from, span.until))
+    Object.assign(useOf(tenant), requests);
+  for (const { tenant, messages } of await messagesOfAll(store, span.from, span.until))
+    useOf(tenant).messages = messages;
   for await (const rows of counts.ofAll(span)) {
     for (const { tenant, type, count } of rows) {
       const name = nameOf(type);

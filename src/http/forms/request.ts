@@ -6,7 +6,6 @@
  */
 import { type Audience, type Form, claimKey, type Domain, domainOfHost, findDomain } from '../../config/snapshot.ts';
 import { findCollection, findNamedForm, findOwnForm, parseFormId } from '../../forms/find.ts';
-
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 import type { Log } from '../../lib/log.ts';

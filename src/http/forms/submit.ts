@@ -9,7 +9,6 @@ import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
 import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
-
 import {
   principalOf,
   refuseMissingKey,
@@ -21,7 +20,6 @@ import {
   refuseOver,
   answerOnce,
 } from '../context.ts';
-
 import {
   limitsFor,
   readBody,
@@ -33,7 +31,6 @@ import {
   refuseUnserved,
   type RequestProgress,
 } from './request.ts';
-
 import {
   lacksPermission,
   refuse,
@@ -45,21 +42,15 @@ import {
   json,
   wantsPage,
 } from '../answer.ts';
-
 import { checkSubmission, createMatching } from '../../forms/check.ts';
-
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
-import { accountOf, environmentOf } from '../../lib/ids.ts';
-import { counterOf } from '../../store/forms.ts';
-
-import type { FreeSpace } from '../../store/database.ts';
-
+import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
+import type { FreeSpace } from '../../store/sqlite.ts';
+import { acceptedForm, refusedForm, thankYou, formAddress } from './outcome.ts';
 import type { ServeParts } from '../api/serve.ts';
-
-import { acceptedForm, formAddress, refusedForm, thankYou } from './outcome.ts';
 
 export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission'>;
