@@ -156,6 +156,7 @@ test('the operator gets his letters', async () => {
   const world = await start();
   const letter = { tenant: OPERATOR, to: 'info@example.test', subject: 'An alert', text: 'Look' };
   await world.daemon.store.write(systemMail(letter, 'mail.postern.test', Date.now()));
+  await world.tryNow();
   await expect.poll(reached(world), PATIENTLY).toEqual(['ana@inbox.test', 'bea@inbox.test']);
 });
 
@@ -171,6 +172,7 @@ test('a report to an author who is forwarded here reaches him', async () => {
   const failed = [{ address: 'x@gone.test', reply: '550 5.1.1 no', remote: null, at: Date.now() }];
   const source = { to: 'carl@other.test', failed, arrived: Date.now(), headers: 'Subject: Offer\r\n' };
   await world.daemon.store.write(enqueue({ ...about, source, recipients: ['carl@other.test'] }, Date.now()).unit);
+  await world.tryNow();
   await expect.poll(reached(world), PATIENTLY).toEqual(['bea@inbox.test']);
   expect(world.mx.mails.list()[0]?.envelope.from).toBe('');
 });
