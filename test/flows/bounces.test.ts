@@ -30,7 +30,7 @@ test('a bounce to the return path is shown by the API, told, and ends the mail t
   expect(response).toMatch(/^250 2\.0\.0/);
 
   // A job reads it, every ten seconds.
-  await expect.poll(async () => (await show()).status, { timeout: 30_000, interval: 100 }).toBe('bounced');
+  await expect.poll(async () => (await show()).status, { interval: 250 }).toBe('bounced');
   expect(await show()).toMatchObject({
     recipients: [
       {
@@ -119,7 +119,9 @@ domains: { example.test: { forwarding: { "info@example.test": ana@inbox.test } }
   for (let i = 0; i < 20; i++) await transport.sendMail({ envelope: { from: '', to: path }, raw: spam });
   const operator = await apiClient(world, { tenant: OPERATOR });
   await expect
-    .poll(async () => (await operator.ask('GET', '/events?type=email.bounced')).body, { timeout: 30_000 })
+    .poll(async () => (await operator.ask('GET', '/events?type=email.bounced')).body, {
+      interval: 250,
+    })
     .toMatchObject({ events: [{ domain: 'example.test', data: { recipient: 'ana@inbox.test' } }] });
   expect(world.mx.mails.list()).toHaveLength(1);
 });

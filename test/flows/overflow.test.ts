@@ -42,9 +42,7 @@ async function later(world: TestWorld, minutes: number): Promise<void> {
 
 async function overflowMails(world: TestWorld, count: number) {
   await expect
-    .poll(() => world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed')).length, {
-      timeout: 20_000,
-    })
+    .poll(() => world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed')).length)
     .toBe(count);
   const mails = world.mx.mails.list().filter(({ subject }) => subject.includes('not mailed'));
   return Promise.all(
