@@ -79,6 +79,8 @@ export interface DaemonParts {
   readonly log?: AdjustableLog;
   /** Of processes that outlive the daemon. */
   readonly pool?: ProcessPool;
+  /** What `database.url` names, where somebody else has opened it and closes it. */
+  readonly store?: Store;
   /** Answers before all routes: what the dev world adds. */
   readonly extra?: Koa.Middleware;
 }
@@ -140,8 +142,8 @@ async function start(
   const { reader, renderer } = pool;
 
   // Open the store, and what is in force in it.
-  const store = await createStore(server.database.url);
-  ending.push(() => store.close());
+  const store = parts.store ?? (await createStore(server.database.url));
+  if (parts.store === undefined) ending.push(() => store.close());
   await saveOperator(store, server.server.operator, clock.now());
   const machine = machineName();
   const projects = projectStore({ store, clock, machine });

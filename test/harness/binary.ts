@@ -193,7 +193,7 @@ export async function openAppliance(options: ApplianceOptions): Promise<Applianc
         signal(name);
         return ended;
       },
-      ready: () => untilReady(child, async () => (await get('/readyz'))?.status === 200, 60_000),
+      ready: () => untilReady(child, async () => (await get('/readyz'))?.status === 200),
     };
   }
 

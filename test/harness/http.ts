@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { takeRequest } from '../../src/accounts/plans.ts';
 import { Authenticator } from '../../src/accounts/authenticate.ts';
+import type { z } from 'zod';
+
 import type { DomainReport } from '../../src/domains/domains.ts';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
@@ -16,6 +18,9 @@ import { signupConfirmation } from '../../src/accounts/tenants.ts';
 import { Usage } from '../../src/accounts/usage.ts';
 import { readHere } from '../../src/config/bundle.ts';
 import { projectSchema } from '../../src/config/schema.ts';
+import { analytics } from '../../src/contract/analytics.ts';
+import { queue } from '../../src/contract/queue.ts';
+
 import { serverSchema } from '../../src/config/schema-server.ts';
 import { type Project, buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { NO_SECRETS } from '../../src/config/secrets.ts';
@@ -67,6 +72,10 @@ export interface TestHttp {
   /** What woke the queue. */
   readonly wakes: () => number;
   readonly submissions: () => Promise<SubmissionRow[]>;
+  /** Deliveries as the operator sees them, oldest first. */
+  readonly queue: () => Promise<z.output<typeof queue.list.answer>['deliveries']>;
+  /** What happened in an account, oldest first. */
+  readonly events: (tenant: string, type?: string) => Promise<z.output<typeof analytics.events.answer>['events']>;
   /** Writes bytes to a new connection and answers all that comes back until it ends. */
   readonly raw: (bytes: string | Uint8Array, then?: (socket: Socket) => void) => Promise<string>;
   readonly close: (graceMs?: number) => Promise<void>;
@@ -223,6 +232,15 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     store,
     snapshot: () => snapshot,
     wakes: () => wakes,
+    async queue() {
+      const { text } = await ask({ port, socket, path: '/admin/queue?limit=100' }, { local: true });
+      return queue.list.answer.parse(JSON.parse(text)).deliveries.reverse();
+    },
+    async events(tenant, type) {
+      const path = `/events?limit=100${type === undefined ? '' : `&type=${type}`}`;
+      const { text } = await ask({ port, socket, path }, { local: true, headers: { 'X-Postern-Tenant': tenant } });
+      return analytics.events.answer.parse(JSON.parse(text)).events.reverse();
+    },
     submissions: () => store.read.selectFrom('submissions').selectAll().orderBy('id').execute(),
     raw: (bytes, then) => speak(port, bytes, then),
     close: (graceMs = 1000) => http.close(graceMs),
