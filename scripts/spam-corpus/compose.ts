@@ -44,7 +44,9 @@ function messageOf(context: Context): string | undefined {
     const outer = gap.includes('\n') ? gap : random.pick([gap, '\n', '\n\n']);
     if (random.chance(0.65)) text = `${fill(context, random.pick(poolOf(language, 'hello', kit)))}${outer}${text}`;
     if (random.chance(0.5)) {
-      const signed = random.chance(0.75) ? `\n${random.pick([sender.name, sender.first, `${sender.first} ${sender.last}`])}` : '';
+      const signed = random.chance(0.75)
+        ? `\n${random.pick([sender.name, sender.first, `${sender.first} ${sender.last}`])}`
+        : '';
       text = `${text}${outer}${fill(context, random.pick(poolOf(language, 'bye', kit)))}${signed}`;
     }
   }
@@ -65,11 +67,28 @@ function lowerCase(text: string): string {
   return text.replaceAll(/\S+/g, (word) => (word.includes('/') ? word : word.toLowerCase()));
 }
 
-const LOOKALIKES: Readonly<Record<string, string>> = { a: 'а', e: 'е', o: 'о', p: 'р', c: 'с', x: 'х', y: 'у', i: 'і', A: 'А', B: 'В', E: 'Е', H: 'Н', O: 'О', T: 'Т' };
+const LOOKALIKES: Readonly<Record<string, string>> = {
+  a: 'а',
+  e: 'е',
+  o: 'о',
+  p: 'р',
+  c: 'с',
+  x: 'х',
+  y: 'у',
+  i: 'і',
+  A: 'А',
+  B: 'В',
+  E: 'Е',
+  H: 'Н',
+  O: 'О',
+  T: 'Т',
+};
 
 function mixAlphabets(random: Random, text: string): string {
   return text.replaceAll(/\S+/g, (word) =>
-    /[/@.]\w/.test(word) ? word : word.replaceAll(/\w/g, (letter) => (random.chance(0.4) ? (LOOKALIKES[letter] ?? letter) : letter)),
+    /[/@.]\w/.test(word)
+      ? word
+      : word.replaceAll(/\w/g, (letter) => (random.chance(0.4) ? (LOOKALIKES[letter] ?? letter) : letter)),
   );
 }
 
@@ -119,7 +138,10 @@ function valueOf({ random, language, kit, sender, site }: Context, name: string)
     case 'hour':
       return String(random.between(8, 19));
     case 'date':
-      return dateOf(random).toLocaleDateString(language.code, random.pick([{}, { day: 'numeric', month: 'long' }, { dateStyle: 'long' }]));
+      return dateOf(random).toLocaleDateString(
+        language.code,
+        random.pick([{}, { day: 'numeric', month: 'long' }, { dateStyle: 'long' }]),
+      );
     case 'isodate':
       return dateOf(random).toISOString().slice(0, 10);
     case 'day':

@@ -22,7 +22,11 @@ const { values } = parseArgs({
 const parts = values.part === 'all' ? ['train', 'test'] : [values.part];
 const count = Number(values.count);
 const seed = Number(values.seed);
-if (!Number.isSafeInteger(count) || !Number.isSafeInteger(seed) || !parts.every((part) => /^(train|test)$/.test(part))) {
+if (
+  !Number.isSafeInteger(count) ||
+  !Number.isSafeInteger(seed) ||
+  !parts.every((part) => /^(train|test)$/.test(part))
+) {
   console.error('Usage: generate.ts [--seed N] [--count N] [--part train|test|all]');
   process.exit(64);
 }
@@ -58,6 +62,8 @@ function kitsOf(language: Language, label: Label): Kit[] {
 
 /** What makes a submission differ from another: its longest value, whatever its numbers are; a short one, all its values. */
 function essenceOf({ fields }: Sample): string {
-  const longest = fields.map(([, value]) => value).reduce((one, other) => (other.length > one.length ? other : one), '');
+  const longest = fields
+    .map(([, value]) => value)
+    .reduce((one, other) => (other.length > one.length ? other : one), '');
   return longest.length < 60 ? JSON.stringify(fields) : longest.replaceAll(/\d+/g, '0');
 }

@@ -67,7 +67,10 @@ export function layoutOf(random: Random, language: Language, content: Content): 
   // Programs fill a field for a website with what they advertise; people leave it empty or give their own.
   if (random.chance(0.08)) {
     const link = kit.label === 'spam' ? /https?:\/\/[^\s\]"<]+/.exec(content.message ?? '')?.[0] : undefined;
-    fields.splice(-1, 0, ['website', link ?? random.pick(['', '', `https://${site}`, `www.${sender.email.split('@').at(-1) ?? ''}`])]);
+    fields.splice(-1, 0, [
+      'website',
+      link ?? random.pick(['', '', `https://${site}`, `www.${sender.email.split('@').at(-1) ?? ''}`]),
+    ]);
   }
   if (random.chance(0.3)) {
     const [name, values] = random.pick(EXTRAS);
@@ -77,7 +80,10 @@ export function layoutOf(random: Random, language: Language, content: Content): 
 }
 
 function rolesFor(random: Random, { message, subject, own }: Content): readonly Role[] {
-  if (message === undefined) return own.length === 0 ? random.pick([['email'], ['name', 'email'], ['first', 'email']] as const) : ['name', 'email'];
+  if (message === undefined)
+    return own.length === 0
+      ? random.pick([['email'], ['name', 'email'], ['first', 'email']] as const)
+      : ['name', 'email'];
   const roles = random.pick(FORMS);
   return subject === undefined ? roles.filter((role) => role !== 'subject') : roles;
 }

@@ -7,8 +7,46 @@ const SPAM_WORDS: Readonly<Record<Kit['part'], readonly string[]>> = {
   train: ['best', 'fast', 'mega', 'vip', 'top', 'lucky', 'crypto', 'rank', 'boost', 'bonus', 'cash', 'deal', 'win', 'seo', 'lux', 'trade', 'smart', 'get', 'my', 'now', 'bet', 'pharm', 'date'],
   test: ['super', 'quick', 'gold', 'prime', 'spin', 'coin', 'web', 'leads', 'money', 'offer', 'love', 'click', 'hub', 'zone', 'pills'],
 }; // prettier-ignore
-const SPAM_TLDS = ['com', 'com', 'com', 'net', 'org', 'ru', 'xyz', 'top', 'shop', 'online', 'site', 'club', 'info', 'live', 'io', 'pro', 'biz', 'icu', 'cfd', 'sbs', 'click', 'store', 'vip', 'su'];
-const SHORTENERS = ['bit.ly', 'tinyurl.com', 'cutt.ly', 'is.gd', 't.ly', 'rb.gy', 'shorturl.at', 's.id', 'ow.ly', 'clck.ru', 'v.gd', 'goo.su'];
+const SPAM_TLDS = [
+  'com',
+  'com',
+  'com',
+  'net',
+  'org',
+  'ru',
+  'xyz',
+  'top',
+  'shop',
+  'online',
+  'site',
+  'club',
+  'info',
+  'live',
+  'io',
+  'pro',
+  'biz',
+  'icu',
+  'cfd',
+  'sbs',
+  'click',
+  'store',
+  'vip',
+  'su',
+];
+const SHORTENERS = [
+  'bit.ly',
+  'tinyurl.com',
+  'cutt.ly',
+  'is.gd',
+  't.ly',
+  'rb.gy',
+  'shorturl.at',
+  's.id',
+  'ow.ly',
+  'clck.ru',
+  'v.gd',
+  'goo.su',
+];
 
 /** A link that spam carries, of this kind. */
 export function spamLink(random: Random, kind: string, kit: Kit): string {
@@ -36,7 +74,18 @@ export function spamDomain(random: Random, kit: Kit): string {
 /** A link that an honest message carries. */
 export function honestLink(random: Random, code: string): string {
   const id = slug(random, 11);
-  const page = random.pick(['', 'about', 'products/oak-table-180', 'menu', 'jobs/1042', 'portfolio', 'blog/2026/spring', 'shop/item/4471', 'kontakt', 'en/rooms']);
+  const page = random.pick([
+    '',
+    'about',
+    'products/oak-table-180',
+    'menu',
+    'jobs/1042',
+    'portfolio',
+    'blog/2026/spring',
+    'shop/item/4471',
+    'kontakt',
+    'en/rooms',
+  ]);
   const domain = inventedDomain(random, code);
   return random.pick([
     `https://${domain}/${page}`,
@@ -56,7 +105,20 @@ export function honestLink(random: Random, code: string): string {
 
 function freeHost(random: Random, kit: Kit): string {
   const [one, two] = [random.pick(SPAM_WORDS[kit.part]), random.pick(SPAM_WORDS[kit.part])];
-  const host = random.pick(['.blogspot.com', '.weebly.com', '.wixsite.com/home', '.github.io', '.netlify.app', '.vercel.app', '.pages.dev', '.web.app', '.wordpress.com', '.carrd.co', '.mystrikingly.com', '.webflow.io']);
+  const host = random.pick([
+    '.blogspot.com',
+    '.weebly.com',
+    '.wixsite.com/home',
+    '.github.io',
+    '.netlify.app',
+    '.vercel.app',
+    '.pages.dev',
+    '.web.app',
+    '.wordpress.com',
+    '.carrd.co',
+    '.mystrikingly.com',
+    '.webflow.io',
+  ]);
   return random.pick([
     `https://${one}${two}${random.between(1, 99)}${host}`,
     `https://sites.google.com/view/${one}-${two}${random.between(1, 99)}`,
@@ -70,8 +132,22 @@ function freeHost(random: Random, kit: Kit): string {
 }
 
 function path(random: Random): string {
-  const word = random.pick(['go', 'offer', 'r', 'lp', 'bonus', 'en', 'promo', 'info', 'start', 'index.php?id=', 'unsubscribe.php?site=']);
-  return random.chance(0.5) ? `/${word}` : `/${word}${word.endsWith('=') ? '' : '/'}${slug(random, random.between(3, 9))}`;
+  const word = random.pick([
+    'go',
+    'offer',
+    'r',
+    'lp',
+    'bonus',
+    'en',
+    'promo',
+    'info',
+    'start',
+    'index.php?id=',
+    'unsubscribe.php?site=',
+  ]);
+  return random.chance(0.5)
+    ? `/${word}`
+    : `/${word}${word.endsWith('=') ? '' : '/'}${slug(random, random.between(3, 9))}`;
 }
 
 function slug(random: Random, length: number): string {

@@ -117,7 +117,10 @@ function localPart(random: Random, { first, last }: Person): string {
 }
 
 function ascii(random: Random, name: string): string {
-  const plain = name.normalize('NFKD').replaceAll(/[^A-Za-z]/g, '').toLowerCase();
+  const plain = name
+    .normalize('NFKD')
+    .replaceAll(/[^A-Za-z]/g, '')
+    .toLowerCase();
   return plain.length >= 2 ? plain : random.pick(ASCII_NAMES);
 }
 
@@ -141,8 +144,38 @@ export function inventedDomain(random: Random, code: string): string {
   return `${name}.${random.pick(COUNTRY_DOMAINS[code] ?? ['com'])}`;
 }
 
-const SUFFIXES = ['smips', 'Tap', 'Bow', 'nes', 'Mek', 'GoX', 'Wrals', 'fup', 'Dib', 'lof', 'Stync', 'Cip', 'Ord', 'gal', 'ut'];
-const AGENCY_WORDS = ['seo', 'rank', 'digital', 'web', 'media', 'growth', 'leads', 'boost', 'pro', 'market', 'traffic', 'click', 'reach'];
+const SUFFIXES = [
+  'smips',
+  'Tap',
+  'Bow',
+  'nes',
+  'Mek',
+  'GoX',
+  'Wrals',
+  'fup',
+  'Dib',
+  'lof',
+  'Stync',
+  'Cip',
+  'Ord',
+  'gal',
+  'ut',
+];
+const AGENCY_WORDS = [
+  'seo',
+  'rank',
+  'digital',
+  'web',
+  'media',
+  'growth',
+  'leads',
+  'boost',
+  'pro',
+  'market',
+  'traffic',
+  'click',
+  'reach',
+];
 const AGENCY_TLDS = ['com', 'com', 'net', 'co', 'agency', 'online', 'xyz', 'site', 'info', 'pro', 'top', 'shop'];
 
 function spammer(random: Random, language: Language, { kit, honest }: { kit: Kit; honest: Person }): Sender {
@@ -150,7 +183,15 @@ function spammer(random: Random, language: Language, { kit, honest }: { kit: Kit
   if (kit.flags.has('random') || roll < 0.1) {
     const name = gibberish(random);
     const phone = random.chance(0.5) ? fillDigits(random, '##########') : gibberish(random);
-    return { ...honest, name, first: gibberish(random), last: gibberish(random), phone, email: dotted(random), company: name };
+    return {
+      ...honest,
+      name,
+      first: gibberish(random),
+      last: gibberish(random),
+      phone,
+      email: dotted(random),
+      company: name,
+    };
   }
   if (roll < 0.3) {
     const name = `${honest.first}${random.pick(SUFFIXES)}`;
@@ -159,7 +200,15 @@ function spammer(random: Random, language: Language, { kit, honest }: { kit: Kit
   }
   if (roll < 0.5) {
     const domain = `${random.pick(AGENCY_WORDS)}${random.pick(['', '-'])}${random.pick(AGENCY_WORDS)}.${random.pick(AGENCY_TLDS)}`;
-    const local = random.pick([ascii(random, honest.first), 'info', 'sales', 'hello', 'support', 'contact', 'outreach']);
+    const local = random.pick([
+      ascii(random, honest.first),
+      'info',
+      'sales',
+      'hello',
+      'support',
+      'contact',
+      'outreach',
+    ]);
     return { ...honest, email: `${local}@${domain}` };
   }
   return { ...honest, email: personalMailbox(random, language.code, honest) };
