@@ -33,6 +33,11 @@ const SPAM_TLDS = [
   'vip',
   'su',
 ];
+const SLUG = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789';
+const HONEST_PAGES =
+  'about products/oak-table-180 menu.pdf jobs/1042 portfolio blog/2026/spring shop/item/4471 kontakt en/rooms index.php?id=27 start.html offer/summer promo gallery faq event/12 info'.split(
+    ' ',
+  );
 const SHORTENERS = [
   'bit.ly',
   'tinyurl.com',
@@ -54,7 +59,7 @@ export function spamLink(random: Random, kind: string, kit: Kit): string {
     case 'bare':
       return `${random.chance(0.3) ? 'www.' : ''}${spamDomain(random, kit)}${random.chance(0.4) ? path(random) : ''}`;
     case 'short':
-      return `${random.pick(['https://', 'https://', ''])}${random.pick(SHORTENERS)}/${slug(random, random.between(4, 8))}`;
+      return `${random.pick(['https://', 'https://', ''])}${random.pick(SHORTENERS)}/${random.text(SLUG, random.between(4, 8))}`;
     case 'free':
       return freeHost(random, kit);
     case 'url':
@@ -71,35 +76,46 @@ export function spamDomain(random: Random, kit: Kit): string {
   return `${name}.${random.pick(SPAM_TLDS)}`;
 }
 
-/** A link that an honest message carries. */
+/** A link that an honest message carries: of a business, or of the same hosts that spammers like. */
 export function honestLink(random: Random, code: string): string {
-  const id = slug(random, 11);
-  const page = random.pick([
-    '',
-    'about',
-    'products/oak-table-180',
-    'menu',
-    'jobs/1042',
-    'portfolio',
-    'blog/2026/spring',
-    'shop/item/4471',
-    'kontakt',
-    'en/rooms',
-  ]);
+  const id = random.text(SLUG, 11);
   const domain = inventedDomain(random, code);
+  const page = random.pick(HONEST_PAGES);
   return random.pick([
     `https://${domain}/${page}`,
     `https://www.${domain}/${page}`,
-    `www.${domain}`,
+    `http://${domain}/${page}`,
+    `http://www.${domain}`,
+    `www.${domain}/${page}`,
     domain,
+    hostedLink(random, id),
+    hostedLink(random, id),
+  ]);
+}
+
+function hostedLink(random: Random, id: string): string {
+  const [one, two] = [random.pick(HONEST_PAGES).split('/').at(-1), random.between(2, 99)];
+  return random.pick([
     `https://youtu.be/${id}`,
-    `https://drive.google.com/file/d/${id}${id}/view`,
-    `https://www.dropbox.com/s/${id}/photos.zip`,
-    `https://github.com/${random.pick(['acme', 'example', 'devteam'])}/${random.pick(['api', 'shop', 'site'])}/issues/${random.between(3, 900)}`,
+    `https://drive.google.com/file/d/${id}${id}/view?usp=sharing`,
+    `https://www.dropbox.com/s/${id}/photos.zip?dl=0`,
+    `https://github.com/acme/shop/issues/${random.between(3, 900)}`,
     `https://maps.app.goo.gl/${id}`,
-    `https://www.linkedin.com/in/${slug(random, 9).toLowerCase()}`,
+    `https://www.linkedin.com/in/${id.toLowerCase()}`,
     `https://imgur.com/a/${id}`,
     `https://we.tl/t-${id}`,
+    `https://docs.google.com/document/d/1${id}${id}/edit`,
+    `https://docs.google.com/forms/d/e/1FAIpQL${id}${id}/viewform`,
+    `https://sites.google.com/view/${one}-${two}`,
+    `https://${one}${two}.wordpress.com`,
+    `https://${one}${two}.netlify.app`,
+    `https://wa.me/${fillDigits(random, '###########')}`,
+    `https://t.me/${one}_${two}`,
+    `https://bit.ly/${id.slice(0, 7)}`,
+    `https://www.instagram.com/p/${id}/`,
+    `https://www.facebook.com/${one}${two}`,
+    `https://www.amazon.com/dp/B0${id.toUpperCase().slice(0, 8)}`,
+    `https://www.booking.com/hotel/${one}.html`,
   ]);
 }
 
@@ -127,7 +143,7 @@ function freeHost(random: Random, kit: Kit): string {
     `https://wa.me/${fillDigits(random, '###########')}`,
     `https://docs.google.com/forms/d/e/1FAIpQL${gibberish(random, 20)}/viewform`,
     `https://script.google.com/macros/s/AKfycb${gibberish(random, 24)}/exec`,
-    `https://storage.googleapis.com/${one}${two}/${slug(random, 8)}.html`,
+    `https://storage.googleapis.com/${one}${two}/${random.text(SLUG, 8)}.html`,
   ]);
 }
 
@@ -147,10 +163,5 @@ function path(random: Random): string {
   ]);
   return random.chance(0.5)
     ? `/${word}`
-    : `/${word}${word.endsWith('=') ? '' : '/'}${slug(random, random.between(3, 9))}`;
-}
-
-function slug(random: Random, length: number): string {
-  const letters = [...'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789'];
-  return Array.from({ length }, () => random.pick(letters)).join('');
+    : `/${word}${word.endsWith('=') ? '' : '/'}${random.text(SLUG, random.between(3, 9))}`;
 }

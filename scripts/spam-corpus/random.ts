@@ -7,6 +7,8 @@ export interface Random {
   between(from: number, to: number): number;
   /** True this often of 1. */
   chance(probability: number): boolean;
+  /** That many of these characters, which must be ASCII. */
+  text(characters: string, length: number): string;
   /** One of these; they must not be empty. */
   pick<T>(from: readonly T[]): T;
 }
@@ -24,6 +26,8 @@ export function createRandom(seed: number): Random {
     next,
     between: (from, to) => from + Math.floor(next() * (to - from + 1)),
     chance: (probability) => next() < probability,
+    text: (characters, length) =>
+      Array.from({ length }, () => characters.charAt(Math.floor(next() * characters.length))).join(''),
     pick(from) {
       const index = Math.floor(next() * from.length);
       const picked = from.at(index);

@@ -33,8 +33,8 @@ const LOCAL_MAILBOXES: Readonly<Record<string, readonly string[]>> = {
   da: ['mail.dk', 'jubii.dk', 'stofanet.dk'],
   fi: ['kolumbus.fi', 'luukku.com', 'elisanet.fi'],
   tr: ['hotmail.com.tr', 'mynet.com', 'yandex.com.tr'],
-  uk: ['ukr.net', 'i.ua', 'meta.ua'],
-  ru: ['mail.ru', 'yandex.ru', 'bk.ru', 'rambler.ru', 'list.ru'],
+  uk: ['ukr.net', 'inbox.lv', 'i.ua', 'meta.ua'],
+  ru: ['mail.ru', 'yandex.ru', 'yandex.com', 'inbox.ru', 'bk.ru', 'rambler.ru', 'list.ru'],
   ja: ['yahoo.co.jp', 'docomo.ne.jp', 'ezweb.ne.jp', 'softbank.ne.jp'],
   zh: ['qq.com', '163.com', '126.com', 'sina.com'],
   ko: ['naver.com', 'daum.net', 'hanmail.net', 'nate.com'],
@@ -42,7 +42,16 @@ const LOCAL_MAILBOXES: Readonly<Record<string, readonly string[]>> = {
   en: ['btinternet.com', 'comcast.net', 'verizon.net', 'sky.com', 'bigpond.com', 'shaw.ca'],
 };
 
-const BLASTER_MAILBOXES = ['gmail.com', 'gmail.com', 'mail.ru', 'yandex.com', 'rambler.ru', 'outlook.com', 'inbox.lv'];
+const BLASTER_MAILBOXES = [
+  'gmail.com',
+  'gmail.com',
+  'mail.ru',
+  'yandex.com',
+  'rambler.ru',
+  'outlook.com',
+  'hotmail.com',
+  'yahoo.com',
+];
 
 /** A mailbox's local part has to be ASCII, whatever the name's alphabet is. */
 const ASCII_NAMES = [
@@ -76,8 +85,8 @@ export function fillDigits(random: Random, pattern: string): string {
 
 /** As 'XrbDqkLmWpA': capitals where no language has them. */
 export function gibberish(random: Random, length = random.between(8, 20)): string {
-  const letters = Array.from({ length }, () => random.pick([...LETTERS]));
-  return letters.map((letter) => (random.chance(0.45) ? letter.toUpperCase() : letter)).join('');
+  const letters = random.text(LETTERS, length);
+  return letters.replaceAll(/./g, (letter) => (random.chance(0.45) ? letter.toUpperCase() : letter));
 }
 
 type Person = Omit<Sender, 'email'>;
@@ -112,7 +121,7 @@ function localPart(random: Random, { first, last }: Person): string {
     `${family}.${given}${random.between(1, 99)}`,
     `${given}_${family}`,
     `${family}${year}`,
-    random.pick(['info', 'office', 'kontakt', 'mail', 'hello', `${given}`]),
+    random.pick(['info', 'office', 'kontakt', 'mail', 'hello', given]),
   ]);
 }
 
@@ -216,7 +225,7 @@ function spammer(random: Random, language: Language, { kit, honest }: { kit: Kit
 
 /** As 'o.q.ub.ix.a47@gmail.com': one mailbox, written with ever other dots. */
 function dotted(random: Random): string {
-  const letters = Array.from({ length: random.between(8, 14) }, () => random.pick([...LETTERS]));
-  const local = letters.map((letter, index) => (index > 0 && random.chance(0.35) ? `.${letter}` : letter)).join('');
+  const letters = random.text(LETTERS, random.between(8, 14));
+  const local = letters.replaceAll(/(?<=.)./g, (letter) => (random.chance(0.35) ? `.${letter}` : letter));
   return `${local}${random.between(0, 99)}@${random.pick(BLASTER_MAILBOXES)}`;
 }
