@@ -18,9 +18,11 @@ function sentencesOf(samples: readonly Sample[]): Set<string> {
 }
 
 describe('the corpus', () => {
+  const corpus = generate();
+
   test('has at least 5,000 submissions of each label, each with other words', () => {
     for (const label of ['ham', 'spam']) {
-      const samples = generate().filter((sample) => sample.label === label);
+      const samples = corpus.filter((sample) => sample.label === label);
       expect(samples).toHaveLength(5_000);
       expect(new Set(samples.map(({ fields }) => JSON.stringify(fields))).size).toBe(5_000);
     }
@@ -32,9 +34,8 @@ describe('the corpus', () => {
   });
 
   test('shares no sentence and no kit between the parts', () => {
-    const samples = generate();
-    const train = samples.filter(({ part }) => part === 'train');
-    const test = samples.filter(({ part }) => part === 'test');
+    const train = corpus.filter(({ part }) => part === 'train');
+    const test = corpus.filter(({ part }) => part === 'test');
     expect(test.length).toBeGreaterThan(1_500);
     expect([...sentencesOf(test).intersection(sentencesOf(train))]).toEqual([]);
     const sources = new Set(train.map(({ source }) => source));
@@ -55,7 +56,7 @@ describe('the corpus', () => {
 
   test('greets in spam as often as in honest submissions, so that a greeting says nothing', () => {
     const messages = Map.groupBy(
-      generate().filter(({ language }) => language === 'en'),
+      corpus.filter(({ language }) => language === 'en'),
       ({ label }) => label,
     );
     const greeted = [...messages.values()].map((samples) => {
