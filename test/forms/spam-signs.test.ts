@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import { type Field } from '../../src/forms/fields.ts';
 import { checkForSpam } from '../../src/forms/spam/filter.ts';
-
 import { formOf } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 

@@ -4,7 +4,6 @@ import { describe, expect, test, vi } from 'vitest';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import { type Field } from '../../src/forms/fields.ts';
 import { createSpamFilter, checkForSpam } from '../../src/forms/spam/filter.ts';
-
 import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/reasons.ts';
 import { HONEST } from './corpus-honest.ts';
 import { INJECTIONS, SPAM } from './corpus-spam.ts';

@@ -6,7 +6,7 @@
  * reaches 10: two links, a code snippet, capital letters, a quoted mail, any language.
  */
 import ipaddr from 'ipaddr.js';
-import type { Form } from '../../config/forms.ts';
+import type { Form } from '../../config/snapshot.ts';
 import { emailOf, replyToOf, valuesOf, type Control, type Field } from '../fields.ts';
 import {
   addressReasons,
