@@ -49,11 +49,6 @@ describe.each(LANGUAGES)('the messages in %s', (language) => {
     expect(variables(messages)).toEqual(variables(english));
   });
 
-  test.skipIf(language === 'en')('are translated', () => {
-    const left = Object.entries(messages).filter(([name, text]) => text === english[name] && hasWords(text));
-    expect(left.map(([name]) => `${language} ${name}`).filter((name) => !SAME.has(name))).toEqual([]);
-  });
-
   test('have every plural form of the language', () => {
     const forms = new Intl.PluralRules(language).resolvedOptions().pluralCategories;
     // Of these languages it has no whole number, and no message needs it.
@@ -75,6 +70,11 @@ describe.each(LANGUAGES)('the messages in %s', (language) => {
       }
     }
   });
+});
+
+test.each(LANGUAGES.filter((language) => language !== 'en'))('the messages in %s are translated', (language) => {
+  const left = Object.entries(messagesOf(language)).filter(([name, text]) => text === english[name] && hasWords(text));
+  expect(left.map(([name]) => `${language} ${name}`).filter((name) => !SAME.has(name))).toEqual([]);
 });
 
 test('what a visitor wrote is said as it is', () => {
