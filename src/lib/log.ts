@@ -30,13 +30,21 @@ export interface AdjustableLog extends Log {
   adjust(options: Pick<LogOptions, 'level' | 'redact_addresses'>): void;
 }
 
-/** A log that writes synchronously to a file descriptor, within the turn of the event loop; every thread may have one. */
+/** What waits for a reader that is slow, bytes; what comes on top of it is dropped, and counted. */
+const MAX_WAITING_BYTES = 16 * 1024 * 1024;
+/** What is handed on before the turn ends, characters. */
+const MAX_TURN_LENGTH = 64 * 1024;
+
+/**
+ * A log that writes to a file descriptor at the end of each turn of the event loop; every thread may have one. Nobody waits for
+ * the reader of a pipe, or for the journal: a synchronous write would hold up the thread until there is room.
+ */
 export function createLog(options: LogOptions): AdjustableLog {
   const fd = options.fd ?? 1;
   const human = options.format === 'pretty' || (options.format === 'auto' && isatty(fd));
   const stream = human
     ? pretty({ destination: fd, sync: true, colorize: process.env['NO_COLOR'] === undefined, ignore: 'pid,hostname' })
-    : turnByTurn(pino.destination({ dest: fd, sync: true }));
+    : turnByTurn(pino.destination({ dest: fd, sync: false, maxLength: MAX_WAITING_BYTES }));
   const out = pino(
     {
       level: options.level,
@@ -66,25 +74,37 @@ export function createLog(options: LogOptions): AdjustableLog {
 }
 
 /** One write for all lines of a turn of the event loop; what waits at the end of the process is written then. */
-function turnByTurn(destination: { write(text: string): void }): { write(line: string): void } {
+function turnByTurn(destination: ReturnType<typeof pino.destination>): { write(line: string): void } {
   let lines = '';
+  let dropped = 0;
+  destination.on('drop', (text: string) => (dropped += text.split('\n').length - 1));
+  destination.on('drain', () => {
+    process.off('exit', finish);
+    if (dropped > 0) write(`${JSON.stringify({ level: 'warn', event: 'log.dropped', lines: dropped })}\n`);
+    dropped = 0;
+  });
 
   function flush(): void {
-    process.off('exit', flush);
     const text = lines;
     lines = '';
     if (text !== '') destination.write(text);
   }
 
-  return {
-    write(line) {
-      if (lines === '') {
-        setImmediate(flush);
-        process.on('exit', flush);
-      }
-      lines += line;
-    },
-  };
+  function finish(): void {
+    flush();
+    destination.flushSync();
+  }
+
+  function write(line: string): void {
+    if (lines === '') {
+      setImmediate(flush);
+      process.off('exit', finish).on('exit', finish);
+    }
+    lines += line;
+    if (lines.length >= MAX_TURN_LENGTH) flush();
+  }
+
+  return { write };
 }
 
 /** A log that says nothing. */

@@ -1,10 +1,18 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
+import { text as textOf } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { createLog } from '../../src/lib/log.ts';
 import { temporaryFolder } from '../harness/store.ts';
+
+/** The file, once it has so many lines. */
+async function written(path: string, count: number): Promise<string> {
+  await expect.poll(() => readFileSync(path, 'utf8').split('\n')).toHaveLength(count + 1);
+  return readFileSync(path, 'utf8');
+}
 
 async function lines(options: { redact_addresses: boolean; level: 'info' | 'debug' }): Promise<unknown[]> {
   const path = join(await temporaryFolder(), 'log');
@@ -16,9 +24,9 @@ async function lines(options: { redact_addresses: boolean; level: 'info' | 'debu
     recipient: 'owner@example.com',
     reply: '250 <owner@example.com>\r\nok',
   });
-  await turn();
+  const text = await written(path, options.level === 'debug' ? 2 : 1);
   closeSync(fd);
-  return readFileSync(path, 'utf8')
+  return text
     .trim()
     .split('\n')
     .map((line): unknown => JSON.parse(line));
@@ -56,9 +64,8 @@ test('keys, secrets and the tokens of links stand in no line, wherever they are'
     list: [{ at: `/unsubscribe/${token}` }],
     s: `/s/${token}`,
   });
-  await turn();
+  const text = await written(path, 3);
   closeSync(fd);
-  const text = readFileSync(path, 'utf8');
   for (const hidden of ['4fGh12Ab9', 'Zz81kk2Q7p', 'MfKQ9r8', 'Qq12', 'dGhpcyB', 'of-a.link'])
     expect(text).not.toContain(hidden);
   expect(text).toContain('svc_sk_live_…');
@@ -72,9 +79,9 @@ test('level and redaction can change while it runs', async () => {
   log.info('unsaid');
   log.adjust({ level: 'info', redact_addresses: true });
   log.info('said', { to: ['you@example.com'] });
-  await turn();
+  const text = await written(path, 1);
   closeSync(fd);
-  expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ event: 'said', to: ['y***@example.com'] });
+  expect(JSON.parse(text)).toMatchObject({ event: 'said', to: ['y***@example.com'] });
 });
 
 test('what was said right before the end of the process is written', async () => {
@@ -85,4 +92,31 @@ test('what was said right before the end of the process is written', async () =>
   const ended = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   expect(ended.status).toBe(3);
   expect(ended.stdout).toContain('"event":"last.words"');
+});
+
+/** Says 3 and 30 MB into a pipe that nobody reads until it tells that it goes on. */
+const TALKER = `import { createLog } from '${new URL('../../src/lib/log.ts', import.meta.url).href}';
+  const log = createLog({ level: 'info', format: 'json', redact_addresses: false });
+  for (let i = 0; i < Number(process.argv[1]); i++) log.info('said', { i, text: 'x'.repeat(1000) });
+  setTimeout(() => process.send('goes on'), 50);
+  process.once('message', () => process.disconnect());`;
+
+test.each([
+  [3000, 0],
+  [30_000, 1],
+])('a reader that is slow holds up nobody; of %d lines too many are dropped, and counted', async (count, notes) => {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', TALKER, String(count)], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  await once(child, 'message');
+  child.send('read');
+  const { stdout } = child;
+  if (stdout === null) throw new Error('there is no pipe');
+  const said = (await textOf(stdout))
+    .trim()
+    .split('\n')
+    .map((line) => z.object({ event: z.string(), lines: z.int().optional() }).parse(JSON.parse(line)));
+  const dropped = said.filter(({ event }) => event === 'log.dropped');
+  expect(dropped).toHaveLength(notes);
+  expect(said.length - notes + (dropped[0]?.lines ?? 0)).toBe(count);
 });
