@@ -19,7 +19,7 @@ const LF = 0x0a;
 const DOT = 0x2e;
 const MAX_COMMAND_BYTES = 4096;
 /** So many commands of one packet are answered before others have their turn. */
-const MAX_COMMANDS_AT_ONCE = 50;
+const MAX_COMMANDS_AT_ONCE = 10;
 
 /** Within a message. `begin`: of a line; `dot`, `dotCr`: behind a dot there. */
 type State = 'begin' | 'line' | 'cr' | 'dot' | 'dotCr';
@@ -41,6 +41,8 @@ export class Wire {
   #state: State = 'begin';
   #ended = false;
   #spoilt = false;
+  /** Answered since others had their turn. */
+  #commands = 0;
 
   constructor(handlers: WireHandlers) {
     this.#handlers = handlers;
@@ -74,6 +76,7 @@ export class Wire {
     if (this.#handlers.isClosed()) return next();
     this.#input = this.#input.length === 0 ? chunk : Buffer.concat([this.#input, chunk]);
     this.#next = next;
+    this.#commands = 0;
     this.#work();
   }
 
@@ -85,7 +88,7 @@ export class Wire {
   }
 
   #work(): void {
-    for (let commands = 0; ; commands++) {
+    for (;;) {
       if (this.#handlers.isClosed()) {
         this.#input = Buffer.alloc(0);
         return this.#more();
@@ -96,8 +99,10 @@ export class Wire {
       }
       const line = this.#takeLine();
       if (line === undefined) return;
-      if (commands >= MAX_COMMANDS_AT_ONCE) {
+      // Also where each reply waited for a promise: those settle within the turn of the event loop.
+      if (++this.#commands > MAX_COMMANDS_AT_ONCE) {
         setImmediate(() => {
+          this.#commands = 1;
           if (this.#command(line)) this.#work();
         });
         return;
