@@ -3,7 +3,7 @@
  * codes that published browser form clients know. Pure, and linear in the size of the body.
  */
 import type { FormConfig } from '../config/schema.ts';
-import { type Form, labelOf } from '../config/snapshot.ts';
+import { type Form, labelOf, ruleOf } from '../config/snapshot.ts';
 import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { Recent } from '../lib/lru.ts';
@@ -11,6 +11,7 @@ import { sizeWords } from '../lib/sizes.ts';
 import {
   isBlank,
   isEmailField,
+  isTicked,
   sortEntries,
   valuesOf,
   withoutBrackets,
@@ -54,11 +55,18 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
   return config.required.flatMap((required) => {
     const field = withoutBrackets(required);
     const value = fields.get(field);
-    if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
+    const rule = ruleOf(config, field);
+    if (value !== undefined && !valuesOf(value).every((text) => isNothing(text, rule))) return [];
     if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
+    if (rule?.type === 'checkbox') return [{ field, code, message: `Please tick ${quote(labelOf(config, field))}.` }];
     return [{ field, code, message: `Please fill in ${quote(labelOf(config, field))}.` }];
   });
+}
+
+/** Whether the value is none: blank, or of a checkbox that is not ticked. */
+function isNothing(value: string, rule: FieldRule | undefined): boolean {
+  return rule?.type === 'checkbox' ? isTicked(value, rule.options) === false : isBlank(value);
 }
 
 function isEmpty(fields: Fields): boolean {
@@ -117,6 +125,7 @@ type FieldRule = FormConfig['fields'][string];
 type Violation = readonly [code: string, words: string];
 
 const EMAIL: Violation = ['TYPE_EMAIL', 'must be an email address, such as name@example.com.'];
+const CHECKBOX: Violation = ['TYPE_TEXT', 'is a checkbox: it can only be ticked or left empty.'];
 
 /** Compiled patterns that are kept; each may come to hold 8 MB. */
 const MAX_PATTERNS = 16;
@@ -185,6 +194,7 @@ function checkValue(
   { type, max = Infinity, pattern, options }: FieldRule,
   matches: FieldChecks['matches'],
 ): Violation | undefined {
+  if (type === 'checkbox') return isTicked(value, options) === undefined ? CHECKBOX : undefined;
   const known = TYPES[type];
   if (known?.isValid(value) === false) return known.violation;
   if (type === 'number' && Number(value) > max) return ['TYPE_NUMERIC', `must be ${max} or less.`];
@@ -196,7 +206,7 @@ function checkValue(
   return undefined;
 }
 
-const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'email', 'url', 'tel']);
+const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'textarea', 'email', 'url', 'tel', 'hidden']);
 
 interface TypeCheck {
   readonly isValid: (value: string) => boolean;
