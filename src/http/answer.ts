@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { errorEntry, type ErrorCode } from '../contract/errors.ts';
 import type { FieldError } from '../forms/check.ts';
+import type { Html } from '../lib/html.ts';
 import { BusyError } from '../lib/errors.ts';
 import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
@@ -38,6 +39,17 @@ export function page({ html, policy }: Page, status = 200, headers?: Answer['hea
     headers: { ...headers, 'Content-Security-Policy': policy, 'X-Robots-Tag': 'noindex' },
   };
 }
+
+/** A part of somebody else's page. */
+export function fragment({ text }: Html, status = 200, headers?: Answer['headers']): Answer {
+  return { status, type: 'text/html; charset=utf-8', body: text, headers: { ...headers, ...FRAGMENT_HEADERS } };
+}
+
+/** Of who opens it by itself. */
+const FRAGMENT_HEADERS = {
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+  'X-Robots-Tag': 'noindex',
+};
 
 /** A refusal of an authenticated or administrative route. */
 export function refusedA(refusal: Refusal, requestId: string): Answer {

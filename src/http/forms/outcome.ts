@@ -1,17 +1,19 @@
 /**
- * How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON. And the page that somebody
- * sees who opens a form's address.
+ * How the sender of a form hears of its end: a browser by a page or a redirect, a script by JSON, htmx by a fragment. And the
+ * page that somebody sees who opens a form's address.
  */
 import type { Form } from '../../config/snapshot.ts';
-import { json, page, seeOther, type Answer, wantsPage, shapeB, statusOf, type Refusal } from '../answer.ts';
-import { isJson } from '../entries.ts';
+import { fragment, json, page, seeOther, type Answer, shapeB, statusOf, type Refusal } from '../answer.ts';
+import { acceptedLanguage, translationOf } from '../../languages/languages.ts';
+import { type Client, clientOf } from './client.ts';
 import { type FormPath, formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header } from '../context.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { errorPage, type SubmittedValues } from '../pages/error.ts';
+import { errorFragment, errorPage, framed, NO_RULES, type ErrorPage } from '../pages/error.ts';
+import { enteredText, type SubmittedValues } from '../pages/refill.ts';
 import { type Layout, layout, mark, type Page } from '../pages/layout.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
@@ -32,30 +34,83 @@ export function refusedForm(
   refusal: Refusal,
   { form, submitted, records }: RequestProgress,
 ): Answer {
-  const { exchange, domain, path } = formRequest;
+  const { exchange, path } = formRequest;
   const status = statusOf(refusal);
   const { headers } = exchange.request;
-  if (!wantsPage(headers, isJson(headers['content-type']))) {
-    return json(shapeB(refusal, exchange.id), status, refusal.headers);
-  }
+  const client = clientOf(headers);
+  if (client === 'program') return json(shapeB(refusal, exchange.id), status, refusal.headers);
   const redirect = form?.config.error_redirect;
-  if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return seeOther(redirect);
+  if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return goTo(redirect, formRequest);
+  const translation = translationOf(acceptedLanguage(headers['accept-language']));
   const frame = { requestId: exchange.id, ancestors: framers({ ...formRequest, form }) };
-  if (records !== undefined && domain !== undefined) {
-    const text = pendingText(domain.name, records, exchange.method === 'POST');
-    return page(failurePage('This form is not active yet', text, frame), status);
+  const explained = client === 'htmx' ? undefined : explanation(formRequest, refusal, records);
+  if (explained !== undefined) {
+    const config = form?.config ?? NO_RULES;
+    const entered = submitted && enteredText({ config, submitted, translation });
+    const text = html`${explained.text}${entered}`;
+    return page(failurePage(explained.title, text, { ...frame, inFrame: turboFrame(formRequest) }), status);
   }
-  if (refusal.code === 'FORM_NOT_FOUND' || refusal.code === 'DOMAIN_NOT_FOUND') {
-    return page(failurePage('Form not found', notFoundText(path, domain?.name), frame), status);
-  }
-  const retry = refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined;
-  const again = form && {
-    submitted: submitted && sentFromHere(submitted, formRequest, form),
-    formAction: formTargets(form),
-    // Where it came from, but for an address that means another form when our page asks.
-    action: path.kind === 'named' ? endpointOf(exchange, form) : undefined,
+  const parts: ErrorPage = {
+    ...frame,
+    refusal,
+    translation,
+    form,
+    frame: turboFrame(formRequest),
+    wait: refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined,
+    submitted: submitted && form && sentFromHere(submitted, formRequest, form),
+    ...(form && { formAction: formTargets(form) }),
+    // Where it came from, but for an address that means another form when our page asks, and for a page that is not ours.
+    action: form && (path.kind === 'named' || IN_PAGES.has(client)) ? endpointOf(exchange, form) : undefined,
   };
-  return page(errorPage({ ...frame, refusal, form, wait: retry, submitted, ...again }), status, refusal.headers);
+  if (client !== 'htmx') return page(errorPage(parts), status, refusal.headers);
+  const replaces = replacedForm(formRequest);
+  const swap = replaces === undefined ? undefined : { 'HX-Reswap': 'outerHTML' };
+  return fragment(errorFragment(parts, replaces), status, { ...refusal.headers, ...swap });
+}
+
+/** What a page says of a form that is not there or not active, instead of giving it back. */
+function explanation(
+  { exchange, domain, path }: FormRequest,
+  { code }: Refusal,
+  records: RequestProgress['records'],
+): { title: string; text: Html } | undefined {
+  if (records !== undefined && domain !== undefined) {
+    return {
+      title: 'This form is not active yet',
+      text: pendingText(domain.name, records, exchange.method === 'POST'),
+    };
+  }
+  if (code !== 'FORM_NOT_FOUND' && code !== 'DOMAIN_NOT_FOUND') return undefined;
+  return { title: 'Form not found', text: notFoundText(path, domain?.name) };
+}
+
+/** Clients that show the answer on the page of the form. */
+const IN_PAGES = new Set<Client>(['htmx', 'visit']);
+
+/** Where a browser goes on; htmx follows no redirect to another page by itself. */
+function goTo(location: string, { exchange }: FormRequest): Answer {
+  if (clientOf(exchange.request.headers) !== 'htmx') return seeOther(location);
+  return { status: 200, type: 'text/html; charset=utf-8', body: '', headers: { 'HX-Redirect': location } };
+}
+
+const MAX_ID_LENGTH = 200;
+
+/** The frame of a Turbo page that asks, and takes nothing but what stands in such a frame. */
+function turboFrame({ exchange }: FormRequest): string | undefined {
+  return header(exchange.request, 'turbo-frame')?.slice(0, MAX_ID_LENGTH);
+}
+
+/**
+ * The form that the answer to htmx takes the place of; undefined where its page names another place for the answer. Both are
+ * ids in htmx 2 (`HX-Trigger` is the form's), and `form#id` in htmx 4, which calls the form `HX-Source`.
+ */
+function replacedForm({ exchange: { request } }: FormRequest): { id: string | undefined } | undefined {
+  const target = header(request, 'hx-target');
+  const form = header(request, 'hx-trigger') ?? header(request, 'hx-source');
+  if (target !== undefined && target !== form) return undefined;
+  const id = target?.includes('#') === true ? target.slice(target.indexOf('#') + 1) : target;
+  const isTag = id === target && header(request, 'hx-source') !== undefined;
+  return { id: isTag ? undefined : id?.slice(0, MAX_ID_LENGTH) };
 }
 
 /** What was submitted, to be sent again from our page: `_next` may be relative to the one where it began. */
@@ -75,18 +130,39 @@ export function acceptedForm(
   { id, next }: { readonly id: string; readonly next: string | undefined },
 ): Answer {
   const { exchange } = formRequest;
-  const { headers } = exchange.request;
   const target = nextPage(next, formRequest, form) ?? form.config.redirect;
-  if (wantsPage(headers, isJson(headers['content-type']))) {
-    return target === undefined ? thankYou(formRequest, form) : seeOther(target);
+  switch (clientOf(exchange.request.headers)) {
+    case 'navigation':
+    case 'visit':
+      return seeOther(target ?? thanksAddress(formRequest, form));
+    case 'browser':
+      return target === undefined ? thankYou(formRequest, form) : seeOther(target);
+    case 'htmx':
+      return target === undefined
+        ? fragment(html`<div role="status">${thanks(form)}</div>`)
+        : goTo(target, formRequest);
+    case 'program': {
+      const message = thankYouText(form);
+      return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
+    }
   }
-  const message = thankYouText(form);
-  return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
+}
+
+/** Of the page that thanks: relative, because a proxy in front may show another path; but for a path that names no form by itself. */
+function thanksAddress({ exchange, path }: FormRequest, form: Form): string {
+  const isOfForm = path.kind !== 'named' && !(path.kind === 'domain' && path.key === undefined);
+  return isOfForm ? '?thanks' : `${endpointOf(exchange, form)}?thanks`;
 }
 
 /** What a visitor is told of success, on the page and in JSON. */
 function thankYouText({ config }: Form): string {
   return config.thank_you ?? 'Your message has been sent.';
+}
+
+function thanks(form: Form): Content {
+  return thankYouText(form)
+    .split(/\n+/)
+    .map((line) => html`<p>${line}</p>`);
 }
 
 /** The page after a submission, for forms without a `redirect`. */
@@ -95,11 +171,10 @@ export function thankYou(formRequest: FormRequest, form: Form): Answer {
   const title = 'Thank you';
   const content = html`${mark('good')}
 <h1>${title}</h1>
-<div role="status">${thankYouText(form)
-    .split(/\n+/)
-    .map((line) => html`<p>${line}</p>`)}</div>
+<div role="status">${thanks(form)}</div>
 ${back !== undefined && html`<p class="actions"><a class="button" href="${back}">Back to ${form.audience.domain ?? new URL(back).host}</a></p>`}`;
-  return page(layout({ title, content, ancestors: framers({ ...formRequest, form }) }));
+  const ancestors = framers({ ...formRequest, form });
+  return page(layout({ title, content: framed(content, turboFrame(formRequest)), ancestors }));
 }
 
 /** The page that `_next` names, where it is one that may use the form: no open redirect. */
@@ -145,8 +220,12 @@ use the form on ${domain === undefined ? 'its own page' : 'that site'}.</p>
   return page(layout({ title: `${form.name} – form endpoint`, content }));
 }
 
-function failurePage(title: string, text: Html, frame: Pick<Layout, 'requestId' | 'ancestors'>): Page {
-  return layout({ ...frame, title, content: html`${mark('bad')}\n<h1>${title}</h1>\n${text}` });
+function failurePage(
+  title: string,
+  text: Html,
+  { inFrame, ...frame }: Pick<Layout, 'requestId' | 'ancestors'> & { readonly inFrame: string | undefined },
+): Page {
+  return layout({ ...frame, title, content: framed(html`${mark('bad')}\n<h1>${title}</h1>\n${text}`, inFrame) });
 }
 
 /** Of a domain that is not verified: what its owner has to publish is behind one click. */
