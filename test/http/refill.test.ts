@@ -10,7 +10,7 @@ type Fields = readonly (readonly [name: string, value: string])[];
 
 async function refused(fields: Fields, form: object = {}, options: TestHttpOptions = {}) {
   const http = await startHttp({ forms: { contact: form }, ...options });
-  const body = new URLSearchParams(fields.map(([name, value]) => [name, value]));
+  const body = new URLSearchParams(fields.map(([name, value]) => [name, value] as [string, string]));
   return http.request(ADDRESS, { body, headers: NAVIGATION });
 }
 
