@@ -52,7 +52,7 @@ export interface RequestProgress {
   form: Form | undefined;
   submitted?: SubmittedValues | undefined;
   /** What a domain that is not verified has to publish. */
-  records?: readonly CheckedRecord[];
+  records?: readonly CheckedRecord[] | undefined;
 }
 
 export interface FormRequestParts {

@@ -1,17 +1,17 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
 import type { Form } from '../../config/snapshot.ts';
-import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { type MessageName, type Translation, translationOf } from '../../languages/languages.ts';
-import { wordsOf, type Refusal } from '../answer.ts';
+import { localized, type MessageName, type Translation } from '../../languages/languages.ts';
+import { type Refusal, type VisitorWords, visitorWords } from '../answer.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
+import { brandOf } from './brand.ts';
 import { layout, mark, type Page } from './layout.ts';
-import { enteredText, refilledForm, type RefilledForm, type SubmittedValues } from './refill.ts';
+import { enteredText, type Fault, refilledForm, type RefilledForm, type SubmittedValues } from './refill.ts';
 
 export interface ErrorPage {
   readonly refusal: Refusal;
+  readonly translation: Translation;
   readonly requestId: string;
-  readonly translation?: Translation;
   readonly form?: Form | undefined;
   /** What was read of the body; undefined where nothing was. */
   readonly submitted?: SubmittedValues | undefined;
@@ -51,16 +51,18 @@ const SENDABLE = new Set<ErrorCode>([
 
 /** The page of a refusal. */
 export function errorPage(given: ErrorPage): Page {
-  const { refusal, form, requestId, ancestors, frame, translation = ENGLISH } = given;
-  const { alert, advice, again, entered } = composed(given);
+  const { refusal, form, requestId, ancestors, frame, translation } = given;
+  const { alert, advice, again, entered, detail } = composed(given);
   const heading = translation.say(HEADINGS[refusal.code] ?? 'heading.notSent');
   const content = html`${mark('bad')}
 <h1>${heading}</h1>
 ${form !== undefined && html`<p class="soft">${form.name}</p>\n`}${alert}
 ${advice}
-${again && html`<form${formAttributes(given, again)} novalidate>\n${again.content}\n</form>`}${entered}`;
+${again && html`<form${formAttributes(given, again)} novalidate>\n${again.content}\n</form>`}${entered}${detail}`;
   return layout({
     title: translation.say('heading.error', { heading }),
+    translation,
+    brand: form && brandOf(form),
     requestId,
     formAction: again && given.formAction,
     ancestors,
@@ -95,18 +97,21 @@ function formAttributes({ action }: ErrorPage, { hasFiles }: RefilledForm): Html
   return html` method="post"${action !== undefined && html` action="${action}"`}${hasFiles && html` enctype="multipart/form-data"`} accept-charset="utf-8"`;
 }
 
-const ENGLISH = translationOf('en');
-
 interface Composed {
   /** The summary, which links to the fields. */
   readonly alert: Html;
   readonly advice: Content;
   readonly again: RefilledForm | undefined;
   readonly entered: Html | undefined;
+  readonly detail: Content;
 }
 
-function composed({ refusal, form, submitted, wait, translation = ENGLISH }: ErrorPage): Composed {
-  const errors = refusal.errors ?? [];
+function composed({ refusal, form, submitted, wait, translation }: ErrorPage): Composed {
+  const errors = (refusal.errors ?? []).map(({ field, message }) => ({
+    field,
+    message: localized(message, translation),
+  }));
+  const words = visitorWords(refusal, translation);
   const refill = submitted && { config: form?.config ?? NO_RULES, submitted, errors, translation };
   const again = refill && form !== undefined && SENDABLE.has(refusal.code) ? refilledForm(refill) : undefined;
   const entered = refill && again === undefined ? enteredText(refill) : undefined;
@@ -114,12 +119,13 @@ function composed({ refusal, form, submitted, wait, translation = ENGLISH }: Err
   const isAlone = faults.length === 1 && idOf(faults[0], again?.ids) === undefined;
   const summary =
     faults.length === 0 || isAlone || refusal.message !== undefined
-      ? wordsOf(refusal)
+      ? words.text
       : translation.say('form.faults', { count: faults.length });
   const list = isAlone ? [] : faults;
   return {
     again,
     entered,
+    detail: ownerDetail(words, translation),
     alert: html`<div class="alert" role="alert" tabindex="-1" autofocus>
 <p>${summary}</p>
 ${list.length > 0 && html`<ul>${list.map((fault) => faultLine(fault, again?.ids))}</ul>\n`}</div>`,
@@ -130,17 +136,23 @@ ${list.length > 0 && html`<ul>${list.map((fault) => faultLine(fault, again?.ids)
 /** Where no form is known. */
 export const NO_RULES = { fields: {}, spam_protection: { honeypot: '' } };
 
+/** What is wrong in the words of the reference, for the owner of the site. */
+function ownerDetail({ detail }: VisitorWords, { say }: Translation): Content {
+  if (detail === undefined) return undefined;
+  return html`<details>\n<summary>${say('form.detailsForOwner')}</summary>\n<p lang="en" dir="ltr">${detail}</p>\n</details>`;
+}
+
 /** As the fields stand on the page; faults of the whole form first. */
-function inOrder(faults: readonly FieldError[], ids: ReadonlyMap<string, string> = new Map()): readonly FieldError[] {
+function inOrder(faults: readonly Fault[], ids: ReadonlyMap<string, string> = new Map()): readonly Fault[] {
   const names = [...ids.keys()].map((name) => name.replace(/\[\]$/, ''));
   return faults.toSorted((a, b) => names.indexOf(a.field ?? '') - names.indexOf(b.field ?? ''));
 }
 
-function idOf(fault: FieldError | undefined, ids: ReadonlyMap<string, string> | undefined): string | undefined {
+function idOf(fault: Fault | undefined, ids: ReadonlyMap<string, string> | undefined): string | undefined {
   return ids?.get(fault?.field ?? '') ?? ids?.get(`${fault?.field}[]`);
 }
 
-function faultLine(fault: FieldError, ids: ReadonlyMap<string, string> | undefined): Content {
+function faultLine(fault: Fault, ids: ReadonlyMap<string, string> | undefined): Content {
   const id = idOf(fault, ids);
   return id === undefined ? html`<li>${fault.message}</li>` : html`<li><a href="#${id}">${fault.message}</a></li>`;
 }

@@ -7,7 +7,6 @@
  */
 import { labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FormConfig } from '../../config/schema.ts';
-import type { FieldError } from '../../forms/check.ts';
 import { isBlank, isTicked, withoutBrackets } from '../../forms/fields.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
@@ -21,6 +20,12 @@ export interface SubmittedValues {
   readonly formName?: string;
 }
 
+/** A fault in the visitor's words. */
+export interface Fault {
+  readonly field?: string | undefined;
+  readonly message: string;
+}
+
 type RefillConfig = Pick<FormConfig, 'fields'> & {
   readonly spam_protection: Pick<FormConfig['spam_protection'], 'honeypot'>;
 };
@@ -28,7 +33,7 @@ type RefillConfig = Pick<FormConfig, 'fields'> & {
 export interface Refill {
   readonly config: RefillConfig;
   readonly submitted: SubmittedValues;
-  readonly errors: readonly FieldError[];
+  readonly errors: readonly Fault[];
   readonly translation: Translation;
 }
 
@@ -94,7 +99,7 @@ function canGiveBack({ entries, files }: SubmittedValues): boolean {
 }
 
 /** The fields by name, in the order sent; those that are missing come after. */
-function fieldsOf(config: RefillConfig, submitted: SubmittedValues, errors: readonly FieldError[]): Field[] {
+function fieldsOf(config: RefillConfig, submitted: SubmittedValues, errors: readonly Fault[]): Field[] {
   const traps = new Set(['_gotcha', config.spam_protection.honeypot]);
   const shown = submitted.entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
   const values = Map.groupBy(shown, ([name]) => name);
