@@ -97,7 +97,7 @@ describe('a plain form, without JavaScript', () => {
     await page.getByLabel('Message').fill('Grüße');
     expect(await send(page)).toBe(303);
     expect(await heading(page)).toBe('Thank you');
-    expect(await page.title()).toBe('Thank you');
+    expect(await page.title()).toBe('Thank you – example.test');
     const back = page.getByRole('link', { name: 'Back to example.test' });
     // A page elsewhere tells its origin and no more.
     expect(await back.getAttribute('href')).toBe(`http://www.example.test:${site.port}/`);
