@@ -24,7 +24,7 @@ const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
     'normal',
-    'Spam threshold: normal from 10 points, strict from 5. strict also refuses requests without an Origin or Referer header, unless they have an API key.',
+    'Spam threshold: normal from 10 points, strict from 5. strict also refuses requests that show no page (no Origin, Referer or Sec-Fetch-Site header), unless they have an API key.',
   ),
   honeypot: is
     .text(100)
@@ -45,7 +45,11 @@ const spamProtection = z.strictObject({
 });
 
 const field = z.strictObject({
-  type: choice(['text', 'email', 'url', 'tel', 'number', 'date', 'list', 'file'], 'text', 'Type of the value.'),
+  type: choice(
+    ['text', 'textarea', 'email', 'url', 'tel', 'number', 'date', 'checkbox', 'list', 'hidden', 'file'],
+    'text',
+    'Type of the value. checkbox: ticked or not; it accepts its value (the one in options) or on, yes, true, 1. hidden: the page sets it, and the visitor never sees it.',
+  ),
   max: is.count
     .optional()
     .describe('Maximum length in characters; for a number, its maximum; for a list, the maximum number of entries.'),
@@ -138,6 +142,10 @@ export const formSchema = z.strictObject({
   thank_you: is.text(2000).optional().describe('Text of the built-in thank-you page.'),
   theme: theme.optional().describe('Look and language of the hosted pages.'),
   allowed_origins: listOf(is.origin, 'Additional origins whose pages may use the form.'),
+  allow_localhost: flag(
+    false,
+    'Accept submissions from pages on localhost, 127.0.0.1, [::1] and from files, for development.',
+  ),
   uploads: uploads.optional().describe('File uploads, sent as attachments. Without this, files are refused.'),
   retention: is.retention
     .optional()

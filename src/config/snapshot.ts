@@ -146,6 +146,8 @@ export interface Audience {
   readonly origins: readonly string[];
   /** Those of any origin. */
   readonly anyone: boolean;
+  /** Those on the visitor's own computer: on localhost, and files. */
+  readonly localhost: boolean;
 }
 
 export interface Collection {
@@ -180,7 +182,7 @@ export function formsOfDomain(place: DomainPlace): ReadonlyMap<string, Form> {
       config: form,
       to: recipients(key, form, place),
       requireApiKey: false,
-      audience: { domain, origins: form.allowed_origins, anyone: false },
+      audience: { domain, origins: form.allowed_origins, anyone: false, localhost: form.allow_localhost },
     }),
   );
   return freezeMap(forms.map((form) => [form.key, form]));
@@ -269,7 +271,7 @@ export function collectionOf({
       config: { ...form, to: email },
       to: email ?? [responsible(project, server).address],
       requireApiKey: config.settings.requireApiKey,
-      audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins]),
+      audience: withoutDomain([...config.allowed_origins, ...form.allowed_origins], form),
     }),
   );
   const byKey = freezeMap(forms.map((form) => [form.key, form]));
@@ -289,12 +291,15 @@ export function ownForm(
     domain: on ?? server.hostname,
     to: own.config.to ?? [],
     requireApiKey: false,
-    audience: on === null ? withoutDomain(origins) : { domain: on, origins, anyone: false },
+    audience:
+      on === null
+        ? withoutDomain(origins, own.config)
+        : { domain: on, origins, anyone: false, localhost: own.config.allow_localhost },
   });
 }
 
-function withoutDomain(origins: readonly string[]): Audience {
-  return { domain: undefined, origins, anyone: origins.length === 0 };
+function withoutDomain(origins: readonly string[], form: Pick<FormConfig, 'allow_localhost'>): Audience {
+  return { domain: undefined, origins, anyone: origins.length === 0, localhost: form.allow_localhost };
 }
 
 function formOf(form: Omit<Form, 'rateLimit' | 'maxPerHour'>): Form {

@@ -48,11 +48,12 @@ async function accessStep({ tenant, requireApiKey, audience, config }: Form, { s
   if (requireApiKey) return passes('access', 'only with an API key', 'the collection’s requireApiKey');
   if (audience.anyone) return passes('access', 'pages of any origin', 'no allowed_origins are listed');
   const own = audience.domain === undefined ? [] : [`${audience.domain} and its subdomains`];
+  const near = audience.localhost ? ['localhost'] : [];
   const without = config.spam_protection.level === 'strict' ? 'refused (level strict)' : 'allowed (level normal)';
   return passes(
     'access',
-    `pages of ${[...own, ...audience.origins].join(', ')}; a submission without an origin is ${without}`,
-    'the form’s domain and its allowed_origins; a valid key may from anywhere',
+    `pages of ${[...own, ...audience.origins, ...near].join(', ')}; a submission without an origin is ${without}`,
+    'the form’s domain, its allowed_origins and allow_localhost; a valid key may from anywhere',
   );
 }
 

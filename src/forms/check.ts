@@ -11,6 +11,7 @@ import { Recent } from '../lib/lru.ts';
 import {
   isBlank,
   isEmailField,
+  isTicked,
   sortEntries,
   valuesOf,
   withoutBrackets,
@@ -54,12 +55,23 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
   return config.required.flatMap((required) => {
     const field = withoutBrackets(required);
     const value = fields.get(field);
-    if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
+    const rule = ruleOf(config, field);
+    if (value !== undefined && !valuesOf(value).every((text) => isNothing(text, rule))) return [];
     if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
-    const name = ruleOf(config, field)?.options === undefined ? 'field.required' : 'field.requiredChoice';
+    const name =
+      rule?.type === 'checkbox'
+        ? 'field.requiredCheckbox'
+        : rule?.options === undefined
+          ? 'field.required'
+          : 'field.requiredChoice';
     return [{ field, code, message: message(name, { field: nameOf(field, config) }) }];
   });
+}
+
+/** Whether the value is none: blank, or of a checkbox that is not ticked. */
+function isNothing(value: string, rule: FieldRule | undefined): boolean {
+  return rule?.type === 'checkbox' ? isTicked(value, rule.options) === false : isBlank(value);
 }
 
 function isEmpty(fields: Fields): boolean {
@@ -127,6 +139,7 @@ type FieldRule = FormConfig['fields'][string];
 type Violation = readonly [code: string, name: MessageName, values?: MessageValues];
 
 const EMAIL: Violation = ['TYPE_EMAIL', 'field.email'];
+const CHECKBOX: Violation = ['TYPE_TEXT', 'field.checkbox'];
 
 /** Compiled patterns that are kept; each may come to hold 8 MB. */
 const MAX_PATTERNS = 16;
@@ -195,6 +208,7 @@ function checkValue(
   { type, max = Infinity, pattern, options }: FieldRule,
   matches: FieldChecks['matches'],
 ): Violation | undefined {
+  if (type === 'checkbox') return isTicked(value, options) === undefined ? CHECKBOX : undefined;
   const known = TYPES[type];
   if (known?.isValid(value) === false) return known.violation;
   if (type === 'number' && Number(value) > max) return ['TYPE_NUMERIC', 'field.max', { max }];
@@ -206,7 +220,7 @@ function checkValue(
   return undefined;
 }
 
-const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'email', 'url', 'tel']);
+const HAS_LENGTH = new Set<FieldRule['type']>(['text', 'textarea', 'email', 'url', 'tel', 'hidden']);
 
 interface TypeCheck {
   readonly isValid: (value: string) => boolean;

@@ -68,6 +68,17 @@ export function valuesOf(value: string | readonly string[]): readonly string[] {
   return typeof value === 'string' ? [value] : value;
 }
 
+/** What browsers and programs send of a checkbox without a value of its own that is ticked, and of one that is not. */
+const TICKS = new Set(['on', 'yes', 'true', '1']);
+const NO_TICKS = new Set(['off', 'no', 'false', '0']);
+
+/** What a value says of a checkbox, which may have values of its own; undefined: it is no checkbox's. */
+export function isTicked(value: string, own: readonly string[] = []): boolean | undefined {
+  const word = value.trim().toLowerCase();
+  if (own.includes(value) || TICKS.has(word)) return true;
+  return word === '' || NO_TICKS.has(word) ? false : undefined;
+}
+
 /** Whether the field holds the visitor's address: it is called `email`, or the form says so. */
 export function isEmailField(name: string, config: FormConfig): boolean {
   if (name.length === 5 && name.toLowerCase() === 'email') return true;

@@ -10,6 +10,7 @@ import { fileTooLarge } from '../forms/check.ts';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
 import { message } from '../languages/languages.ts';
 import { codeOf } from '../lib/errors.ts';
+import { StoreError } from '../store/store.ts';
 import {
   parametersOf,
   ClientGone,
@@ -39,6 +40,8 @@ export interface MultipartBody {
   readonly refusal: Refusal | undefined;
   /** Empty where the body is refused: what had come of them is dropped. */
   readonly files: readonly Upload[];
+  /** What the store said when it could not take a file; the body is read on all the same. */
+  readonly fault?: Error | undefined;
 }
 
 export interface MultipartOptions {
@@ -51,7 +54,7 @@ export interface MultipartOptions {
 const MAX_BOUNDARY_LENGTH = 70;
 const INVALID = 'The body is not valid multipart/form-data.';
 
-/** Reads the body. Rejects with ClientGone, or with what the store said; nothing is left of it in either case. */
+/** Reads the body. Rejects with ClientGone; nothing is left of it then, nor where the store failed. */
 export async function readMultipart(request: IncomingMessage, options: MultipartOptions): Promise<MultipartBody> {
   const parameters = parametersOf(request.headers['content-type'] ?? '');
   const boundary = parameters.get('boundary') ?? '';
@@ -65,9 +68,10 @@ export async function readMultipart(request: IncomingMessage, options: Multipart
     const early = await collector.take(partsOf(chunks, boundary));
     const parts = collector.read(parameters.get('charset'));
     const refusal = early ?? parts.refusal;
-    if (refusal === undefined) return { ...parts, files: collector.uploads() };
+    const { fault } = collector;
+    if (refusal === undefined && fault === undefined) return { ...parts, files: collector.uploads() };
     await collector.abort();
-    return { ...parts, files: [], refusal };
+    return { ...parts, files: [], refusal, fault };
   } catch (error) {
     await collector.abort();
     throw error;
@@ -233,9 +237,15 @@ class PartCollector {
   #filesTotal = 0;
   #stored = 0;
   #refusal: Refusal | undefined;
+  #fault: Error | undefined;
 
   constructor(options: MultipartOptions) {
     this.#options = options;
+  }
+
+  /** What the store said when it could not take a file. */
+  get fault(): Error | undefined {
+    return this.#fault;
   }
 
   /** Resolves when all is read and written, or with what ended the reading early. */
@@ -277,15 +287,24 @@ class PartCollector {
     else if (piece.size > limits.file) this.#refusal ??= fileTooBig(piece, limits.file);
     else if (this.#filesTotal > limits.files_total) this.#refusal ??= filesTooBig(limits.files_total);
     else if (piece.writer === undefined && this.#stored === limits.files) this.#refusal ??= tooManyFiles(limits.files);
-    if (this.#refusal !== undefined) return;
+    if (this.#refusal !== undefined || this.#fault !== undefined) return;
     if (piece.writer === undefined) this.#stored++;
     piece.writer ??= files.begin({ field: '', filename: '', contentType: contentTypeOf(piece), hash });
-    await piece.writer.write(chunk);
+    try {
+      await piece.writer.write(chunk);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#fault = error;
+    }
   }
 
-  /** Drops what was stored. */
+  /** Drops what was stored; what a store that fails keeps is swept later. */
   async abort(): Promise<void> {
-    await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
+    try {
+      await Promise.all(this.#pieces.flatMap(({ writer }) => (writer === undefined ? [] : [writer.abort()])));
+    } catch (error) {
+      if (this.#fault === undefined) throw error;
+    }
   }
 
   /** What the parts say, as far as they have come. `declared` is the charset of the body's type. */

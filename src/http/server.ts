@@ -351,7 +351,7 @@ function rawAnswer(refusal: Refusal, limit: Verdict, id: string): string {
 }
 
 const EXPOSED_HEADERS =
-  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed';
+  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Idempotent-Replayed, HX-Redirect, HX-Reswap';
 
 /** Headers by which pages of this origin may read the answer; none may where it is empty. */
 function readableHeaders(origin: string): Readonly<Record<string, string>> {
