@@ -18,6 +18,7 @@ import {
   type Field,
   type SubmittedBody,
 } from './fields.ts';
+import { isOfTypes } from './file-types.ts';
 import type { Upload } from './files.ts';
 
 export interface CheckedSubmission {
@@ -36,7 +37,7 @@ export function checkSubmission(
   body: SubmittedBody,
   startMatching: StartMatching,
 ): CheckedSubmission {
-  const { fields, control } = sortEntries(body.entries, config.spam_protection.honeypot);
+  const { fields, control } = sortEntries(body.entries, config);
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
   const errors = [...checkRequired(fields, config, files)];
   const checks = { config, matches: startMatching() };
@@ -66,7 +67,7 @@ function isEmpty(fields: Fields): boolean {
 }
 
 /**
- * Errors of the files; names and types are what the client says. Codes for the whole form have no field, because published
+ * Errors of the files. Codes for the whole form have no field, because published
  * form clients expect none.
  */
 function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldError[] {
@@ -80,25 +81,18 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
     const message = `This form accepts at most ${most} ${most === 1 ? 'file' : 'files'}.`;
     errors.push({ code: 'TOO_MANY_FILES', message });
   }
-  for (const { field, filename, contentType, size } of files) {
+  for (const file of files) {
+    const { field, filename, size } = file;
     if (largest !== undefined && size > largest) {
       const message = `The file ${quote(filename)} is too large (at most ${sizeWords(largest)}).`;
       errors.push({ code: 'FILES_TOO_BIG', message });
     }
-    if (types !== undefined && !types.some((type) => isOfType(type, { filename, contentType }))) {
+    if (types !== undefined && !isOfTypes(file, types)) {
       const message = `The file ${quote(filename)} has a type that this form does not accept. Accepted types: ${types.join(', ')}.`;
       errors.push({ field, code: 'FILE_TYPE_NOT_ALLOWED', message });
     }
   }
   return errors;
-}
-
-/** `image/*`, `application/pdf`, `.pdf` or `pdf`, without case. */
-function isOfType(type: string, { filename, contentType }: { filename: string; contentType: string }): boolean {
-  const wanted = type.toLowerCase();
-  if (!wanted.includes('/')) return filename.toLowerCase().endsWith(wanted.startsWith('.') ? wanted : `.${wanted}`);
-  const given = contentType.toLowerCase().split(';')[0]?.trim() ?? '';
-  return wanted.endsWith('/*') ? given.startsWith(wanted.slice(0, -1)) : given === wanted;
 }
 
 function quote(text: string): string {

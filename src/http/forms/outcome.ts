@@ -9,6 +9,7 @@ import { type FormPath, formTargets, framers, mayUse, type RequestProgress, type
 import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header } from '../context.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
+import { controlRoles } from '../../forms/control-fields.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { errorPage, type SubmittedValues } from '../pages/error.ts';
@@ -58,17 +59,18 @@ export function refusedForm(
   return page(errorPage({ ...frame, refusal, form, wait: retry, submitted, ...again }), status, refusal.headers);
 }
 
-/** What was submitted, to be sent again from our page: `_next` may be relative to the one where it began. */
+/** What was submitted, to be sent again from our page: where it goes on to may be relative to the one where it began. */
 function sentFromHere(submitted: SubmittedValues, formRequest: FormRequest, form: Form): SubmittedValues {
+  const roleOf = controlRoles(submitted.entries, form.config);
   const entries = submitted.entries.flatMap(([name, value]) => {
-    if (name !== '_next') return [[name, value] as const];
+    if (roleOf(name) !== 'next') return [[name, value] as const];
     const next = nextPage(value, formRequest, form);
     return next === undefined ? [] : [[name, next] as const];
   });
   return { ...submitted, entries };
 }
 
-/** The answer to a post that was accepted; `next` is its field `_next`. */
+/** The answer to a post that was accepted; `next` is where its control field says that the browser goes. */
 export function acceptedForm(
   formRequest: FormRequest,
   form: Form,
@@ -102,7 +104,7 @@ ${back !== undefined && html`<p class="actions"><a class="button" href="${back}"
   return page(layout({ title, content, ancestors: framers({ ...formRequest, form }) }));
 }
 
-/** The page that `_next` names, where it is one that may use the form: no open redirect. */
+/** The page that `_next` or another service's field for it names, where it is one that may use the form: no open redirect. */
 function nextPage(next: string | undefined, formRequest: FormRequest, form: Form): string | undefined {
   if (next === undefined || next.trim() === '') return undefined;
   const url = URL.parse(next.trim(), cameFrom(formRequest, form));

@@ -1,6 +1,8 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
 import { type Form, labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/check.ts';
+import { controlRoles, type ControlRole } from '../../forms/control-fields.ts';
+import { withoutBrackets } from '../../forms/fields.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { wordsOf, type Refusal } from '../answer.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
@@ -90,7 +92,19 @@ export interface SubmittedValues {
 
 /** What can be given back; above this the browser's own memory (its Back button) does better. */
 const MAX_CHARACTERS = 512 * 1024;
-const CONTROL = new Set(['_subject', '_replyto', '_next', '_charset_']);
+
+/** HTML §4.10.21.5: a browser fills it in. */
+const CHARSET = '_charset_';
+
+/** Control fields are sent again as they came, but for honeypots, which a browser may have filled in. */
+function isHidden(role: ControlRole | undefined, name: string): boolean {
+  return name === CHARSET || (role !== undefined && role !== 'honeypot');
+}
+
+/** `_replyto` may be what the visitor typed: it has to be corrected then. */
+function isFaulty(name: string, errors: readonly FieldError[]): boolean {
+  return errors.some(({ field }) => field === name);
+}
 
 interface Field {
   readonly name: string;
@@ -115,8 +129,9 @@ function refilledForm(
   const { entries, files, formName } = submitted;
   const size = entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
   if (entries.length + files.length === 0 || size > MAX_CHARACTERS) return undefined;
+  const roleOf = controlRoles(entries, form.config);
   const hidden = [
-    ...entries.filter(([name]) => CONTROL.has(name)),
+    ...entries.filter(([name]) => isHidden(roleOf(withoutBrackets(name)), name) && !isFaulty(name, errors)),
     ...(formName === undefined ? [] : [['form', formName] as const]),
   ];
   const fields = fieldsOf(form, submitted, errors);
@@ -130,8 +145,10 @@ ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="
 
 /** The fields by name, in the order sent; those that are missing come after. */
 function fieldsOf({ config }: Form, { entries, files }: SubmittedValues, errors: readonly FieldError[]): Field[] {
-  const traps = new Set(['_gotcha', config.spam_protection.honeypot]);
-  const shown = entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
+  const roleOf = controlRoles(entries, config);
+  const shown = entries.filter(
+    ([name]) => name !== CHARSET && (roleOf(withoutBrackets(name)) === undefined || isFaulty(name, errors)),
+  );
   const values = Map.groupBy(shown, ([name]) => name);
   const filenames = Map.groupBy(files, ({ field }) => field);
   const missing = errors.flatMap(({ field }) => (field === undefined || values.has(`${field}[]`) ? [] : [field]));
