@@ -5,6 +5,7 @@
 import type { FormConfig } from '../config/schema.ts';
 import { type Form, labelOf } from '../config/snapshot.ts';
 import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
+import type { Translation } from '../languages/languages.ts';
 import { parseAddress } from '../lib/addresses.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';
@@ -95,8 +96,17 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
   return errors;
 }
 
+/** The error of a file that holds a virus. */
+export function infectedFile({ field, filename }: Upload, { say }: Translation): FieldError {
+  return { field, code: 'FILE_INFECTED', message: say('file.infected', { name: shortened(filename) }) };
+}
+
 function quote(text: string): string {
-  return `“${text.length > 60 ? `${text.slice(0, 59)}…` : text}”`;
+  return `“${shortened(text)}”`;
+}
+
+function shortened(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
 /** An error of one field, or of the whole form where `field` is absent. */

@@ -6,6 +6,7 @@
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
+import { translationOf } from '../languages/languages.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
 import { escapeHtml } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
@@ -141,7 +142,7 @@ export function createFormSource(options: FormSourceOptions): Source {
   async function composeWithin(parts: FormMail, way: NotificationWay): Promise<Composed> {
     const { files, submission } = parts;
     const { message: largest } = config().limits;
-    const bare = await notification(parts, way);
+    const bare = withScanNote(await notification(parts, way), files);
     if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
       const attachments = files.map(async ({ id, filename, content_type: contentType }) => ({
         filename,
@@ -279,18 +280,20 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
   return [['email', visitor]];
 }
 
+/** The same mail with a warning where the virus scanner did not answer. */
+function withScanNote(mail: Mail, files: readonly FileRow[]): Mail {
+  const unscanned = files.filter((file) => file.unscanned === 1);
+  if (unscanned.length === 0) return mail;
+  const names = unscanned.map(({ filename }) => filename).join(', ');
+  return withNote(mail, translationOf('en').say('mail.filesNotScanned', { names }));
+}
+
 /** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
 function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
   if (files.length === 0) return mail;
   const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${sizeWords(size)})`);
   const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
-  const { text = '', html } = mail;
-  return {
-    ...mail,
-    attachments: [],
-    text: `${text.trimEnd()}\n\n${note}\n`,
-    html: html === undefined ? undefined : withNote(html, note),
-  };
+  return { ...withNote(mail, note), attachments: [] };
 }
 
 /** What is left when even the fields are too big for one mail: the beginning of the text, at most `bytes` of UTF-8. */
@@ -302,7 +305,16 @@ function shortened(mail: Mail, bytes: number, submission: string): Mail {
   return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
 }
 
-function withNote(html: string, note: string): string {
+function withNote(mail: Mail, note: string): Mail {
+  const { text = '', html } = mail;
+  return {
+    ...mail,
+    text: `${text.trimEnd()}\n\n${note}\n`,
+    html: html === undefined ? undefined : withHtmlNote(html, note),
+  };
+}
+
+function withHtmlNote(html: string, note: string): string {
   const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escapeHtml(note)}</p>`;
   const end = html.toLowerCase().lastIndexOf('</body');
   return end === -1 ? html + paragraph : html.slice(0, end) + paragraph + html.slice(end);

@@ -42,10 +42,11 @@ import {
   json,
   wantsPage,
 } from '../answer.ts';
-import { checkSubmission, createMatching } from '../../forms/check.ts';
+import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
+import { acceptedLanguage, translationOf } from '../../languages/languages.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
@@ -192,10 +193,18 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
         await files.discard(body.files);
         return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
       }
+      const scanned = await files.scan(submission.files);
+      if (scanned.infected.length > 0) {
+        await files.discard(body.files);
+        const translation = translationOf(acceptedLanguage(exchange.request.headers['accept-language']));
+        const errors = scanned.infected.map((file) => infectedFile(file, translation));
+        return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors }), progress);
+      }
       const { next } = submission.control;
       const accepted = await accept({
         form,
         ...submission,
+        files: scanned.files,
         spamVerdict: await spamFilter(form, { ...submission, ip }),
         ip,
         userAgent: exchange.request.headers['user-agent'] ?? '',
