@@ -19,6 +19,7 @@ import {
   endpointOf,
   refuseOver,
   answerOnce,
+  translationFor,
 } from '../context.ts';
 import {
   limitsFor,
@@ -46,7 +47,6 @@ import { checkSubmission, createMatching, infectedFile } from '../../forms/check
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
-import { acceptedLanguage, translationOf } from '../../languages/languages.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
@@ -196,8 +196,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       const scanned = await files.scan(submission.files);
       if (scanned.infected.length > 0) {
         await files.discard(body.files);
-        const translation = translationOf(acceptedLanguage(exchange.request.headers['accept-language']));
-        const errors = scanned.infected.map((file) => infectedFile(file, translation));
+        const errors = scanned.infected.map((file) => infectedFile(file));
         return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors }), progress);
       }
       const { next } = submission.control;
@@ -239,7 +238,9 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
     if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
-    return exchange.query === 'thanks' ? thankYou(formRequest, form) : formAddress(form, endpointOf(exchange, form));
+    return exchange.query === 'thanks'
+      ? thankYou(formRequest, form)
+      : formAddress(form, endpointOf(exchange, form), translationFor(exchange, form));
   }
 }
 
@@ -298,7 +299,8 @@ function options(formRequest: FormRequest): Answer {
   const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
   if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
     const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
-    return json(shapeB(refusal, formRequest.exchange.id), statusOf(refusal));
+    const translation = translationFor(formRequest.exchange, formRequest.form);
+    return json(shapeB(refusal, formRequest.exchange.id, translation), statusOf(refusal));
   }
   return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
 }
