@@ -4,6 +4,8 @@
  * hundred formats and none of the rules that tell honest names from disguises.
  */
 
+/* oxlint-disable no-control-regex -- they are bytes, one per character */
+
 /** How many of a file's first bytes are looked at: the names of the parts of an office document are within them. */
 export const HEAD_BYTES = 8 * 1024;
 
@@ -143,7 +145,9 @@ function isOfType(file: TypedFile, wanted: string): boolean {
   }
   const named = FORMATS.filter(({ extensions }) => extensions.includes(extension));
   const fitting = FORMATS.filter((one) => fits(one, file.signature));
-  const isWanted = ({ types }: Format) => types.some((type) => matches(type, wanted));
+  function isWanted({ types }: Format): boolean {
+    return types.some((type) => matches(type, wanted));
+  }
   const both = fitting.filter((one) => named.includes(one));
   if (both.length > 0) return both.some(isWanted);
   // A picture under the name of another kind of picture is a picture; a program under the name of one is none.

@@ -10,7 +10,7 @@ import { onTestFinished } from 'vitest';
 import { temporaryFolder } from './store.ts';
 
 /** The test file of eicar.org, in two parts, so that no scanner finds it here. */
-export const EICAR = `X5O!P%@AP[4\\PZX54(P^)7CC)7}$${'EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'}`;
+export const EICAR = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$', 'EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join('');
 
 export interface FakeClamd {
   /** As `uploads.clamd` names it. */
