@@ -20,7 +20,7 @@ const submission = z.object({
       id: z.string(),
       field: z.string(),
       filename: z.string(),
-      content_type: z.string().describe('As the sender named it.'),
+      content_type: z.string().describe('What the content shows, or else what the sender named.'),
       size: z.int().describe('Bytes.'),
     }),
   ),

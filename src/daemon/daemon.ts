@@ -38,6 +38,7 @@ import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
+import { createScanner } from '../forms/scanner.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
@@ -185,7 +186,8 @@ async function start(
   const usage = new Usage(core);
   ending.push(() => usage.flush());
   const counts = createEventCounts(core);
-  const files = createFileStore(core);
+  const scanner = createScanner({ log, clamd: () => config().uploads.clamd });
+  const files = createFileStore({ ...core, scanner });
   const idempotency = new Idempotency(core);
   const authenticator = new Authenticator(core);
   ending.push(() => authenticator.saveUses());

@@ -284,8 +284,9 @@ function isOurs(address: string, { to, domain, config, project }: Form): boolean
 
 /** The statements that tie files to their submission, with the pieces that are not stored yet. */
 export function fileStatements(submission: string, uploads: readonly Upload[], now: number): Statement[] {
-  return uploads.flatMap(({ id, field, filename, contentType, size, pieces, tail }, position) => {
-    const file = insertFile({ id, submission, position, field, filename, content_type: contentType, size });
+  return uploads.flatMap(({ id, field, filename, contentType, size, unscanned, pieces, tail }, position) => {
+    const about = { field, filename, content_type: contentType, size, unscanned: unscanned === true ? 1 : 0 };
+    const file = insertFile({ id, submission, position, ...about });
     if (tail.length === 0) return [file];
     return [file, insertFileChunk({ file: id, seq: pieces, bytes: tail, created_at: now })];
   });

@@ -19,6 +19,7 @@ import {
   type Field,
   type SubmittedBody,
 } from './fields.ts';
+import { isOfTypes } from './file-types.ts';
 import type { Upload } from './files.ts';
 
 export interface CheckedSubmission {
@@ -37,7 +38,7 @@ export function checkSubmission(
   body: SubmittedBody,
   startMatching: StartMatching,
 ): CheckedSubmission {
-  const { fields, control } = sortEntries(body.entries, config.spam_protection.honeypot);
+  const { fields, control } = sortEntries(body.entries, config);
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
   const errors = [...checkRequired(fields, config, files)];
   const checks = { config, matches: startMatching() };
@@ -79,7 +80,7 @@ function isEmpty(fields: Fields): boolean {
 }
 
 /**
- * Errors of the files; names and types are what the client says. Codes for the whole form have no field, because published
+ * Errors of the files. Codes for the whole form have no field, because published
  * form clients expect none.
  */
 function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldError[] {
@@ -92,11 +93,12 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
   if (most !== undefined && files.length > most) {
     errors.push({ code: 'TOO_MANY_FILES', message: message('file.tooMany', { max: most }) });
   }
-  for (const { field, filename, contentType, size } of files) {
+  for (const file of files) {
+    const { field, filename, size } = file;
     if (largest !== undefined && size > largest) {
       errors.push({ code: 'FILES_TOO_BIG', message: fileTooLarge(filename, largest) });
     }
-    if (types !== undefined && !types.some((type) => isOfType(type, { filename, contentType }))) {
+    if (types !== undefined && !isOfTypes(file, types)) {
       const values = { name: shortened(filename), types: types.join(', ') };
       errors.push({ field, code: 'FILE_TYPE_NOT_ALLOWED', message: message('file.type', values) });
     }
@@ -104,12 +106,9 @@ function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldErr
   return errors;
 }
 
-/** `image/*`, `application/pdf`, `.pdf` or `pdf`, without case. */
-function isOfType(type: string, { filename, contentType }: { filename: string; contentType: string }): boolean {
-  const wanted = type.toLowerCase();
-  if (!wanted.includes('/')) return filename.toLowerCase().endsWith(wanted.startsWith('.') ? wanted : `.${wanted}`);
-  const given = contentType.toLowerCase().split(';')[0]?.trim() ?? '';
-  return wanted.endsWith('/*') ? given.startsWith(wanted.slice(0, -1)) : given === wanted;
+/** The error of a file that holds a virus. */
+export function infectedFile({ field, filename }: Upload): FieldError {
+  return { field, code: 'FILE_INFECTED', message: message('file.infected', { name: shortened(filename) }) };
 }
 
 /** What is said of a file of more than `most` bytes. */

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { FormConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
+import { controlRoles, isTrapped, type ControlRole } from './control-fields.ts';
 import type { Upload } from './files.ts';
 
 /** A body as it was read: nothing is interpreted yet. */
@@ -19,7 +20,7 @@ export type Field = readonly [name: string, value: string | readonly string[]];
 
 /** What steers a submission and is never shown as data. */
 export interface Control {
-  /** `_subject` */
+  /** `_subject`, or what another service calls so; likewise below. */
   readonly subject?: string | undefined;
   /** `_replyto` */
   readonly replyTo?: string | undefined;
@@ -29,28 +30,41 @@ export interface Control {
   readonly trapped: readonly string[];
 }
 
-const HONEYPOT = '_gotcha';
-
-/** Fields and control fields. A repeated name, or one that ends in `[]`, is a list. */
+/**
+ * Fields and control fields (control-fields.ts). A repeated name, or one that ends in `[]`, is a list. Of control fields
+ * that are repeated the first counts.
+ */
 export function sortEntries(
   entries: SubmittedBody['entries'],
-  honeypot: string,
+  config: FormConfig,
 ): { fields: ReadonlyMap<string, string | readonly string[]>; control: Control } {
   const fields = new Map<string, string | string[]>();
   const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
+  const roleOf = controlRoles(entries, config);
   for (const [sent, value] of entries) {
     const name = withoutBrackets(sent);
-    const known = fields.get(name);
-    if (name === honeypot || name === HONEYPOT) {
-      if (!isBlank(value)) control.trapped.push(name);
-    } else if (name === '_subject') control.subject ??= value;
-    else if (name === '_replyto') control.replyTo ??= value;
-    else if (name === '_next') control.next ??= value;
-    else if (known === undefined) fields.set(name, name === sent ? value : [value]);
-    else if (typeof known === 'string') fields.set(name, [known, value]);
-    else known.push(value);
+    const role = roleOf(name);
+    if (role === undefined || isMistaken(role, name, value)) addField(fields, sent, value);
+    else if (role === 'honeypot' && isTrapped(value)) control.trapped.push(name);
+    else if (role === 'subject' || role === 'next') control[role] ??= value;
+    // With StaticForms, @ means the visitor's address: it is that here anyway.
+    else if (role === 'replyTo' && value !== '@') control.replyTo ??= value;
   }
   return { fields, control };
+}
+
+/** Another service's reply address that is none: nobody is refused for it, and nothing that he wrote gets lost. */
+function isMistaken(role: ControlRole, name: string, value: string): boolean {
+  if (role !== 'replyTo' || name === '_replyto' || isBlank(value) || value === '@') return false;
+  return parseAddress(value.trim()) === undefined;
+}
+
+function addField(fields: Map<string, string | string[]>, sent: string, value: string): void {
+  const name = withoutBrackets(sent);
+  const known = fields.get(name);
+  if (known === undefined) fields.set(name, name === sent ? value : [value]);
+  else if (typeof known === 'string') fields.set(name, [known, value]);
+  else known.push(value);
 }
 
 /** `x[]` is the field `x`, as a list. */

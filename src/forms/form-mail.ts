@@ -141,7 +141,7 @@ export function createFormSource(options: FormSourceOptions): Source {
   async function composeWithin(parts: FormMail, way: NotificationWay): Promise<Composed> {
     const { files, submission } = parts;
     const { message: largest } = config().limits;
-    const bare = await notification(parts, way);
+    const bare = withScanNote(await notification(parts, way), files, languageOf(parts.form));
     if (files.reduce((sum, { size }) => sum + size * ENCODED, 0) < largest) {
       const attachments = files.map(async ({ id, filename, content_type: contentType }) => ({
         filename,
@@ -286,6 +286,14 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
   return [['email', visitor]];
 }
 
+/** The same mail with a warning where the virus scanner did not answer. */
+function withScanNote(mail: Mail, files: readonly FileRow[], language: Language): Mail {
+  const unscanned = files.filter((file) => file.unscanned === 1);
+  if (unscanned.length === 0) return mail;
+  const names = unscanned.map(({ filename }) => filename).join(', ');
+  return withNote(mail, translationOf(language).say('mail.filesNotScanned', { names }));
+}
+
 /** What a note in the mail says, and how. */
 interface Note {
   /** `sub_…` */
@@ -306,13 +314,7 @@ function withoutAttachments(mail: Mail, files: readonly FileRow[], { submission,
     ({ filename, size }) => `${filename === '' ? say('mail.unnamedFile') : filename} (${sizeOf(size)})`,
   );
   const note = say('mail.filesTooLarge', { submission, names: names.join(', ') });
-  const { text = '', html } = mail;
-  return {
-    ...mail,
-    attachments: [],
-    text: `${text.trimEnd()}\n\n${note}\n`,
-    html: html === undefined ? undefined : withNote(html, note),
-  };
+  return { ...withNote(mail, note), attachments: [] };
 }
 
 /** What is left when even the fields are too big for one mail: the beginning of the text, at most `bytes` of UTF-8. */
@@ -324,7 +326,16 @@ function shortened(mail: Mail, bytes: number, { submission, language }: Note): M
   return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
 }
 
-function withNote(html: string, note: string): string {
+function withNote(mail: Mail, note: string): Mail {
+  const { text = '', html } = mail;
+  return {
+    ...mail,
+    text: `${text.trimEnd()}\n\n${note}\n`,
+    html: html === undefined ? undefined : withHtmlNote(html, note),
+  };
+}
+
+function withHtmlNote(html: string, note: string): string {
   const paragraph = `<p style="margin:16px;font-family:sans-serif;font-size:14px">${escapeHtml(note)}</p>`;
   const end = html.toLowerCase().lastIndexOf('</body');
   return end === -1 ? html + paragraph : html.slice(0, end) + paragraph + html.slice(end);

@@ -25,6 +25,7 @@ import {
   type Entry,
   type FieldLimits,
 } from './entries.ts';
+import { filenameOf } from './filename.ts';
 import { refuse, type Refusal } from './answer.ts';
 
 /** Bytes of the body, of a file and of all files, and how many files; `uploads`: whether the form takes files at all. */
@@ -206,18 +207,19 @@ function readHead(headers: string): PartHead {
     }
   }
   const parameters = parametersOf(disposition);
-  const filename = parameters.get('filename') ?? readExtended(parameters.get('filename*') ?? '');
+  // RFC 6266 §4.3: the extended one is the exact one.
+  const filename = readExtended(parameters.get('filename*') ?? '') ?? parameters.get('filename');
   return { name: parameters.get('name'), filename, type };
 }
 
-/** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes. */
+/** The `filename*` of RFC 8187, which RFC 7578 forbids and some libraries send all the same, as bytes of UTF-8. */
 function readExtended(value: string): string | undefined {
-  const encoded = /^utf-8'[^']*'(.*)$/i.exec(value)?.[1];
-  try {
-    return encoded === undefined ? undefined : Buffer.from(decodeURIComponent(encoded)).toString('latin1');
-  } catch {
-    return undefined;
-  }
+  const [, charset = '', encoded] = /^([\w-]{1,40})'[^']*'(.*)$/.exec(value) ?? [];
+  const decoder = decoderOf(charset);
+  if (encoded === undefined || decoder === undefined) return undefined;
+  const bytes = encoded.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+  const text = decode(Buffer.from(bytes, 'latin1'), decoder);
+  return text === undefined ? undefined : Buffer.from(text).toString('latin1');
 }
 
 interface Piece extends PartHead {
@@ -318,7 +320,7 @@ class PartCollector {
       if (field === undefined) this.#refusal ??= malformed(`The name of a field is not valid ${decoder.encoding}.`);
       else if (piece.filename === undefined) this.#addField(entries, { field, piece, decoder });
       else if (piece.filename !== '' || piece.size > 0) {
-        piece.names = { field, filename: plainFilename(decodeName(piece.filename, decoder) ?? '') };
+        piece.names = { field, filename: filenameOf(piece.filename, decoder) };
         chosen.push(piece.names);
       } else chosen.push({ field, filename: '' });
     }
@@ -333,7 +335,7 @@ class PartCollector {
       if (names === undefined) return [];
       // A file without content had no reason to begin one.
       const writer = piece.writer ?? files.begin({ ...names, contentType: contentTypeOf(piece), hash });
-      return [{ ...writer.end(), ...names }];
+      return [writer.end(names)];
     });
   }
 
@@ -369,8 +371,7 @@ function contentTypeOf({ type }: Piece): string {
 }
 
 function fileTooBig({ filename = '' }: Piece, most: number): Refusal {
-  const name = plainFilename(Buffer.from(filename, 'latin1').toString('utf8'));
-  return refuse('FILES_TOO_BIG', { message: fileTooLarge(name, most) });
+  return refuse('FILES_TOO_BIG', { message: fileTooLarge(filenameOf(filename, guessDecoder([])), most) });
 }
 
 function filesTooBig(most: number): Refusal {
@@ -385,14 +386,4 @@ function tooManyFiles(most: number): Refusal {
 function decodeName(binary: string, decoder: TextDecoder): string | undefined {
   const text = decode(Buffer.from(binary, 'latin1'), decoder);
   return text?.replaceAll('%22', '"').replaceAll(/%0D%0A|%0D|%0A/g, '\n');
-}
-
-/** The last part of a path, without what a terminal, a mail header or a file system would act on. */
-function plainFilename(name: string): string {
-  const base = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1);
-  const clean = base
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
-    .trim()
-    .slice(0, 200);
-  return clean === '' || clean === '.' || clean === '..' ? 'file' : clean;
 }

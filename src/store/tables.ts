@@ -132,6 +132,8 @@ export interface Tables {
     filename: string;
     content_type: string;
     size: number;
+    /** 1: there is a virus scanner, and it did not answer. */
+    unscanned: number;
   };
   file_chunks: {
     file: string;

@@ -137,6 +137,7 @@ test('a submission is removed with all that is its own, not before its mail is s
     field: 'f',
     filename: 'a',
     content_type: 'b/c',
+    unscanned: 0,
     size: 1,
   };
   const message = enqueue(newMessage('a@example.org', { submission: row.id, kind: 'notification' }), START);

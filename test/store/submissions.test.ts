@@ -51,6 +51,7 @@ test('what a mail needs to know of a submission is read in one look', async () =
     field: 'f',
     filename: 'a',
     content_type: 'b/c',
+    unscanned: 0,
     size: 1,
   };
   await store.write([

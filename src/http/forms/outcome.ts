@@ -21,6 +21,7 @@ import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header, translationFor } from '../context.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
+import { controlRoles } from '../../forms/control-fields.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { errorFragment, errorPage, framed, NO_RULES, type ErrorPage } from '../pages/error.ts';
@@ -132,17 +133,18 @@ function replacedForm({ exchange: { request } }: FormRequest): { id: string | un
   return { id: isTag ? undefined : id?.slice(0, MAX_ID_LENGTH) };
 }
 
-/** What was submitted, to be sent again from our page: `_next` may be relative to the one where it began. */
+/** What was submitted, to be sent again from our page: where it goes on to may be relative to the one where it began. */
 function sentFromHere(submitted: SubmittedValues, formRequest: FormRequest, form: Form): SubmittedValues {
+  const roleOf = controlRoles(submitted.entries, form.config);
   const entries = submitted.entries.flatMap(([name, value]) => {
-    if (name !== '_next') return [[name, value] as const];
+    if (roleOf(name) !== 'next') return [[name, value] as const];
     const next = nextPage(value, formRequest, form);
     return next === undefined ? [] : [[name, next] as const];
   });
   return { ...submitted, entries };
 }
 
-/** The answer to a post that was accepted; `next` is its field `_next`. */
+/** The answer to a post that was accepted; `next` is where its control field says that the browser goes. */
 export function acceptedForm(
   formRequest: FormRequest,
   form: Form,
@@ -199,7 +201,7 @@ ${back !== undefined && html`<p class="actions"><a class="button" href="${back}"
   return page(layout({ title, content: framed(content, turboFrame(formRequest)), translation, brand, ancestors }));
 }
 
-/** The page that `_next` names, where it is one that may use the form: no open redirect. */
+/** The page that `_next` or another service's field for it names, where it is one that may use the form: no open redirect. */
 function nextPage(next: string | undefined, formRequest: FormRequest, form: Form): string | undefined {
   if (next === undefined || next.trim() === '') return undefined;
   const url = URL.parse(next.trim(), cameFrom(formRequest, form));

@@ -7,7 +7,7 @@ import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
+import { type SubmittedBody, hashOfBody, sortEntries } from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
 import {
   principalOf,
@@ -36,7 +36,7 @@ import {
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf, type Answer, json } from '../answer.ts';
 import { clientOf, takesHtml } from './client.ts';
 import type { SubmittedValues } from '../pages/refill.ts';
-import { checkSubmission, createMatching } from '../../forms/check.ts';
+import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
@@ -260,9 +260,16 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       await files.discard(body.files);
       return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
     }
+    const { files: scanned, infected } = await files.scan(submission.files);
+    if (infected.length > 0) {
+      await files.discard(body.files);
+      const errors = infected.map((file) => infectedFile(file));
+      return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors }), progress);
+    }
     const accepted = await accept({
       form,
       ...submission,
+      files: scanned,
       spamVerdict: await spamFilter(form, { ...submission, ip }),
       ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
@@ -345,7 +352,7 @@ function answerFor({ formRequest, form, progress, body }: FormPost, { id, status
   const isBlocked = status === 'spam' && !isOverflow && form.config.spam_protection.on_spam === 'reject';
   return isBlocked
     ? refusedForm(formRequest, refuse('BLOCKED'), progress)
-    : acceptedForm(formRequest, form, { id, next: body.entries.find(([name]) => name === '_next')?.[1] });
+    : acceptedForm(formRequest, form, { id, next: sortEntries(body.entries, form.config).control.next });
 }
 
 /** What is left of preflights: those of what is no origin, and requests that only ask what is allowed here. */

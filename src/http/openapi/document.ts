@@ -276,7 +276,7 @@ const FIELDS: Json = {
   type: 'object',
   additionalProperties: true,
   description:
-    'Any fields. `_subject`, `_replyto`, `_next`, `_gotcha` and the honeypot are read and not shown as data.',
+    'Any fields. `_subject`, `_replyto`, `_next`, honeypots and the control fields of other form services are read and not shown as data.',
   example: { name: 'Ada', email: 'ada@example.com', message: 'Hello' },
 };
 

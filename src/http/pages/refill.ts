@@ -7,6 +7,7 @@
  */
 import { labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FormConfig } from '../../config/schema.ts';
+import { controlRoles, type ControlRules } from '../../forms/control-fields.ts';
 import { isBlank, isTicked, withoutBrackets } from '../../forms/fields.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
@@ -26,12 +27,8 @@ export interface Fault {
   readonly message: string;
 }
 
-type RefillConfig = Pick<FormConfig, 'fields'> & {
-  readonly spam_protection: Pick<FormConfig['spam_protection'], 'honeypot'>;
-};
-
 export interface Refill {
-  readonly config: RefillConfig;
+  readonly config: ControlRules;
   readonly submitted: SubmittedValues;
   readonly errors: readonly Fault[];
   readonly translation: Translation;
@@ -39,7 +36,9 @@ export interface Refill {
 
 /** What can be given back; above this the browser's own memory (its Back button) does better. */
 const MAX_CHARACTERS = 512 * 1024;
-const CONTROL = new Set(['_subject', '_replyto', '_next', '_charset_']);
+
+/** HTML §4.10.21.5: a browser fills it in. */
+const CHARSET = '_charset_';
 
 type Rule = FormConfig['fields'][string];
 type Control = 'hidden' | 'chosen' | 'checkbox' | 'choices' | 'select' | 'file' | 'textarea' | 'input';
@@ -67,8 +66,9 @@ export interface RefilledForm {
 export function refilledForm({ config, submitted, errors, translation }: Refill): RefilledForm | undefined {
   if (!canGiveBack(submitted)) return undefined;
   const { entries, formName } = submitted;
+  const fateOf = controlFates(config, submitted, errors);
   const control = [
-    ...entries.filter(([name]) => CONTROL.has(name)),
+    ...entries.filter(([name]) => fateOf(name) === 'again'),
     ...(formName === undefined ? [] : [['form', formName] as const]),
   ];
   const fields = fieldsOf(config, submitted, errors);
@@ -98,10 +98,28 @@ function canGiveBack({ entries, files }: SubmittedValues): boolean {
   return entries.length + files.length > 0 && size <= MAX_CHARACTERS;
 }
 
+/**
+ * Control fields are sent again as they came, but for honeypots, which a browser may have filled in. A reply address that is
+ * wrong has to be corrected: it is shown.
+ */
+function controlFates(
+  config: ControlRules,
+  { entries }: SubmittedValues,
+  errors: readonly Fault[],
+): (name: string) => 'again' | 'dropped' | undefined {
+  const roleOf = controlRoles(entries, config);
+  return (name) => {
+    if (name === CHARSET) return 'again';
+    const role = roleOf(withoutBrackets(name));
+    if (role === undefined || errors.some(({ field }) => field === name)) return undefined;
+    return role === 'honeypot' ? 'dropped' : 'again';
+  };
+}
+
 /** The fields by name, in the order sent; those that are missing come after. */
-function fieldsOf(config: RefillConfig, submitted: SubmittedValues, errors: readonly Fault[]): Field[] {
-  const traps = new Set(['_gotcha', config.spam_protection.honeypot]);
-  const shown = submitted.entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
+function fieldsOf(config: ControlRules, submitted: SubmittedValues, errors: readonly Fault[]): Field[] {
+  const fateOf = controlFates(config, submitted, errors);
+  const shown = submitted.entries.filter(([name]) => fateOf(name) === undefined);
   const values = Map.groupBy(shown, ([name]) => name);
   const filenames = Map.groupBy(submitted.files, ({ field }) => field);
   const missing = errors.flatMap(({ field }) => (field === undefined || values.has(`${field}[]`) ? [] : [field]));

@@ -1,0 +1,81 @@
+/**
+ * A clamd that speaks the protocol of clamd(8) as far as INSTREAM goes, over a real socket, because the real one has to
+ * download its signatures. It finds the EICAR test file, which every scanner finds, and refuses a stream that is longer than
+ * its limit, as clamd does. What it does beyond that is for the tests: to be silent, or to go away.
+ */
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { temporaryFolder } from './store.ts';
+
+/** The test file of eicar.org, in two parts, so that no scanner finds it here. */
+export const EICAR = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$', 'EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join('');
+
+export interface FakeClamd {
+  /** As `uploads.clamd` names it. */
+  readonly place: string;
+  /** What was scanned, in the order received. */
+  readonly streams: Buffer[];
+  /** Connections that are open. */
+  open(): number;
+}
+
+interface Behaviour {
+  readonly kind?: 'unix' | 'tcp';
+  /** `silent`: takes everything and never replies. `gone`: closes every connection at once. */
+  readonly fault?: 'silent' | 'gone';
+  /** StreamMaxLength, bytes. */
+  readonly limit?: number;
+}
+
+const COMMAND = Buffer.from('zINSTREAM\0');
+
+/** Starts it; it ends with the test. */
+export async function startClamd({
+  kind = 'unix',
+  fault,
+  limit = 25 * 1024 * 1024,
+}: Behaviour = {}): Promise<FakeClamd> {
+  const streams: Buffer[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket)).on('error', () => undefined);
+    if (fault === 'gone') return void socket.destroy();
+    let received = Buffer.alloc(0);
+    socket.on('data', (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      if (fault === 'silent') return;
+      const content = contentOf(received);
+      if (content === undefined) return;
+      if (content.length > limit) return void socket.end('INSTREAM size limit exceeded. ERROR\0');
+      streams.push(content);
+      socket.end(content.includes(EICAR) ? 'stream: Eicar-Signature FOUND\0' : 'stream: OK\0');
+    });
+  });
+  const path = join(await temporaryFolder(), 'clamd.ctl');
+  server.listen(kind === 'unix' ? { path } : { host: '127.0.0.1', port: 0 });
+  await once(server, 'listening');
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  return { place: kind === 'unix' ? `unix:${path}` : `127.0.0.1:${port}`, streams, open: () => sockets.size };
+}
+
+/** The stream once it is complete. Throws where the client does not follow the protocol. */
+function contentOf(received: Buffer): Buffer | undefined {
+  if (received.length < COMMAND.length) return undefined;
+  if (!received.subarray(0, COMMAND.length).equals(COMMAND)) throw new Error('no INSTREAM');
+  const chunks: Buffer[] = [];
+  for (let at = COMMAND.length; at + 4 <= received.length;) {
+    const length = received.readUInt32BE(at);
+    if (length === 0) return Buffer.concat(chunks);
+    chunks.push(received.subarray(at + 4, at + 4 + length));
+    at += 4 + length;
+  }
+  return undefined;
+}
