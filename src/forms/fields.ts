@@ -25,11 +25,19 @@ export interface Control {
   readonly replyTo?: string | undefined;
   /** `_next` */
   readonly next?: string | undefined;
+  /** `_challenge`: the page's token, or its answer to the form's challenge. */
+  readonly challenge?: string | undefined;
+  /** What widgets of captchas put into the form, by the names of their fields. */
+  readonly captchas?: ReadonlyMap<string, string> | undefined;
   /** Names of honeypots that were filled in. */
   readonly trapped: readonly string[];
 }
 
+/** The fields of the widgets of Turnstile, hCaptcha and reCAPTCHA. */
+const CAPTCHAS: ReadonlySet<string> = new Set(['cf-turnstile-response', 'h-captcha-response', 'g-recaptcha-response']);
+
 const HONEYPOT = '_gotcha';
+const CHALLENGE = '_challenge';
 
 /** Fields and control fields. A repeated name, or one that ends in `[]`, is a list. */
 export function sortEntries(
@@ -37,7 +45,10 @@ export function sortEntries(
   honeypot: string,
 ): { fields: ReadonlyMap<string, string | readonly string[]>; control: Control } {
   const fields = new Map<string, string | string[]>();
-  const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
+  const captchas = new Map<string, string>();
+  const control: { subject?: string; replyTo?: string; next?: string; challenge?: string; trapped: string[] } = {
+    trapped: [],
+  };
   for (const [sent, value] of entries) {
     const name = withoutBrackets(sent);
     const known = fields.get(name);
@@ -46,11 +57,18 @@ export function sortEntries(
     } else if (name === '_subject') control.subject ??= value;
     else if (name === '_replyto') control.replyTo ??= value;
     else if (name === '_next') control.next ??= value;
+    else if (name === CHALLENGE) control.challenge ??= value;
+    else if (CAPTCHAS.has(name)) captchas.set(name, captchas.get(name) ?? value);
     else if (known === undefined) fields.set(name, name === sent ? value : [value]);
     else if (typeof known === 'string') fields.set(name, [known, value]);
     else known.push(value);
   }
-  return { fields, control };
+  return { fields, control: { ...control, ...(captchas.size > 0 && { captchas }) } };
+}
+
+/** Whether the field proves something about the page, once: never shown, nor given back to be sent again. */
+export function isProof(name: string): boolean {
+  return name === CHALLENGE || CAPTCHAS.has(name);
 }
 
 /** `x[]` is the field `x`, as a list. */

@@ -30,7 +30,7 @@ const CORRECTABLE = new Set<ErrorCode>([
 export function refusedForm(
   formRequest: FormRequest,
   refusal: Refusal,
-  { form, submitted, records }: RequestProgress,
+  { form, submitted, records, token }: RequestProgress,
 ): Answer {
   const { exchange, domain, path } = formRequest;
   const status = statusOf(refusal);
@@ -52,6 +52,7 @@ export function refusedForm(
   const again = form && {
     submitted: submitted && sentFromHere(submitted, formRequest, form),
     formAction: formTargets(form),
+    token: token?.(form),
     // Where it came from, but for an address that means another form when our page asks.
     action: path.kind === 'named' ? endpointOf(exchange, form) : undefined,
   };

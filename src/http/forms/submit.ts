@@ -7,7 +7,7 @@ import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
+import { type Control, type SubmittedBody, hashOfBody } from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
 import {
   principalOf,
@@ -45,7 +45,9 @@ import {
 import { checkSubmission, createMatching } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
+import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
+import { acceptedLanguage, translationOf } from '../../languages/languages.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
@@ -55,6 +57,7 @@ import type { ServeParts } from '../api/serve.ts';
 export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission'>;
   readonly files: FileStore;
+  readonly challenges: Pick<Challenges, 'check' | 'token'>;
   readonly spamFilter: SpamFilter;
   readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
@@ -67,7 +70,7 @@ interface SubmissionProgress extends RequestProgress {
 
 interface FormPost {
   readonly formRequest: FormRequest;
-  readonly progress: RequestProgress;
+  readonly progress: SubmissionProgress;
   readonly form: Form;
   /** The visitor's address. */
   readonly ip: string;
@@ -78,7 +81,7 @@ const ALLOW = 'GET, HEAD, POST, OPTIONS';
 
 /** The handler of all requests to a form's address, but for preflights that are allowed. */
 export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
-  const { limits, files, freeSpace, log, spamFilter, accept } = parts;
+  const { limits, files, freeSpace, log, challenges, spamFilter, accept } = parts;
   const startMatching = createMatching();
   return handle;
 
@@ -97,7 +100,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   async function submit(formRequest: FormRequest): Promise<Answer> {
-    const progress: SubmissionProgress = { form: formRequest.form };
+    const progress: SubmissionProgress = { form: formRequest.form, token: challenges.token };
     const outcome = await attempt(formRequest, progress).catch((error: unknown) =>
       faultRefusal(error, formRequest.exchange, log),
     );
@@ -192,11 +195,16 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
         await files.discard(body.files);
         return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
       }
+      const visit = await visitOf(post, submission.control);
+      if (visit !== undefined && 'code' in visit) {
+        await files.discard(body.files);
+        return refusedForm(formRequest, visit, progress);
+      }
       const { next } = submission.control;
       const accepted = await accept({
         form,
         ...submission,
-        spamVerdict: await spamFilter(form, { ...submission, ip }),
+        spamVerdict: await spamFilter(form, { ...submission, ip, visit }),
         ip,
         userAgent: exchange.request.headers['user-agent'] ?? '',
         referer: exchange.request.headers.referer ?? '',
@@ -219,6 +227,19 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };
     if (!isTaken) await files.discard(body.files);
     return { answer, isAccepted };
+  }
+
+  /** What the page proved of its visitor, or why that is not enough; nothing is asked of servers, which have a key. */
+  async function visitOf(
+    { formRequest: { exchange }, form, ip, progress }: FormPost,
+    control: Control,
+  ): Promise<PassedChallenge | Refusal | undefined> {
+    if (progress.principal !== undefined) return undefined;
+    const outcome = await challenges.check(form, { control, ip });
+    if (outcome.kind === 'passed') return outcome;
+    const { say } = translationOf(acceptedLanguage(header(exchange.request, 'accept-language')));
+    const code = outcome.kind === 'missing' ? 'CHALLENGE_REQUIRED' : 'CHALLENGE_FAILED';
+    return refuse(code, { message: say(`error.${code}`) });
   }
 
   async function look(formRequest: FormRequest): Promise<Answer> {

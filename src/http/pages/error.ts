@@ -1,6 +1,7 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
 import { type Form, labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FieldError } from '../../forms/check.ts';
+import { isProof } from '../../forms/fields.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { wordsOf, type Refusal } from '../answer.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
@@ -17,6 +18,8 @@ export interface ErrorPage {
   readonly formAction?: readonly string[];
   /** Where the form is sent again; undefined: where it came from. */
   readonly action?: string | undefined;
+  /** Of this page, sent with the form. */
+  readonly token?: string | undefined;
   readonly ancestors?: readonly string[];
 }
 
@@ -30,7 +33,7 @@ const HEADINGS: Partial<Record<ErrorCode, string>> = {
 
 export function errorPage({ refusal, form, wait, formAction, ...more }: ErrorPage): Page {
   const faults = refusal.errors ?? [];
-  const again = form && more.submitted && refilledForm(form, more.submitted, { errors: faults, action: more.action });
+  const again = form && more.submitted && refilledForm(form, more.submitted, { ...more, errors: faults });
   const heading = HEADINGS[refusal.code] ?? 'Your message was not sent';
   return layout({
     title: `Error: ${heading}`,
@@ -110,7 +113,7 @@ interface Field {
 function refilledForm(
   form: Form,
   submitted: SubmittedValues,
-  { errors, action }: { readonly errors: readonly FieldError[]; readonly action: string | undefined },
+  { errors, action, token }: Pick<ErrorPage, 'action' | 'token'> & { readonly errors: readonly FieldError[] },
 ): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
   const { entries, files, formName } = submitted;
   const size = entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
@@ -118,6 +121,7 @@ function refilledForm(
   const hidden = [
     ...entries.filter(([name]) => CONTROL.has(name)),
     ...(formName === undefined ? [] : [['form', formName] as const]),
+    ...(token === undefined ? [] : [['_challenge', token] as const]),
   ];
   const fields = fieldsOf(form, submitted, errors);
   return {
@@ -131,7 +135,7 @@ ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="
 /** The fields by name, in the order sent; those that are missing come after. */
 function fieldsOf({ config }: Form, { entries, files }: SubmittedValues, errors: readonly FieldError[]): Field[] {
   const traps = new Set(['_gotcha', config.spam_protection.honeypot]);
-  const shown = entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
+  const shown = entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name) && !isProof(name));
   const values = Map.groupBy(shown, ([name]) => name);
   const filenames = Map.groupBy(files, ({ field }) => field);
   const missing = errors.flatMap(({ field }) => (field === undefined || values.has(`${field}[]`) ? [] : [field]));
