@@ -234,7 +234,10 @@ const CHANGE_TEXTS: ReadonlyMap<string, ChangeText> = new Map<string, ChangeText
     ({ from, to }) => `honeypot ${valueText(from)} → ${valueText(to)}; change the field in your page as well`,
   ],
   ['spam_protection.challenge', challenge],
-  ['spam_protection.challenge.provider', ({ to }) => `challenge: ${valueText(to)}; change the widget in your page as well`],
+  [
+    'spam_protection.challenge.provider',
+    ({ to }) => `challenge: ${valueText(to)}; change the widget in your page as well`,
+  ],
   ['spam_protection.challenge.secret', () => 'new secret of the captcha'],
   ['acknowledgment', switched('sends acknowledgments', 'no longer sends acknowledgments')],
   ['acknowledgment.enabled', switched('sends acknowledgments', 'no longer sends acknowledgments')],

@@ -77,7 +77,11 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
     answering(() => reference().page),
   );
   const kit = createKit(parts.version);
-  for (const path of KIT) pages.get(path, answering((exchange) => kit(exchange, path)));
+  for (const path of KIT)
+    pages.get(
+      path,
+      answering((exchange) => kit(exchange, path)),
+    );
   pages.get('/challenge', answering(createChallengeHandler(parts)));
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
   pages.register('/unsubscribe/:token', ['GET', 'POST'], answering(createUnsubscribe(parts)));

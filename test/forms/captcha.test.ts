@@ -37,7 +37,11 @@ describe.each(['turnstile', 'hcaptcha', 'recaptcha'] as const)('%s', (provider) 
   });
 
   test('without an answer, or with one that is no answer, nobody is asked', async () => {
-    const others = Object.fromEntries(Object.values(FIELDS).filter((name) => !(name in fields)).map((name) => [name, 'x']));
+    const others = Object.fromEntries(
+      Object.values(FIELDS)
+        .filter((name) => !(name in fields))
+        .map((name) => [name, 'x']),
+    );
     for (const sent of [{}, { [FIELDS[provider]]: ' ' }, others]) {
       const { verdict, requests } = await verify(provider, answered({ success: true }), sent);
       expect(verdict).toEqual({ kind: 'missing' });

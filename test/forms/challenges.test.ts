@@ -128,7 +128,10 @@ describe('proof of work', () => {
   test('a wrong, an altered, an expired and another form’s answer fail', async () => {
     const { clock, challenges, another } = await world();
     const right = decode(await solved(challenges));
-    const spliced = { salt: right.salt + String(right.number).slice(0, 1), number: Number(String(right.number).slice(1)) };
+    const spliced = {
+      salt: right.salt + String(right.number).slice(0, 1),
+      number: Number(String(right.number).slice(1)),
+    };
     const answers = [
       encode({ ...right, number: right.number === 1 ? 2 : 1 }),
       encode({ ...right, salt: right.salt.replace('expires=', 'expires=9') }),

@@ -72,7 +72,12 @@ describe('the files of the kit', () => {
 describe('GET /challenge', () => {
   test('gives a page of any origin a token for the form, by its address or its id', async () => {
     const http = await startHttp({ forms: FORMS });
-    for (const form of ['/example.com/contact', '/v1/example.com/contact', 'example.com/contact', '/f/example.com/contact']) {
+    for (const form of [
+      '/example.com/contact',
+      '/v1/example.com/contact',
+      'example.com/contact',
+      '/f/example.com/contact',
+    ]) {
       const answer = await http.request(`/challenge?form=${encodeURIComponent(form)}`, {
         headers: { Origin: 'https://anybody.example' },
       });
@@ -100,7 +105,12 @@ describe('GET /challenge', () => {
   });
 });
 
-function post(http: TestHttp, form: string, fields: Record<string, string>, headers: Record<string, string> = JSON_WANTED) {
+function post(
+  http: TestHttp,
+  form: string,
+  fields: Record<string, string>,
+  headers: Record<string, string> = JSON_WANTED,
+) {
   return http.request(`/example.com/${form}`, { body: new URLSearchParams(fields), headers });
 }
 
@@ -125,7 +135,9 @@ describe('a form with proof of work', () => {
     const http = await startHttp({ forms: FORMS });
     const refused = await post(http, 'proved', FIELDS);
     expect(refused.status).toBe(400);
-    expect(refused.json()).toMatchObject({ errors: [{ code: 'CHALLENGE_REQUIRED', message: expect.stringMatching(/\w/) }] });
+    expect(refused.json()).toMatchObject({
+      errors: [{ code: 'CHALLENGE_REQUIRED', message: expect.stringMatching(/\w/) }],
+    });
     expect(await http.submissions()).toEqual([]);
   });
 

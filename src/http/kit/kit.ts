@@ -54,7 +54,7 @@ function withoutComments(source: string): string {
 
 /** The module as a script that starts by itself. */
 function scriptOf(module: string): string {
-  return `(()=>{\n${module.replaceAll(/^export /gm, '')}window.postern={start,send};\nstart();\n})();\n`;
+  return `(()=>{\n${module.replaceAll(/^export /gm, '')}window.postern={start,send,challenge};\nstart();\n})();\n`;
 }
 
 const HOUR = 'public, max-age=3600';

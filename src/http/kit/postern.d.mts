@@ -41,6 +41,12 @@ export function start(root?: Document | HTMLElement): void;
  */
 export function send(form: HTMLFormElement, submitter?: HTMLElement | null): Promise<PosternAnswer | undefined>;
 
+/**
+ * What goes into the field `_challenge` of a form that is sent by other means. Resolves once the page is old enough. `name` is
+ * the field `form` of `/v1/{domain}/send`. Rejects if the server cannot be reached.
+ */
+export function challenge(action: string, name?: string): Promise<string>;
+
 declare global {
   interface HTMLElementEventMap {
     /** After a submission was accepted. `preventDefault()` leaves the display of the message to the page. */

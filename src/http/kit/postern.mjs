@@ -49,6 +49,16 @@ export async function send(form, submitter) {
   return answer;
 }
 
+/**
+ * What goes into the field `_challenge` of a form that is sent by other means; resolves once the page is old enough. `name` is
+ * the field `form` of `/v1/{domain}/send`. Rejects where the server cannot be reached.
+ */
+export async function challenge(action, name = '') {
+  const page = await fetchPage(new URL(action, document.baseURI), name);
+  await sleep(page.due - Date.now());
+  return page.answer;
+}
+
 async function attempt(form, state, data) {
   const page = await prepare(form, state);
   if (page) {
@@ -172,16 +182,16 @@ function forget(state) {
 
 /** Fetches what the form asks of a page; resolves to undefined where the server is out of reach: it then says what is missing. */
 function prepare(form, state) {
-  state.fetched ??= fetchPage(form).then(
+  const name = form.elements.namedItem('form')?.value ?? '';
+  state.fetched ??= fetchPage(addressOf(form), name).then(
     (page) => (state.page = page),
     () => (state.fetched = undefined),
   );
   return state.fetched;
 }
 
-async function fetchPage(form) {
-  const { origin, pathname } = addressOf(form);
-  const query = new URLSearchParams({ form: pathname, name: form.elements.namedItem('form')?.value ?? '' });
+async function fetchPage({ origin, pathname }, name) {
+  const query = new URLSearchParams({ form: pathname, name });
   const response = await fetch(`${origin}/challenge?${query}`, { headers: language() });
   if (!response.ok) throw new Error('There is no challenge.');
   const page = await response.json();
@@ -233,7 +243,9 @@ async function solve({ algorithm, challenge, salt, signature, maxnumber }) {
 function findAside(question) {
   return new Promise((resolve) => {
     try {
-      const source = new Blob([`onmessage=({data})=>postMessage((${find})(...data))`], { type: 'text/javascript' });
+      const source = new Blob([`onmessage=({data})=>postMessage((${find.toString()})(...data))`], {
+        type: 'text/javascript',
+      });
       const worker = new Worker(URL.createObjectURL(source));
       worker.onmessage = ({ data }) => {
         worker.terminate();
