@@ -407,6 +407,8 @@ function respond(ctx: Context, closing: boolean): void {
     ...(WITHOUT_BODY.has(status) ? {} : { 'Content-Type': type }),
     ...headers,
   };
+  // What it depends on beside the page that asks.
+  if (readableFor !== undefined && headers?.['Vary'] !== undefined) all['Vary'] = `Origin, ${headers['Vary']}`;
   if (stream !== undefined) {
     ctx.status = status;
     ctx.set(all);

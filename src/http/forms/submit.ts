@@ -19,6 +19,7 @@ import {
   endpointOf,
   refuseOver,
   answerOnce,
+  translationFor,
 } from '../context.ts';
 import {
   limitsFor,
@@ -47,7 +48,6 @@ import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
-import { acceptedLanguage, translationOf } from '../../languages/languages.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf, counterOf } from '../../lib/ids.ts';
 import type { FreeSpace } from '../../store/sqlite.ts';
@@ -231,15 +231,13 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
 
   /** What the page proved of its visitor, or why that is not enough; nothing is asked of servers, which have a key. */
   async function visitOf(
-    { formRequest: { exchange }, form, ip, progress }: FormPost,
+    { form, ip, progress }: FormPost,
     control: Control,
   ): Promise<PassedChallenge | Refusal | undefined> {
     if (progress.principal !== undefined) return undefined;
     const outcome = await challenges.check(form, { control, ip });
     if (outcome.kind === 'passed') return outcome;
-    const { say } = translationOf(acceptedLanguage(header(exchange.request, 'accept-language')));
-    const code = outcome.kind === 'missing' ? 'CHALLENGE_REQUIRED' : 'CHALLENGE_FAILED';
-    return refuse(code, { message: say(`error.${code}`) });
+    return refuse(outcome.kind === 'missing' ? 'CHALLENGE_REQUIRED' : 'CHALLENGE_FAILED');
   }
 
   async function look(formRequest: FormRequest): Promise<Answer> {
@@ -251,7 +249,9 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
     if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
-    return exchange.query === 'thanks' ? thankYou(formRequest, form) : formAddress(form, endpointOf(exchange, form));
+    return exchange.query === 'thanks'
+      ? thankYou(formRequest, form)
+      : formAddress(form, endpointOf(exchange, form), translationFor(exchange, form));
   }
 }
 
@@ -310,7 +310,8 @@ function options(formRequest: FormRequest): Answer {
   const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
   if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
     const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
-    return json(shapeB(refusal, formRequest.exchange.id), statusOf(refusal));
+    const translation = translationFor(formRequest.exchange, formRequest.form);
+    return json(shapeB(refusal, formRequest.exchange.id, translation), statusOf(refusal));
   }
   return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
 }

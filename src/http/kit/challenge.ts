@@ -5,9 +5,8 @@
  */
 import { findSendForm } from '../../forms/find.ts';
 import type { Challenges } from '../../forms/challenges.ts';
-import { acceptedLanguage, translationOf } from '../../languages/languages.ts';
 import { type Answer, json, refuse, type Refusal, shapeB, statusOf } from '../answer.ts';
-import { type Exchange, header, refuseOver } from '../context.ts';
+import { type Exchange, refuseOver, translationFor } from '../context.ts';
 import { findFormRequest, type FormRequest, type FormRequestParts, outageOf, parseFormPath } from '../forms/request.ts';
 
 export interface ChallengeParts extends Pick<FormRequestParts, 'store' | 'log'> {
@@ -29,8 +28,7 @@ export function createChallengeHandler(parts: ChallengeParts): (exchange: Exchan
     const form = formRequest && formOf(formRequest, query.get('name'));
     if (form === undefined) return refusal(refuse('FORM_NOT_FOUND'), exchange);
     const { token, minimum_age, proof } = await parts.challenges.issue(form);
-    const language = acceptedLanguage(header(exchange.request, 'accept-language'));
-    const unreachable = translationOf(language).say('kit.unreachable');
+    const unreachable = translationFor(exchange, form).say('kit.unreachable');
     return json({ token, minimum_age, unreachable, ...proof }, 200, READABLE);
   };
 }
@@ -41,6 +39,9 @@ function formOf({ form, path, domain }: FormRequest, name: string | null) {
   return isSend && domain !== undefined ? findSendForm(domain, name ?? undefined) : form;
 }
 
-function refusal(refused: Refusal, { id }: Exchange): Answer {
-  return json(shapeB(refused, id), statusOf(refused), { ...refused.headers, ...READABLE });
+function refusal(refused: Refusal, exchange: Exchange): Answer {
+  return json(shapeB(refused, exchange.id, translationFor(exchange)), statusOf(refused), {
+    ...refused.headers,
+    ...READABLE,
+  });
 }
