@@ -257,6 +257,18 @@ describe('proof of work', () => {
     expect((await world.caught(1)).list()).toHaveLength(1);
   });
 
+  test('is done by our own page where the visitor’s lacks the script', async () => {
+    const { page, world, problems } = await scene('proved', { fields: ONE, script: () => '' });
+    await page.getByLabel('Name').fill('Ann');
+    await send(page);
+    await page.waitForURL('**/example.test/proved');
+    expect(await page.getByLabel('Name').inputValue()).toBe('Ann');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.waitForURL('**/example.test/proved?thanks', { timeout: 60_000 });
+    expect((await world.caught(1)).list()).toHaveLength(1);
+    expect(problems).toEqual([]);
+  });
+
   test('an answer that is sent again is refused', async () => {
     const { page, world } = await scene('proved', { fields: ONE });
     const sent: { body: Buffer | null; type: string }[] = [];

@@ -206,7 +206,7 @@ function language() {
 
 // A form may have a field called `action`.
 function addressOf(form) {
-  return new URL(form.getAttribute('action'), document.baseURI);
+  return new URL(form.getAttribute('action') ?? '', document.baseURI);
 }
 
 function sleep(ms) {

@@ -50,6 +50,7 @@ export function errorPage({ refusal, form, wait, formAction, translation, ...mor
     brand: form && brandOf(form),
     requestId: more.requestId,
     formAction: again && formAction,
+    needsScript: again && needsScript(form),
     ancestors: more.ancestors,
     content: html`${mark('bad')}
 <h1>${heading}</h1>
@@ -59,6 +60,11 @@ ${faults.length > 0 && html`<ul>${inOrder(faults, again?.ids).map((fault) => fau
 ${advice(refusal.code, again !== undefined, { wait, translation })}
 ${again?.html}${ownerDetail(words, translation)}`,
   });
+}
+
+/** Without it nobody could send the form from here. */
+function needsScript({ config }: Form): boolean {
+  return config.spam_protection.challenge === 'pow';
 }
 
 /** What is wrong in the words of the reference, for the owner of the site. */
@@ -91,6 +97,7 @@ function advice(
 ): Content {
   const { say } = translation;
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
+  if (givenBack && (code === 'CHALLENGE_REQUIRED' || code === 'CHALLENGE_FAILED')) return undefined;
   if (code === 'OUTCOME_UNKNOWN') {
     return html`<p>${say('form.maybeReceived')}</p>`;
   }
@@ -159,7 +166,7 @@ function refilledForm(
   ];
   const fields = fieldsOf(form, submitted, errors);
   return {
-    html: html`<form method="post"${action !== undefined && html` action="${action}"`}${fields.some(({ isFile }) => isFile) && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
+    html: html`<form method="post"${needsScript(form) && html` data-postern data-postern-redirect`}${action !== undefined && html` action="${action}"`}${fields.some(({ isFile }) => isFile) && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
 ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">\n`)}${fields.map((field) => fieldHtml(field, translation))}<p class="actions"><button type="submit">${translation.say('form.send')}</button></p>
 </form>`,
     ids: new Map(fields.map(({ name, id }) => [name, id])),
