@@ -20,6 +20,19 @@ export type TemplateConfig = ProjectConfig['templates'][string];
 
 const TWICE = 'expected each address once';
 
+const challenge = z.union(
+  [
+    z.enum(['none', 'pow']),
+    z.strictObject({
+      provider: z
+        .enum(['turnstile', 'hcaptcha', 'recaptcha'])
+        .describe('Service whose widget is on the page: Cloudflare Turnstile, hCaptcha, or Google reCAPTCHA.'),
+      secret: is.text(500).describe('Secret key of the site at the service.'),
+    }),
+  ],
+  { error: 'expected none, pow, or a provider (turnstile, hcaptcha, recaptcha) and its secret' },
+);
+
 const spamProtection = z.strictObject({
   level: choice(
     ['normal', 'strict'],
@@ -37,6 +50,11 @@ const spamProtection = z.strictObject({
     'reject',
     'What the sender of spam sees: an error (reject) or success (silent).',
   ),
+  challenge: challenge
+    .default('none')
+    .describe(
+      'What the page must solve before a submission is accepted: nothing, a proof of work (pow) that postern.js does, or a captcha of another service. Submissions with an API key need none.',
+    ),
   blocklist: z
     .array(is.text(320))
     .max(1000)

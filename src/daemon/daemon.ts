@@ -30,7 +30,7 @@ import { projectStore, readServer } from './configuration.ts';
 import { openDelivery } from './delivery-remote.ts';
 import { loopbackSmtp, openWebhookHttp } from './delivery.ts';
 import { openDirectory, openSmtp } from './smtp.ts';
-import { createPolicyFetch } from '../dns/guarded-fetch.ts';
+import { createHttpDoor, createPolicyFetch, type HttpDoor } from '../dns/guarded-fetch.ts';
 import { refusesMail } from '../dns/mx.ts';
 import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
@@ -39,6 +39,7 @@ import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/acc
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createScanner } from '../forms/scanner.ts';
+import { createChallenges } from '../forms/challenges.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
@@ -78,6 +79,8 @@ export interface DaemonParts {
   readonly clock?: Clock;
   readonly resolver?: Resolver;
   readonly random?: () => number;
+  /** Asks the providers of captchas. */
+  readonly http?: Pick<HttpDoor, 'request'>;
   readonly log?: AdjustableLog;
   /** Of processes that outlive the daemon. */
   readonly pool?: ProcessPool;
@@ -250,6 +253,11 @@ async function start(
   });
   ending.push(() => metrics.close());
   const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
+  const challenges = createChallenges({
+    ...core,
+    secret: await obtainSecret(store, 'challenge', clock.now()),
+    http: parts.http ?? openCaptchaHttp(resolver),
+  });
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
@@ -298,6 +306,7 @@ async function start(
     objects: createObjectLimits(core),
     usage,
     counts,
+    challenges,
     spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
     accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
     unsubscribeKey,
@@ -382,6 +391,7 @@ async function start(
         usage: () => usage.flush(),
         webhooks: webhooks.sweep,
         tokens: () => sweepTokens(core),
+        page_tokens: challenges.sweep,
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
         messages: () => foldMessageCounts(store, clock.now()),
@@ -398,4 +408,18 @@ async function start(
   log.info('daemon.ready', { hostname, addresses: addresses?.tcp, smtp: smtpAddresses, socket: addresses?.socket });
   const { problem: queueProblem, isStuck } = delivery;
   return { addresses, smtp: smtpAddresses, domains, store, log, queueProblem, isStuck, snapshot, reload };
+}
+
+/** A visitor waits for the answer, ms. */
+const CAPTCHA_MS = 5000;
+
+/** The HTTP client for the providers of captchas, whose names are our own. */
+function openCaptchaHttp(resolver: Resolver): HttpDoor {
+  return createHttpDoor({
+    resolver,
+    userAgent: `Postern/${version()}`,
+    allowPrivate: () => false,
+    connectMs: CAPTCHA_MS,
+    wholeMs: CAPTCHA_MS,
+  });
 }

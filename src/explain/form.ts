@@ -68,16 +68,28 @@ function rateStep(form: Form, { snapshot }: ExplainParts): Step {
 }
 
 function spamStep({ config }: Form): Step {
-  const { level, honeypot, content_filter, on_spam, blocklist } = config.spam_protection;
+  const { level, honeypot, content_filter, on_spam, challenge, blocklist } = config.spam_protection;
   const scoring = content_filter ? `its text is scored at level ${level}` : 'its text is not scored';
   const answer =
     on_spam === 'silent' ? 'spam is kept and answered with success' : 'spam is kept and answered with an error';
   return passes(
     'spam',
-    `the field ${honeypot} is a honeypot, ${scoring}, ${blocklist.length} blocklist entries; ${answer}`,
+    `the field ${honeypot} is a honeypot, ${scoring}, ${blocklist.length} blocklist entries; ${CHALLENGES[kindOf(challenge)]}; ${answer}`,
     'spam_protection',
   );
 }
+
+function kindOf(challenge: Form['config']['spam_protection']['challenge']): keyof typeof CHALLENGES {
+  return typeof challenge === 'string' ? challenge : challenge.provider;
+}
+
+const CHALLENGES = {
+  none: 'no challenge',
+  pow: 'the page must do a proof of work',
+  turnstile: 'the page must pass Cloudflare Turnstile',
+  hcaptcha: 'the page must pass hCaptcha',
+  recaptcha: 'the page must pass Google reCAPTCHA',
+} as const;
 
 function recipientsStep({ kind, key, domain, config, project, to }: Form, { snapshot }: ExplainParts): Step {
   const { server } = snapshot();

@@ -10,10 +10,11 @@
 import type { FormConfig } from '../config/schema.ts';
 
 /**
- * `next`: where the browser goes afterwards. `subject` and `replyTo`: of the notification. `ignored`: an address that would
+ * `next`: where the browser goes afterwards. `subject` and `replyTo`: of the notification. `challenge`: the page's token,
+ * or its answer to the form's challenge. `captcha`: what the widget of a captcha puts into the form. `ignored`: an address that would
  * get mail, a look or a check that the form's configuration alone decides about, or what means nothing here.
  */
-export type ControlRole = 'honeypot' | 'subject' | 'replyTo' | 'next' | 'ignored';
+export type ControlRole = 'honeypot' | 'subject' | 'replyTo' | 'next' | 'challenge' | 'captcha' | 'ignored';
 
 /** Our own, which Formspree has as well. No configuration makes data of them. */
 const OWN: ReadonlyMap<string, ControlRole> = new Map([
@@ -21,6 +22,7 @@ const OWN: ReadonlyMap<string, ControlRole> = new Map([
   ['_subject', 'subject'],
   ['_replyto', 'replyTo'],
   ['_next', 'next'],
+  ['_challenge', 'challenge'],
 ]);
 
 /** Of other services, captchas and frameworks, by what they are here. */
@@ -33,8 +35,8 @@ const KNOWN: ReadonlyMap<string, ControlRole> = new Map([
   ...withRole('ignored', ['_email.template.title', '_email.template.footer']),
   ...withRole('ignored', ['_template', '_captcha', '_blacklist', '_url', '_format', '_language']),
   ...withRole('ignored', ['access_key', 'apikey', 'apiKey', 'accessKey', 'form-name']),
-  ...withRole('ignored', ['g-recaptcha-response', 'h-captcha-response', 'cf-turnstile-response']),
-  ...withRole('ignored', ['recaptcha_response', 'frc-captcha-response', 'frc-captcha-solution', 'altcha']),
+  ...withRole('captcha', ['g-recaptcha-response', 'h-captcha-response', 'cf-turnstile-response']),
+  ...withRole('captcha', ['recaptcha_response', 'frc-captcha-response', 'frc-captcha-solution', 'altcha']),
   ...withRole('ignored', ['_token', '_csrf', '_csrf_token', 'csrf_token', 'csrfmiddlewaretoken']),
   ...withRole('ignored', ['authenticity_token', '__RequestVerificationToken']),
 ]);
@@ -66,6 +68,12 @@ const SERVICES: readonly Service[] = [
 
 function withRole(role: ControlRole, names: readonly string[]): (readonly [string, ControlRole])[] {
   return names.map((name) => [name, role]);
+}
+
+/** Whether the field proves something about the page, once: a page that is loaded again has another value. */
+export function isProof(name: string): boolean {
+  const role = OWN.get(name) ?? KNOWN.get(name);
+  return role === 'challenge' || role === 'captcha';
 }
 
 /** All names that can be control fields, for the documentation's test. */

@@ -26,6 +26,10 @@ export interface Control {
   readonly replyTo?: string | undefined;
   /** `_next` */
   readonly next?: string | undefined;
+  /** `_challenge`: the page's token, or its answer to the form's challenge. */
+  readonly challenge?: string | undefined;
+  /** What widgets of captchas put into the form, by the names of their fields. */
+  readonly captchas?: ReadonlyMap<string, string> | undefined;
   /** Names of honeypots that were filled in. */
   readonly trapped: readonly string[];
 }
@@ -39,18 +43,22 @@ export function sortEntries(
   config: FormConfig,
 ): { fields: ReadonlyMap<string, string | readonly string[]>; control: Control } {
   const fields = new Map<string, string | string[]>();
-  const control: { subject?: string; replyTo?: string; next?: string; trapped: string[] } = { trapped: [] };
+  const captchas = new Map<string, string>();
+  const control: { subject?: string; replyTo?: string; next?: string; challenge?: string; trapped: string[] } = {
+    trapped: [],
+  };
   const roleOf = controlRoles(entries, config);
   for (const [sent, value] of entries) {
     const name = withoutBrackets(sent);
     const role = roleOf(name);
     if (role === undefined || isMistaken(role, name, value)) addField(fields, sent, value);
     else if (role === 'honeypot' && isTrapped(value)) control.trapped.push(name);
-    else if (role === 'subject' || role === 'next') control[role] ??= value;
+    else if (role === 'subject' || role === 'next' || role === 'challenge') control[role] ??= value;
+    else if (role === 'captcha') captchas.set(name, captchas.get(name) ?? value);
     // With StaticForms, @ means the visitor's address: it is that here anyway.
     else if (role === 'replyTo' && value !== '@') control.replyTo ??= value;
   }
-  return { fields, control };
+  return { fields, control: { ...control, ...(captchas.size > 0 && { captchas }) } };
 }
 
 /** Another service's reply address that is none: nobody is refused for it, and nothing that he wrote gets lost. */

@@ -12,18 +12,10 @@ import { findKey, noteAnswer } from '../store/idempotency.ts';
 import type { Statement } from '../store/statement.ts';
 import type { Store } from '../store/store.ts';
 import type { Accepted } from './accept.ts';
+import { isProof } from './control-fields.ts';
 import { hashOfBody, type SubmittedBody } from './fields.ts';
 
 const KEPT_MS = 600_000;
-
-/** Good once: a page that is loaded again has another. */
-const ONE_TIME = new Set([
-  '_challenge',
-  'altcha',
-  'cf-turnstile-response',
-  'g-recaptcha-response',
-  'h-captcha-response',
-]);
 
 /** A post by its content and its client. */
 export interface Post {
@@ -45,7 +37,7 @@ export interface PostParts {
 
 /** The post as it is recognised. */
 export function identifyPost({ form, body, ip, headers, at }: PostParts): Post {
-  const entries = body.entries.filter(([name]) => !ONE_TIME.has(name));
+  const entries = body.entries.filter(([name]) => !isProof(name));
   const client = JSON.stringify([clientBucket(ip), ...headers]);
   const key = createHash('sha256')
     .update(client)

@@ -396,6 +396,12 @@ export interface Tables {
     expires_at: number;
     created_at: number;
   };
+  /** Tokens of pages that were used. */
+  used_tokens: {
+    id: string;
+    /** When nobody takes it any more. */
+    expires_at: number;
+  };
   /** Whether an address has agreed to get the mail of a tenant. */
   consents: {
     tenant: string;

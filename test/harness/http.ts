@@ -27,6 +27,7 @@ import { NO_SECRETS } from '../../src/config/secrets.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { acceptSubmission } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
+import { createChallenges } from '../../src/forms/challenges.ts';
 import { createSpamFilter } from '../../src/forms/spam/filter.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
@@ -190,6 +191,13 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     counts: createEventCounts({ store, clock }),
     takeAccount: (principal) => takeRequest(principal, { limits, config: server }),
     used: (principal, status) => usage.used(principal, status),
+    challenges: createChallenges({
+      store,
+      clock,
+      log: silentLog,
+      secret: Buffer.alloc(32, 9),
+      http: { request: () => Promise.resolve({ kind: 'failed', reason: 'there is no network here' }) },
+    }),
     spamFilter: createSpamFilter(() => Promise.resolve(false)),
     accept: (submission) =>
       acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),

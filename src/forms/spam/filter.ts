@@ -7,6 +7,7 @@
  */
 import ipaddr from 'ipaddr.js';
 import type { Form } from '../../config/snapshot.ts';
+import type { PassedChallenge } from '../challenges.ts';
 import { emailOf, replyToOf, valuesOf, type Control, type Field } from '../fields.ts';
 import {
   addressReasons,
@@ -32,6 +33,8 @@ export interface SpamInput {
   readonly control: Control;
   /** The visitor's address. */
   readonly ip: string;
+  /** What the page's token and the form's challenge said; nothing is known of a post with an API key. */
+  readonly visit?: Pick<PassedChallenge, 'token' | 'challenge'> | undefined;
 }
 
 type Rules = Pick<Form, 'config'>;

@@ -5,7 +5,7 @@ import type { BundleReader } from '../../config/bundle.ts';
 import type { FormPlace } from '../../config/checks.ts';
 import { type Collection, type Form, claimKey, type Snapshot } from '../../config/snapshot.ts';
 import * as is from '../../config/scalars.ts';
-import { formSchema } from '../../config/schema.ts';
+import { type FormConfig, formSchema } from '../../config/schema.ts';
 import * as contract from '../../contract/forms.ts';
 import { collectionOfRow, findFormById, formOfRow, parseFormId } from '../../forms/find.ts';
 import { environmentOf, newId, counterOf } from '../../lib/ids.ts';
@@ -336,7 +336,7 @@ function refusePlace(principal: Principal, { claims }: Snapshot, domain: string 
 
 /** What the form says, as a project file would; what is left out there and what is shown beside it are not. */
 function settingsOf({ config }: Form): Record<string, unknown> {
-  const written: Record<string, unknown> = z.encode(formSchema, { ...config });
+  const written: Record<string, unknown> = z.encode(formSchema, withoutSecret(config));
   const defaults: Record<string, unknown> = z.encode(formSchema, formSchema.parse({}));
   return Object.fromEntries(
     Object.entries(written).filter(
@@ -344,6 +344,13 @@ function settingsOf({ config }: Form): Record<string, unknown> {
         !['name', 'to', 'subject'].includes(key) && JSON.stringify(value) !== JSON.stringify(defaults[key]),
     ),
   );
+}
+
+/** The secret of a captcha is never shown again. */
+function withoutSecret({ spam_protection, ...config }: FormConfig): FormConfig {
+  const { challenge } = spam_protection;
+  if (typeof challenge === 'string') return { ...config, spam_protection };
+  return { ...config, spam_protection: { ...spam_protection, challenge: { ...challenge, secret: '***' } } };
 }
 
 function placeOf({ kind, project }: Form): string {

@@ -45,7 +45,7 @@ const CORRECTABLE = new Set<ErrorCode>([
 export function refusedForm(
   formRequest: FormRequest,
   refusal: Refusal,
-  { form, submitted, records }: RequestProgress,
+  { form, submitted, records, token }: RequestProgress,
 ): Answer {
   const { exchange, path } = formRequest;
   const status = statusOf(refusal);
@@ -76,7 +76,7 @@ export function refusedForm(
     frame: turboFrame(formRequest),
     wait: refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined,
     submitted: submitted && form && sentFromHere(submitted, formRequest, form),
-    ...(form && { formAction: formTargets(form) }),
+    ...(form && { formAction: formTargets(form), token: token?.(form) }),
     // Where it came from, but for an address that means another form when our page asks, and for a page that is not ours.
     action: form && (path.kind === 'named' || IN_PAGES.has(client)) ? endpointOf(exchange, form) : undefined,
   };

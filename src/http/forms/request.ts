@@ -51,6 +51,8 @@ export interface FormRequest {
 export interface RequestProgress {
   form: Form | undefined;
   submitted?: SubmittedValues | undefined;
+  /** Makes the token with which our own page sends the form again. */
+  readonly token?: (form: Form) => string;
   /** What a domain that is not verified has to publish. */
   records?: readonly CheckedRecord[] | undefined;
 }
@@ -65,7 +67,7 @@ export interface FormRequestParts {
 export async function findFormRequest(
   exchange: Exchange,
   path: FormPath,
-  { store, log }: FormRequestParts,
+  { store, log }: Pick<FormRequestParts, 'store' | 'log'>,
 ): Promise<FormRequest> {
   const configured = findConfigured(exchange, path);
   // A request that is one too many is refused, whatever stands there.
@@ -113,7 +115,7 @@ function placed(form: Form, formRequest: FormRequest): FormRequest {
 }
 
 /** The refusal where the project that has this address is out of service until its file is corrected. */
-function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
+export function outageOf({ exchange: { snapshot }, path, domain, form, outage }: FormRequest): Refusal | undefined {
   if (outage !== undefined || snapshot.unavailable.size === 0) return outage;
   if (domain !== undefined || form !== undefined) return undefined;
   const place = placeOf(path);

@@ -7,7 +7,7 @@ import { isIP } from 'node:net';
 import { decide, accountIdOf, type Principal } from '../../accounts/principal.ts';
 import type { Limits } from '../../accounts/rate-limits.ts';
 import { type Form, claimKey, type Domain } from '../../config/snapshot.ts';
-import { type SubmittedBody, hashOfBody, sortEntries } from '../../forms/fields.ts';
+import { type Control, type SubmittedBody, hashOfBody, sortEntries } from '../../forms/fields.ts';
 import type { Accepted, Admitted } from '../../forms/accept.ts';
 import {
   principalOf,
@@ -39,6 +39,7 @@ import type { SubmittedValues } from '../pages/refill.ts';
 import { checkSubmission, createMatching, infectedFile } from '../../forms/check.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
+import type { Challenges, PassedChallenge } from '../../forms/challenges.ts';
 import { findRepeated, identifyPost, notePost } from '../../forms/repeats.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
 import { parseDomain } from '../../lib/addresses.ts';
@@ -52,6 +53,7 @@ import type { ServeParts } from '../api/serve.ts';
 export interface SubmitParts extends FormRequestParts, ServeParts {
   readonly limits: Pick<Limits, 'takeSubmission' | 'takePost'>;
   readonly files: FileStore;
+  readonly challenges: Pick<Challenges, 'check' | 'token'>;
   readonly spamFilter: SpamFilter;
   readonly accept: (submission: Admitted) => Promise<Accepted>;
   readonly freeSpace: FreeSpace;
@@ -64,7 +66,7 @@ interface SubmissionProgress extends RequestProgress {
 
 interface FormPost {
   readonly formRequest: FormRequest;
-  readonly progress: RequestProgress;
+  readonly progress: SubmissionProgress;
   readonly form: Form;
   /** The visitor's address. */
   readonly ip: string;
@@ -75,7 +77,7 @@ const ALLOW = 'GET, HEAD, POST, OPTIONS';
 
 /** The handler of all requests to a form's address, but for preflights that are allowed. */
 export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest) => Promise<Answer> {
-  const { limits, files, freeSpace, log, spamFilter, accept } = parts;
+  const { limits, files, freeSpace, log, challenges, spamFilter, accept } = parts;
   const startMatching = createMatching();
   /** Posts of browsers that are being processed. */
   const inProgress = new Map<string, Promise<void>>();
@@ -96,7 +98,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   }
 
   async function submit(formRequest: FormRequest): Promise<Answer> {
-    const progress: SubmissionProgress = { form: formRequest.form };
+    const progress: SubmissionProgress = { form: formRequest.form, token: challenges.token };
     const outcome = await attempt(formRequest, progress).catch((error: unknown) =>
       faultRefusal(error, formRequest.exchange, log),
     );
@@ -260,6 +262,11 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       await files.discard(body.files);
       return refusedForm(formRequest, refuse('VALIDATION_FAILED', { errors: submission.errors }), progress);
     }
+    const visit = await visitOf(post, submission.control);
+    if (visit !== undefined && 'code' in visit) {
+      await files.discard(body.files);
+      return refusedForm(formRequest, visit, progress);
+    }
     const { files: scanned, infected } = await files.scan(submission.files);
     if (infected.length > 0) {
       await files.discard(body.files);
@@ -270,7 +277,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       form,
       ...submission,
       files: scanned,
-      spamVerdict: await spamFilter(form, { ...submission, ip }),
+      spamVerdict: await spamFilter(form, { ...submission, ip, visit }),
       ip,
       userAgent: exchange.request.headers['user-agent'] ?? '',
       referer: exchange.request.headers.referer ?? '',
@@ -287,6 +294,17 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       request: exchange.id,
     });
     return accepted;
+  }
+
+  /** What the page proved of its visitor, or why that is not enough; nothing is asked of servers, which have a key. */
+  async function visitOf(
+    { form, ip, progress }: FormPost,
+    control: Control,
+  ): Promise<PassedChallenge | Refusal | undefined> {
+    if (progress.principal !== undefined) return undefined;
+    const outcome = await challenges.check(form, { control, ip });
+    if (outcome.kind === 'passed') return outcome;
+    return refuse(outcome.kind === 'missing' ? 'CHALLENGE_REQUIRED' : 'CHALLENGE_FAILED');
   }
 
   async function look(formRequest: FormRequest): Promise<Answer> {

@@ -20,6 +20,8 @@ export interface ErrorPage {
   readonly formAction?: readonly string[];
   /** Where the form is sent again; undefined: where it came from. */
   readonly action?: string | undefined;
+  /** Of this page, sent with the form. */
+  readonly token?: string | undefined;
   readonly ancestors?: readonly string[];
   /** The `<turbo-frame>` that it is for. */
   readonly frame?: string | undefined;
@@ -49,6 +51,18 @@ const SENDABLE = new Set<ErrorCode>([
   'OUTCOME_UNKNOWN',
 ]);
 
+/** Whether the form can be sent from our page: the captcha of a provider is on the site's own page alone. */
+function isSendable({ code }: Refusal, { config }: Form): boolean {
+  const { challenge } = config.spam_protection;
+  if (typeof challenge !== 'string') return false;
+  return SENDABLE.has(code) || code === 'CHALLENGE_REQUIRED' || code === 'CHALLENGE_FAILED';
+}
+
+/** Without it nobody could send the form from here. */
+function needsScript(form: Form | undefined): boolean {
+  return form?.config.spam_protection.challenge === 'pow';
+}
+
 /** The page of a refusal. */
 export function errorPage(given: ErrorPage): Page {
   const { refusal, form, requestId, ancestors, frame, translation } = given;
@@ -65,6 +79,7 @@ ${again && html`<form${formAttributes(given, again)} novalidate>\n${again.conten
     brand: form && brandOf(form),
     requestId,
     formAction: again && given.formAction,
+    needsScript: again && needsScript(form),
     ancestors,
     content: framed(content, frame),
   });
@@ -93,8 +108,8 @@ ${again.content}
 </form>`;
 }
 
-function formAttributes({ action }: ErrorPage, { hasFiles }: RefilledForm): Html {
-  return html` method="post"${action !== undefined && html` action="${action}"`}${hasFiles && html` enctype="multipart/form-data"`} accept-charset="utf-8"`;
+function formAttributes({ action, form }: ErrorPage, { hasFiles }: RefilledForm): Html {
+  return html` method="post"${needsScript(form) && html` data-postern data-postern-redirect`}${action !== undefined && html` action="${action}"`}${hasFiles && html` enctype="multipart/form-data"`} accept-charset="utf-8"`;
 }
 
 interface Composed {
@@ -106,14 +121,14 @@ interface Composed {
   readonly detail: Content;
 }
 
-function composed({ refusal, form, submitted, wait, translation }: ErrorPage): Composed {
+function composed({ refusal, form, submitted, token, wait, translation }: ErrorPage): Composed {
   const errors = (refusal.errors ?? []).map(({ field, message }) => ({
     field,
     message: localized(message, translation),
   }));
   const words = visitorWords(refusal, translation);
   const refill = submitted && { config: form?.config ?? NO_RULES, submitted, errors, translation };
-  const again = refill && form !== undefined && SENDABLE.has(refusal.code) ? refilledForm(refill) : undefined;
+  const again = refill && form !== undefined && isSendable(refusal, form) ? refilledForm({ ...refill, token }) : undefined;
   const entered = refill && again === undefined ? enteredText(refill) : undefined;
   const faults = inOrder(errors, again?.ids);
   const isAlone = faults.length === 1 && idOf(faults[0], again?.ids) === undefined;

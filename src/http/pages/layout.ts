@@ -1,4 +1,4 @@
-/** The frame of every hosted page, with the policy that lets it do no more than it must: no script, nothing fetched. */
+/** The frame of every hosted page, with the policy that lets it do no more than it must: no script (but our own, where a form needs it), nothing fetched. */
 import { createHash } from 'node:crypto';
 import { type Language, type Translation, translationOf } from '../../languages/languages.ts';
 import { Html, html, type Content } from '../../lib/html.ts';
@@ -25,12 +25,14 @@ export interface Layout {
   readonly requestId?: string;
   /** CSP sources that a form on the page may be sent to; a browser asks it for redirects of the answer too. */
   readonly formAction?: readonly string[] | undefined;
+  /** Whether its form needs `/postern.js`, which does the proof of work that the form asks for. */
+  readonly needsScript?: boolean | undefined;
   /** CSP sources of pages that may show this one in a frame. */
   readonly ancestors?: readonly string[] | undefined;
 }
 
 export function layout({ title, content, translation, brand = {}, ...more }: Layout): Page {
-  const { style = '', requestId, formAction, ancestors } = more;
+  const { style = '', requestId, formAction, needsScript = false, ancestors } = more;
   const { name, message, color, logo } = brand;
   const { language, direction, say } = translation ?? translationOf('en');
   const rules = STYLE + (color === undefined ? '' : colorRules(color)) + style;
@@ -42,7 +44,7 @@ export function layout({ title, content, translation, brand = {}, ...more }: Lay
 <meta name="color-scheme" content="light dark">
 <title>${title}${name !== undefined && ` – ${name}`}</title>
 <style>${new Html(rules)}</style>
-</head>
+${needsScript && html`<script src="/postern.js" defer></script>\n`}</head>
 <body>
 ${(name !== undefined || logo !== undefined) && html`<header class="brand">${logo !== undefined && html`<img class="logo" src="${logo}" alt="">`}<bdi>${name}</bdi></header>\n`}<main>
 ${content}
@@ -57,6 +59,7 @@ ${requestId !== undefined && html`<footer>${say('form.reference', { id: requestI
     ...(logo === undefined ? [] : ['img-src data:']),
     "base-uri 'none'",
     `form-action ${sources(formAction)}`,
+    ...(needsScript ? ["script-src 'self'", "connect-src 'self'", 'worker-src blob:'] : []),
     `frame-ancestors ${sources(ancestors)}`,
   ];
   return { html: page.text, policy: policy.join('; '), language: translation?.language };

@@ -7,7 +7,7 @@
  */
 import { labelOf, ruleOf } from '../../config/snapshot.ts';
 import type { FormConfig } from '../../config/schema.ts';
-import { controlRoles, type ControlRules } from '../../forms/control-fields.ts';
+import { controlRoles, type ControlRole, type ControlRules } from '../../forms/control-fields.ts';
 import { isBlank, isTicked, withoutBrackets } from '../../forms/fields.ts';
 import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
@@ -31,6 +31,8 @@ export interface Refill {
   readonly config: ControlRules;
   readonly submitted: SubmittedValues;
   readonly errors: readonly Fault[];
+  /** Of the page, sent with the form. */
+  readonly token?: string | undefined;
   readonly translation: Translation;
 }
 
@@ -63,13 +65,14 @@ export interface RefilledForm {
 }
 
 /** The content of the form; undefined where nothing was entered, or too much of it. */
-export function refilledForm({ config, submitted, errors, translation }: Refill): RefilledForm | undefined {
+export function refilledForm({ config, submitted, errors, token, translation }: Refill): RefilledForm | undefined {
   if (!canGiveBack(submitted)) return undefined;
   const { entries, formName } = submitted;
   const fateOf = controlFates(config, submitted, errors);
   const control = [
     ...entries.filter(([name]) => fateOf(name) === 'again'),
     ...(formName === undefined ? [] : [['form', formName] as const]),
+    ...(token === undefined ? [] : [['_challenge', token] as const]),
   ];
   const fields = fieldsOf(config, submitted, errors);
   return {
@@ -80,7 +83,7 @@ export function refilledForm({ config, submitted, errors, translation }: Refill)
 }
 
 /** What was entered, for a page from which it cannot be sent; undefined as above. */
-export function enteredText({ config, submitted, translation }: Omit<Refill, 'errors'>): Html | undefined {
+export function enteredText({ config, submitted, translation }: Omit<Refill, 'errors' | 'token'>): Html | undefined {
   if (!canGiveBack(submitted)) return undefined;
   const fields = fieldsOf(config, submitted, []).filter(
     ({ control, values }) => control !== 'hidden' && !values.every(isBlank),
@@ -98,10 +101,10 @@ function canGiveBack({ entries, files }: SubmittedValues): boolean {
   return entries.length + files.length > 0 && size <= MAX_CHARACTERS;
 }
 
-/**
- * Control fields are sent again as they came, but for honeypots, which a browser may have filled in. A reply address that is
- * wrong has to be corrected: it is shown.
- */
+/** A browser may have filled in a honeypot, and what proves something about a page is good once. */
+const DROPPED = new Set<ControlRole>(['honeypot', 'challenge', 'captcha']);
+
+/** Other control fields are sent again as they came. A reply address that is wrong has to be corrected: it is shown. */
 function controlFates(
   config: ControlRules,
   { entries }: SubmittedValues,
@@ -112,7 +115,7 @@ function controlFates(
     if (name === CHARSET) return 'again';
     const role = roleOf(withoutBrackets(name));
     if (role === undefined || errors.some(({ field }) => field === name)) return undefined;
-    return role === 'honeypot' ? 'dropped' : 'again';
+    return DROPPED.has(role) ? 'dropped' : 'again';
   };
 }
 

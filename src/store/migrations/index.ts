@@ -11,6 +11,7 @@ import { destinations } from './0009-destinations.ts';
 import { projects } from './0010-projects.ts';
 import { webhookDeliveries } from './0011-webhook-deliveries.ts';
 import { unscannedFiles } from './0017-unscanned-files.ts';
+import { usedTokens } from './0014-used-tokens.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -25,5 +26,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0010-projects': projects(dialect),
     '0011-webhook-deliveries': webhookDeliveries(),
     '0017-unscanned-files': unscannedFiles(dialect),
+    '0014-used-tokens': usedTokens(dialect),
   };
 }
