@@ -39,7 +39,9 @@ import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/acc
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
+import { createDigests } from '../forms/digest.ts';
 import { mailOverflows } from '../forms/overflow.ts';
+import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';
 import { openBackups } from '../store/backup.ts';
 import { createStore, databaseFile } from '../store/database.ts';
 import { watchFreeSpace } from '../store/sqlite.ts';
@@ -247,6 +249,7 @@ async function start(
   });
   ending.push(() => metrics.close());
   const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
+  const ownerKey = createSecretKey(await obtainSecret(store, OWNER_LINKS, clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
@@ -298,6 +301,7 @@ async function start(
     spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
     accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
     unsubscribeKey,
+    ownerKey,
     renderer,
     version: version(),
     queueProblem: delivery.problem,
@@ -380,6 +384,8 @@ async function start(
         tokens: () => sweepTokens(core),
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
+        digests: createDigests({ ...core, ownerKey }),
+        used_links: () => sweepUsedLinks(core),
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),

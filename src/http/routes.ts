@@ -21,6 +21,7 @@ import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
 import { type Context, type Exchange, refuseOver, type State } from './context.ts';
 import { originOf, preflights, validOrigin } from './cors.ts';
+import { createOwnerPages, type OwnerPageParts } from './owner-pages.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
 import { errorPage } from './pages/error.ts';
 import { layout } from './pages/layout.ts';
@@ -28,7 +29,7 @@ import { openApi } from './openapi/document.ts';
 import { referencePage } from './pages/reference.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface TableParts extends Services, ServeParts, LinkParts {
+export interface TableParts extends Services, ServeParts, LinkParts, OwnerPageParts {
   /** Of this program, for the reference. */
   readonly version: string;
   readonly freeSpace: FreeSpace;
@@ -75,6 +76,9 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   );
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
   pages.register('/unsubscribe/:token', ['GET', 'POST'], answering(createUnsubscribe(parts)));
+  const owner = createOwnerPages(parts);
+  pages.register('/s/:token', ['GET', 'POST'], answering(owner.page));
+  pages.get('/s/:token/files/:file', answering(owner.file));
   const api = apiRouters(routes, createServe(parts, routes));
 
   app.use(apiCors());

@@ -1,82 +1,123 @@
 /**
  * The built-in templates: the notification of a submission and its acknowledgment. They are functions and not Liquid,
- * because they make most of the mail, in a tenth of the time, and can neither fail nor exceed a limit.
+ * because they make most of the mail, in a tenth of the time, and can neither fail nor exceed a limit. Their language is that
+ * of the variable `language`.
  */
+import { acceptedLanguage, translationOf, type Translation } from '../languages/languages.ts';
 import { escapeHtml } from '../lib/html.ts';
 import { filesize, htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
+import {
+  bodyText,
+  firstRow,
+  labelText,
+  lastRow,
+  link,
+  links,
+  mailPage,
+  muted,
+  row,
+  smallText,
+  titleText,
+  valueText,
+} from './mail-page.ts';
 import type { Rendered, Variables } from './template.ts';
 
 export type Builtin = (variables: Variables) => Rendered;
 
 /** The mail about a submission. */
 export function notificationMail(variables: Variables): Rendered {
-  return { text: textOf(variables), html: page(shown(variables, 'form_name'), rowsOf(variables)) };
+  const translation = languageOf(variables);
+  return {
+    text: textOf(variables, translation),
+    html: mailPage(printable(variables['form_name']), rowsOf(variables, translation), translation),
+  };
 }
 
 /** It holds nothing that the visitor wrote: it cannot be used to send text to a stranger's address. */
 export function acknowledgmentMail(variables: Variables): Rendered {
+  const translation = languageOf(variables);
+  const { say } = translation;
   const domain = printable(variables['domain']);
-  const text = `Thank you\n\n${received(domain)}\n\n----\n${reason(domain)}\n`;
-  return { subject: SUBJECT, text, html: page(SUBJECT, acknowledgmentRows(escapeHtml(domain))) };
-}
-
-const FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
-/** Text, muted text and hairlines. Classes repeat the colours, so that a dark scheme can replace them. */
-const TEXT = 'color:#1c2127';
-const MUTED = 'color:#5f6b77';
-const LINE = 'border-top:1px solid #e4e7eb';
-
-const LABEL = `padding-bottom:3px;font-size:13px;line-height:18px;overflow-wrap:anywhere;${MUTED};${FONT}`;
-const VALUE = `font-size:16px;line-height:24px;word-break:break-word;overflow-wrap:anywhere;${TEXT};${FONT}`;
-const SMALL = `font-size:13px;line-height:20px;word-break:break-word;overflow-wrap:anywhere;${MUTED};${FONT}`;
-const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
-
-function textOf(variables: Variables): string {
-  const files = listOf(variables, 'files');
-  const fields = listOf(variables, 'fields').map((field) => `${squish(field['label'])}\n${indent(valueOf(field))}\n\n`);
-  const names = files.map((file) => `  ${squish(file['filename'])} (${filesize(file['size'])})\n`);
-  const { form_name: formName, domain, timestamp, ip, referer } = variables;
-  return (
-    `${squish(formName)}: new submission\n\n${fields.join('')}` +
-    (names.length === 0 ? '' : `Files\n${names.join('')}\n`) +
-    `----\n${printable(domain)}, ${printable(timestamp)}\n` +
-    (isEmpty(ip) ? '' : `IP address ${printable(ip)}\n`) +
-    (isEmpty(referer) ? '' : `Page ${squish(referer)}\n`)
-  );
-}
-
-function rowsOf(variables: Variables): string {
-  const name = shown(variables, 'form_name');
-  const files = listOf(variables, 'files').map(
-    (file) =>
-      `${shown(file, 'filename')} <span class="muted" style="font-size:13px;color:#5f6b77">(${filesize(file['size'])})</span>`,
-  );
-  const source = [
-    `${name} on ${shown(variables, 'domain')}, ${shown(variables, 'timestamp')}`,
-    ...(isEmpty(variables['ip']) ? [] : [`IP address ${shown(variables, 'ip')}`]),
-    ...(isEmpty(variables['referer']) ? [] : [`Page ${shown(variables, 'referer')}`]),
+  const subject = say('acknowledgment.subject');
+  const title = say('acknowledgment.title');
+  const received = say('acknowledgment.received', { domain });
+  const reason = say('acknowledgment.reason', { domain });
+  const rows = [
+    firstRow([titleText(escapeHtml(title)), bodyText(escapeHtml(received))]),
+    lastRow([smallText(escapeHtml(reason))]),
   ];
+  const text = `${title}\n\n${received}\n\n----\n${reason}\n`;
+  return { subject, text, html: mailPage(subject, rows, translation) };
+}
+
+/** The translation that the variables ask for. */
+export function languageOf(variables: Variables): Translation {
+  return translationOf(acceptedLanguage(printable(variables['language'])));
+}
+
+/** What stands under the submission: where and when it was sent. */
+function sourceOf(variables: Variables, { say }: Translation): string[] {
+  const { form_name: form, domain, timestamp, ip, referer } = variables;
+  const time = printable(timestamp);
   return [
-    row('cell', '26px 28px 20px', [muted(LABEL, 'New submission'), `<div class="text" style="${TITLE}">${name}</div>`]),
-    ...listOf(variables, 'fields').map((field) =>
-      fieldRow(shown(field, 'label'), htmlLines(escapeHtml(printable(valueOf(field))))),
-    ),
-    ...(files.length === 0 ? [] : [fieldRow('Files', files.join('<br>'))]),
-    row('cell line', `16px 28px 22px;${LINE}`, [muted(SMALL, source.join('<br>'))]),
-  ].join('\n');
+    say('mail.source', { form: squish(form), domain: printable(domain), time }),
+    ...(isEmpty(ip) ? [] : [say('mail.ip', { ip: printable(ip) })]),
+    ...(isEmpty(referer) ? [] : [say('mail.page', { url: squish(referer) })]),
+  ];
 }
 
-function fieldRow(label: string, value: string): string {
-  const shown = `<div class="text" dir="auto" style="${VALUE}">${value}</div>`;
-  return row('cell line', `14px 28px;${LINE}`, [muted(LABEL, label), shown]);
+/** What the owner can do, with its link. */
+function actionsOf(variables: Variables, { say }: Translation): { words: string; url: string }[] {
+  const urls = variables['links'];
+  if (typeof urls !== 'object' || urls === null) return [];
+  return (['view', 'spam', 'stop'] as const).flatMap((name) => {
+    const url = Reflect.get(urls, name);
+    return typeof url === 'string' ? [{ words: say(`mail.${name}`), url }] : [];
+  });
 }
 
-function muted(style: string, content: string): string {
-  return `<div class="muted" style="${style}">${content}</div>`;
+function textOf(variables: Variables, translation: Translation): string {
+  const { say } = translation;
+  const files = listOf(variables, 'files');
+  const fields = fieldsOf(variables).map((field) => `${squish(field['label'])}\n${indent(field['value'])}\n\n`);
+  const names = files.map((file) => `  ${squish(file['filename'])} (${filesize(file['size'])})\n`);
+  const actions = actionsOf(variables, translation).map(({ words, url }) => `${words}:\n${url}\n`);
+  return (
+    `${say('mail.subject', { form: squish(variables['form_name']) })}\n\n${fields.join('')}` +
+    (names.length === 0 ? '' : `${say('mail.files')}\n${names.join('')}\n`) +
+    `----\n${sourceOf(variables, translation).join('\n')}\n` +
+    (actions.length === 0 ? '' : `\n${actions.join('')}`)
+  );
 }
 
-function row(classes: string, padding: string, content: readonly string[]): string {
-  return `<tr>\n<td class="${classes}" style="padding:${padding}">\n${content.join('\n')}\n</td>\n</tr>`;
+function rowsOf(variables: Variables, translation: Translation): string[] {
+  const { say } = translation;
+  const files = listOf(variables, 'files').map(
+    (file) => `${shown(file, 'filename')} ${muted(`(${filesize(file['size'])})`)}`,
+  );
+  const source = sourceOf(variables, translation).map(escapeHtml).join('<br>');
+  const actions = actionsOf(variables, translation).map(({ words, url }) => link(url, escapeHtml(words)));
+  return [
+    firstRow([labelText(escapeHtml(say('mail.newSubmission'))), titleText(shown(variables, 'form_name'))]),
+    ...fieldsOf(variables).map((field) => row([labelText(shown(field, 'label')), valueText(valueOf(field))])),
+    ...(files.length === 0 ? [] : [row([labelText(escapeHtml(say('mail.files'))), valueText(files.join('<br>'))])]),
+    lastRow([
+      smallText(source),
+      ...(actions.length === 0 ? [] : [`<div style="padding-top:12px">${smallText(links(actions))}</div>`]),
+    ]),
+  ];
+}
+
+/** The value, which a link to write or call back stands around. */
+function valueOf(field: Variables): string {
+  const value = htmlLines(shown(field, 'value'));
+  const url = printable(field['link']);
+  return /^(?:mailto|tel):/.test(url) ? link(url, value) : value;
+}
+
+/** Those that were not left empty. */
+function fieldsOf(variables: Variables): readonly Variables[] {
+  return listOf(variables, 'fields').filter(({ value }) => printable(value).trim() !== '');
 }
 
 function listOf(variables: Variables, name: string): readonly Variables[] {
@@ -86,95 +127,9 @@ function listOf(variables: Variables, name: string): readonly Variables[] {
     : [];
 }
 
-function valueOf(field: Variables): unknown {
-  return isEmpty(field['value']) ? '—' : field['value'];
-}
-
 function shown(variables: Variables, name: string): string {
   return escapeHtml(printable(variables[name]));
 }
-
-const SUBJECT = 'We have received your message';
-const ACKNOWLEDGMENT_TITLE = `padding-bottom:10px;font-size:22px;line-height:30px;font-weight:600;${TEXT};${FONT}`;
-
-function received(domain: string): string {
-  return `Your message to ${domain} has been received. You do not need to do anything else.`;
-}
-
-function reason(domain: string): string {
-  return `This is an automatic confirmation. You received it because this address was entered in a form on ${domain}. If that was not you, you can ignore it.`;
-}
-
-function acknowledgmentRows(domain: string): string {
-  const thanks = [
-    `<div class="text" style="${ACKNOWLEDGMENT_TITLE}">Thank you</div>`,
-    `<div class="text" style="font-size:16px;line-height:24px;${TEXT};${FONT}">${received(domain)}</div>`,
-  ];
-  const small = muted(`font-size:13px;line-height:20px;${MUTED};${FONT}`, reason(domain));
-  return [row('cell', '28px 28px 24px', thanks), row('cell line', `16px 28px 22px;${LINE}`, [small])].join('\n');
-}
-
-const DARK: readonly (readonly [name: string, rule: string])[] = [
-  ['page', 'background-color:#14171a!important'],
-  ['card', 'background-color:#1f2428!important;border-color:#363c43!important'],
-  ['text', 'color:#e7eaee!important'],
-  ['muted', 'color:#9fa9b4!important'],
-  ['line', 'border-color:#363c43!important'],
-];
-
-/**
- * The frame of the HTML mails: tables and inline styles for Outlook, one column that shrinks on a phone, and dark colours
- * where the reader's program asks for them (Apple Mail; Outlook by the attributes that it sets, in a style of their own
- * because Gmail drops a whole style that it does not understand; Gmail darkens by itself).
- */
-function page(title: string, rows: string): string {
-  const [start = '', middle = '', end = ''] = FRAME;
-  return start + title + middle + rows + end;
-}
-
-const GAP = '\0';
-const FRAME = `<!DOCTYPE html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8">
-    <meta name="viewport" content="width=device-width,initial-scale=1">
-    <meta name="color-scheme" content="light dark">
-    <meta name="supported-color-schemes" content="light dark">
-    <meta name="format-detection" content="telephone=no,date=no,address=no">
-    <title>${GAP}</title>
-    <style>
-      :root{color-scheme:light dark;supported-color-schemes:light dark}
-      @media (prefers-color-scheme:dark){
-        ${DARK.map(([name, rule]) => `.${name}{${rule}}`).join('\n        ')}
-      }
-      @media (max-width:480px){
-        .page{padding:0!important}
-        .card{border-width:0!important;border-radius:0!important}
-        .cell{padding-left:20px!important;padding-right:20px!important}
-      }
-    </style>
-    <style>
-      ${DARK.map(([name, rule]) => `[data-ogsc] .${name},[data-ogsb] .${name}{${rule}}`).join('\n      ')}
-    </style>
-  </head>
-  <body class="page" style="margin:0;padding:0;background-color:#f3f5f7">
-    <table class="page" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="background-color:#f3f5f7">
-      <tr>
-        <td class="page" align="center" style="padding:24px 12px">
-          <!--[if mso]><table role="presentation" width="600" cellpadding="0" cellspacing="0" border="0"><tr><td><![endif]-->
-          <table class="card" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
-${GAP}
-          </table>
-          <!--[if mso]></td></tr></table><![endif]-->
-        </td>
-      </tr>
-    </table>
-  </body>
-</html>
-`
-  // What indents the lines here would be an eighth of each mail.
-  .replaceAll(/\n +/g, '\n')
-  .split(GAP);
 
 /** Characters of all labels and values that a built-in template shows, so that every mail server takes its mail. */
 const MAX_CHARACTERS = 1 << 18;

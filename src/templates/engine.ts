@@ -4,8 +4,8 @@
  * place. Subjects and lines never hold a line break.
  */
 import type { Template } from 'liquidjs';
-import { acknowledgmentMail, bounded, notificationMail, type Builtin } from './builtin.ts';
-import { Engine, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
+import { acknowledgmentMail, bounded, languageOf, notificationMail, type Builtin } from './builtin.ts';
+import { Engine, localTime, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
 import {
   type Rendered,
   type TemplateType,
@@ -33,10 +33,19 @@ export function isBuiltin(name: string): boolean {
 
 /** The built-in templates, whatever a project calls by their names. Of more than 256 Ki characters they show a part. */
 export function builtinTemplates(timezone = 'UTC'): Readonly<Record<TemplateType, Builtin>> {
-  const format = timestampFormat(timezone);
+  // A formatter costs a hundred times what using it does.
+  const formats = new Map<string, (ms: number) => string>();
+
+  function scope(variables: Variables): Variables {
+    const { language } = languageOf(variables);
+    const format = formats.get(language) ?? localTime(timezone, language);
+    formats.set(language, format);
+    return scopeOf({}, variables, format);
+  }
+
   return {
-    form: (variables) => notificationMail(bounded(scopeOf({}, variables, format))),
-    acknowledgment: (variables) => acknowledgmentMail(scopeOf({}, variables, format)),
+    form: (variables) => notificationMail(bounded(scope(variables))),
+    acknowledgment: (variables) => acknowledgmentMail(scope(variables)),
   };
 }
 
@@ -166,7 +175,7 @@ const EXAMPLE: Variables = {
   form: { name: 'Ada Lovelace', email: 'ada@example.com', message: 'Hello\nworld', subject: 'Hello' },
   fields: [
     { name: 'name', label: 'Name', value: 'Ada Lovelace' },
-    { name: 'email', label: 'Email', value: 'ada@example.com' },
+    { name: 'email', label: 'Email', value: 'ada@example.com', link: 'mailto:ada@example.com' },
     { name: 'message', label: 'Message', value: 'Hello\nworld' },
   ],
   files: [{ filename: 'notes.pdf', size: 48_213, content_type: 'application/pdf' }],
@@ -176,6 +185,12 @@ const EXAMPLE: Variables = {
   ip: '192.0.2.1',
   referer: 'https://example.com/contact',
   submission_id: 'sub_01jgwz4v8k7m5n3p2q1r0s9t8v',
+  language: 'en',
+  links: {
+    view: 'https://mail.example.net/s/view',
+    spam: 'https://mail.example.net/s/spam',
+    stop: 'https://mail.example.net/s/stop',
+  },
 };
 
 function attempt<T>(place: Pick<TemplateFault, 'template' | 'part'>, work: () => T): T {

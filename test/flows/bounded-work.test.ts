@@ -145,5 +145,5 @@ templates:
   const sources = await Promise.all(mails.map(async (one) => (await world.mx.mails.source(one)).toString()));
   const of = (name: string) => sources.find((source) => source.includes(`Subject: From ${name}`));
   expect(of('Ann')).toContain('Hello Ann');
-  expect(of('Slow')).toContain('Contact form: new submission');
+  expect(of('Slow')).toContain('New submission: Contact form');
 });

@@ -31,16 +31,13 @@ describe('the notification', () => {
 
   test('as text has every field under its label, so that no value can pose as another field', () => {
     expect(text).toBe(
-      `Contact: new submission
+      `New submission: Contact
 
 Your name
   Ada <b>
 
 Topics
   Bridges, Engines
-
-Company
-  —
 
 Message
   one
@@ -54,7 +51,7 @@ Files
   a b.txt (12 bytes)
 
 ----
-example.com, 2026-01-05 15:03:00 +01:00
+Contact on example.com, 5 January 2026 at 15:03 CET
 IP address 192.0.2.17
 Page https://example.com/contact
 `,
@@ -63,14 +60,13 @@ Page https://example.com/contact
 
   test('as HTML says the same', () => {
     const page = htmlToText(html);
-    const expected = [
-      'New submission\nContact',
-      'Your name\nAda <b>',
-      'Topics\nBridges, Engines',
-      'Company\n—',
-      'Message\none\ntwo',
-    ];
-    for (const words of [...expected, 'plan <1>.pdf (482 kB)', 'IP address 192.0.2.17', '2026-01-05 15:03:00 +01:00']) {
+    const expected = ['New submission\nContact', 'Your name\nAda <b>', 'Topics\nBridges, Engines', 'Message\none\ntwo'];
+    for (const words of [
+      ...expected,
+      'plan <1>.pdf (482 kB)',
+      'IP address 192.0.2.17',
+      '5 January 2026 at 15:03 CET',
+    ]) {
       expect(page).toContain(words);
     }
     expect(html).not.toContain('<b>');
@@ -82,7 +78,7 @@ Page https://example.com/contact
 
   test('without files, address and page says nothing of them', () => {
     const bare = set.render('default', { fields: [], form_name: 'Contact', domain: 'example.com', timestamp: 0 });
-    expect(bare.text).toBe('Contact: new submission\n\n----\nexample.com, 1970-01-01 01:00:00 +01:00\n');
+    expect(bare.text).toBe('New submission: Contact\n\n----\nContact on example.com, 1 January 1970 at 01:00 CET\n');
     expect(bare.html).not.toMatch(/Files|IP address|Page/);
   });
 

@@ -111,7 +111,7 @@ describe('parts', () => {
   test("the project's default is its own; the built-in one is still there", () => {
     const set = compileTemplates({ default: source({ text: 'mine' }) });
     expect(set.render('default', {}).text).toBe('mine');
-    expect(builtinTemplates().form({ form_name: 'Contact' }).text).toContain('Contact: new submission');
+    expect(builtinTemplates().form({ form_name: 'Contact' }).text).toContain('New submission: Contact');
     expect(() => set.render('other', {})).toThrow(/template "other".*no such template/);
     expect([set.has('default'), set.has('acknowledgment'), set.has('other')]).toEqual([true, true, false]);
   });
