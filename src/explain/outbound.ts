@@ -61,7 +61,7 @@ async function suppressionStep(address: string, mail: Mail | undefined, { store 
   const entries = all.filter(
     ({ tenant, form }) => mail === undefined || (tenant === mail.tenant && (form === '' || form === mail.form)),
   );
-  if (entries.length === 0) return passes(step, 'on no suppression list', 'nothing is known against it');
+  if (entries.length === 0) return passes(step, 'not on the suppression list', 'nothing is known against it');
   const found = entries
     .map(({ tenant, form, reason, created_at: since }) => {
       const what = form === '' ? '' : ` for the form ${form}`;

@@ -3,11 +3,10 @@
  * it is spam.
  */
 import type { FormConfig } from '../config/schema.ts';
-import type { Translation } from '../languages/languages.ts';
+import { dateFormat, type Translation } from '../languages/languages.ts';
 import { escapeHtml } from '../lib/html.ts';
 import type { FailedNotifications } from '../store/digests.ts';
 import type { SubmissionRow } from '../store/tables.ts';
-import { localTime } from '../templates/liquid.ts';
 import {
   bodyText,
   firstRow,
@@ -128,7 +127,7 @@ function failureOf({ form, recipient, count, reply }: FailedNotifications, { say
 function textOf(digest: Digest): string {
   const { project, count, entries, failed, translation, timezone, releaseAll, confirmAll } = digest;
   const { say, language } = translation;
-  const time = localTime(timezone, language);
+  const time = dateFormat(language, timezone);
   const paragraphs = [project];
   if (count > 0) {
     paragraphs.push(intro(digest));
@@ -155,7 +154,7 @@ function textOf(digest: Digest): string {
 function rowsOf(digest: Digest): string[] {
   const { project, count, entries, failed, translation, timezone, releaseAll, confirmAll } = digest;
   const { say, language } = translation;
-  const time = localTime(timezone, language);
+  const time = dateFormat(language, timezone);
   const rows = [
     firstRow([titleText(escapeHtml(project)), ...(count > 0 ? [bodyText(escapeHtml(intro(digest)))] : [])]),
     ...entries.map(({ form, at, sender, words, reasons, view, release, confirm }) =>

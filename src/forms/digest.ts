@@ -25,7 +25,6 @@ import { type Store, writeIfMet } from '../store/store.ts';
 import { findSubmission } from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
 import { digestMail, entryOf, type DigestEntry } from './digest-mail.ts';
-import { formLanguage } from './display.ts';
 import { type DigestLink, OWNER_LINK_MS, ownerToken, ownerUrl, type OwnerLink } from './owner-links.ts';
 
 export interface DigestParts {
@@ -165,7 +164,7 @@ function formOf({ form: id }: Pick<SubmissionRow, 'form'>, { config: { domains, 
 /** The language of the first of its forms that has one. */
 function languageOf({ config: { domains, collections } }: Project): Language {
   const forms = [...Object.values(domains), ...Object.values(collections)].flatMap((each) => Object.values(each.forms));
-  return forms.map((form) => formLanguage(form)).find((language) => language !== undefined) ?? 'en';
+  return forms.map(({ theme }) => theme?.language).find((language) => language !== undefined) ?? 'en';
 }
 
 /** When the last digest was due, ms. */

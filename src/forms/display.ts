@@ -5,15 +5,8 @@
 import { labelOf, ruleOf } from '../config/snapshot.ts';
 import type { FormConfig } from '../config/schema.ts';
 import { parseAddress } from '../lib/addresses.ts';
-import { LANGUAGES, type Language, type Translation } from '../languages/languages.ts';
+import type { Translation } from '../languages/languages.ts';
 import { isBlank, isEmailField, valuesOf, withoutBrackets, type Field } from './fields.ts';
-
-/** In which language the form speaks to its visitors and its owner; undefined where it does not say. */
-export function formLanguage(config: object): Language | undefined {
-  const theme: unknown = Reflect.get(config, 'theme');
-  const language: unknown = typeof theme === 'object' && theme !== null ? Reflect.get(theme, 'language') : undefined;
-  return LANGUAGES.find((one) => one === language);
-}
 
 /** A field as a template sees it. */
 export interface ShownField {

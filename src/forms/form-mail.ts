@@ -12,7 +12,6 @@ import { escapeHtml } from '../lib/html.ts';
 import { translationOf, type Translation } from '../languages/languages.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
-import { sizeWords } from '../lib/sizes.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import { messageIdOf, cleanText } from '../mail/header.ts';
 import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
@@ -40,7 +39,7 @@ import {
   type StoredControl,
 } from './fields.ts';
 import { findMadeCollection, findOwnForm } from './find.ts';
-import { formLanguage, ownerFields, type ShownField } from './display.ts';
+import { ownerFields, type ShownField } from './display.ts';
 import { OWNER_LINK_MS, ownerToken, ownerUrl, type SubmissionLink } from './owner-links.ts';
 
 export interface FormSourceOptions {
@@ -147,7 +146,7 @@ export function createFormSource(options: FormSourceOptions): Source {
           stop: recipient === undefined ? undefined : urlOf({ action: 'stop', ...about, recipient }),
         };
       },
-      translation: translationOf(formLanguage(form) ?? 'en'),
+      translation: translationOf(form.theme?.language ?? 'en'),
       log,
     };
   }
@@ -335,10 +334,10 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
 }
 
 /** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
-function withoutAttachments(mail: Mail, { files, submission, translation }: FormMail): Mail {
+function withoutAttachments(mail: Mail, { files, submission, translation: { say, size: sizeOf } }: FormMail): Mail {
   if (files.length === 0) return mail;
-  const names = files.map(({ filename, size }) => `${filename === '' ? 'file' : filename} (${sizeWords(size)})`);
-  const note = translation.say('mail.filesTooLarge', { submission: submission.id, names: names.join(', ') });
+  const names = files.map(({ filename, size }) => `${filename === '' ? say('mail.unnamedFile') : filename} (${sizeOf(size)})`);
+  const note = say('mail.filesTooLarge', { submission: submission.id, names: names.join(', ') });
   const { text = '', html } = mail;
   return {
     ...mail,

@@ -5,7 +5,7 @@
 import type { KeyObject } from 'node:crypto';
 import { formSchema } from '../config/schema.ts';
 import type { Form } from '../config/snapshot.ts';
-import { formLanguage, ownerFields, type ShownField } from '../forms/display.ts';
+import { ownerFields, type ShownField } from '../forms/display.ts';
 import { quarantinedIn } from '../forms/digest.ts';
 import { readFields, readReasons } from '../forms/fields.ts';
 import { findFormOf } from '../forms/find.ts';
@@ -20,16 +20,14 @@ import {
   ownerToken,
 } from '../forms/owner-links.ts';
 import { markAsSpam, type Decided, type ReleaseParts, releaseSubmission } from '../forms/release.ts';
-import { acceptedLanguage, translationOf, type MessageName, type Translation } from '../languages/languages.ts';
+import { dateFormat, translationOf, type MessageName, type Translation } from '../languages/languages.ts';
 import { type Content, html } from '../lib/html.ts';
-import { sizeWords } from '../lib/sizes.ts';
 import { chunksOfFile, filesOf, findSubmission } from '../store/submissions.ts';
 import { suppress } from '../store/suppressions.ts';
 import type { FileRow, SubmissionRow } from '../store/tables.ts';
-import { localTime } from '../templates/liquid.ts';
 import { visitorName } from '../templates/visitor.ts';
 import { type Answer, download, page } from './answer.ts';
-import type { Exchange } from './context.ts';
+import { type Exchange, translationFor } from './context.ts';
 import { layout, mark } from './pages/layout.ts';
 
 export interface OwnerPageParts extends ReleaseParts {
@@ -65,7 +63,7 @@ export function createOwnerPages(parts: OwnerPageParts): { readonly page: Handle
     const name = form?.name ?? row.form.slice(row.form.lastIndexOf('/') + 1);
     const config = form?.config ?? formSchema.parse({});
     const timezone = form?.project?.config.settings.timezone ?? 'UTC';
-    return { row, form: { name, config }, timezone, translation: translationFor(exchange, config) };
+    return { row, form: { name, config }, timezone, translation: translationFor(exchange, { config }) };
   }
 
   /** A link to something else about the same submission, which works as long as this one. */
@@ -80,7 +78,7 @@ export function createOwnerPages(parts: OwnerPageParts): { readonly page: Handle
     const files = await filesOf(store, row.id);
     const title = visitorName(fields) ?? form.name;
     const isSpam = row.status === 'spam';
-    const time = localTime(timezone, translation.language)(row.created_at);
+    const time = dateFormat(translation.language, timezone)(row.created_at);
     const decide = linkTo({ action: isSpam ? 'ham' : 'spam', submission: row.id }, asked);
     const content = html`<h1>${title}</h1>
 <p class="soft">${say('mail.source', { form: form.name, domain: row.domain, time })}</p>
@@ -134,7 +132,7 @@ ${undo ?? (link.action === 'stop' ? html`<p class="soft">${translation.say('owne
   async function decideAll(link: DigestLink, { exchange, opened, token }: Asked): Promise<Answer> {
     const { snapshot, method } = exchange;
     const found = await quarantinedIn(link, snapshot, store);
-    const translation = found.language === undefined ? translationFor(exchange, {}) : translationOf(found.language);
+    const translation = found.language === undefined ? translationFor(exchange) : translationOf(found.language);
     const { say } = translation;
     const { action } = link;
     if (opened.isUsed || found.ids.length === 0) return noticePage('owner.nothingLeft', [], { translation });
@@ -192,11 +190,6 @@ function isOfDigest(link: OwnerLink): link is DigestLink {
   return link.action === 'release' || link.action === 'confirm';
 }
 
-/** The form's language, else the first that the browser asks for. */
-function translationFor({ request }: Exchange, config: object): Translation {
-  return translationOf(formLanguage(config) ?? acceptedLanguage(request.headers['accept-language']));
-}
-
 interface Question {
   readonly question: string;
   readonly text: string;
@@ -247,9 +240,8 @@ const REASONS = {
   spam: 'owner.isSpam',
 } as const satisfies Record<Exclude<Decided['kind'], 'done'>, MessageName>;
 
-function frame(title: string, content: Content, { language, direction }: Translation) {
-  const article = html`<div lang="${language}" dir="${direction}">\n${content}\n</div>`;
-  return layout({ title, content: article, style: STYLE, formAction: ["'self'"] });
+function frame(title: string, content: Content, translation: Translation) {
+  return layout({ title, content, translation, style: STYLE, formAction: ["'self'"] });
 }
 
 const STYLE = `
@@ -278,7 +270,7 @@ function noticePage(
 }
 
 function invalidPage(exchange: Exchange, reason: 'owner.expired' | 'owner.gone'): Answer {
-  const translation = translationFor(exchange, {});
+  const translation = translationFor(exchange);
   const { say } = translation;
   const title = say('owner.invalid');
   const content = html`${mark('bad')}\n<h1>${title}</h1>\n<p>${say(reason, { days: OWNER_LINK_DAYS })}</p>`;
@@ -314,11 +306,11 @@ function fieldList(fields: readonly ShownField[]): Content {
   return html`<dl class="record">\n${rows}</dl>\n`;
 }
 
-function fileList(files: readonly FileRow[], token: string, { say }: Translation): Content {
+function fileList(files: readonly FileRow[], token: string, { say, size: sizeOf }: Translation): Content {
   if (files.length === 0) return '';
   const items = files.map(({ id, filename, size }) => {
     const name = filename === '' ? id : filename;
-    return html`<li><a href="${token}/files/${id}" download><bdi>${name}</bdi></a> <span class="soft">(${sizeWords(size)})</span></li>\n`;
+    return html`<li><a href="${token}/files/${id}" download><bdi>${name}</bdi></a> <span class="soft">(${sizeOf(size)})</span></li>\n`;
   });
   return html`<h2>${say('mail.files')}</h2>\n<ul class="files">\n${items}</ul>\n`;
 }

@@ -3,9 +3,9 @@
  * because they make most of the mail, in a tenth of the time, and can neither fail nor exceed a limit. Their language is that
  * of the variable `language`.
  */
-import { acceptedLanguage, translationOf, type Translation } from '../languages/languages.ts';
+import { isLanguage, translationOf, type Translation } from '../languages/languages.ts';
 import { escapeHtml } from '../lib/html.ts';
-import { filesize, htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
+import { htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
 import {
   bodyText,
   firstRow,
@@ -51,8 +51,8 @@ export function acknowledgmentMail(variables: Variables): Rendered {
 }
 
 /** The translation that the variables ask for. */
-export function languageOf(variables: Variables): Translation {
-  return translationOf(acceptedLanguage(printable(variables['language'])));
+export function languageOf({ language }: Variables): Translation {
+  return translationOf(isLanguage(language) ? language : 'en');
 }
 
 /** What stands under the submission: where and when it was sent. */
@@ -77,10 +77,10 @@ function actionsOf(variables: Variables, { say }: Translation): { words: string;
 }
 
 function textOf(variables: Variables, translation: Translation): string {
-  const { say } = translation;
+  const { say, size } = translation;
   const files = listOf(variables, 'files');
   const fields = fieldsOf(variables).map((field) => `${squish(field['label'])}\n${indent(field['value'])}\n\n`);
-  const names = files.map((file) => `  ${squish(file['filename'])} (${filesize(file['size'])})\n`);
+  const names = files.map((file) => `  ${squish(file['filename'])} (${size(Number(file['size']))})\n`);
   const actions = actionsOf(variables, translation).map(({ words, url }) => `${words}:\n${url}\n`);
   return (
     `${say('mail.subject', { form: squish(variables['form_name']) })}\n\n${fields.join('')}` +
@@ -91,9 +91,9 @@ function textOf(variables: Variables, translation: Translation): string {
 }
 
 function rowsOf(variables: Variables, translation: Translation): string[] {
-  const { say } = translation;
+  const { say, size } = translation;
   const files = listOf(variables, 'files').map(
-    (file) => `${shown(file, 'filename')} ${muted(`(${filesize(file['size'])})`)}`,
+    (file) => `${shown(file, 'filename')} ${muted(`(${size(Number(file['size']))})`)}`,
   );
   const source = sourceOf(variables, translation).map(escapeHtml).join('<br>');
   const actions = actionsOf(variables, translation).map(({ words, url }) => link(url, escapeHtml(words)));
@@ -142,11 +142,12 @@ export function bounded(variables: Variables): Variables {
   const all = fields.map((field: unknown) => ({ label: partOf(field, 'label'), value: partOf(field, 'value') }));
   if (all.reduce((sum, { label, value }) => sum + label.length + value.length, 0) <= MAX_CHARACTERS) return variables;
   const share = Math.floor(MAX_CHARACTERS / all.length);
+  const { say } = languageOf(variables);
   return {
     ...variables,
     fields: all.map(({ label, value }) => ({
-      label: cut(label, Math.min(share, MAX_LABEL_CHARACTERS)),
-      value: cut(value, share),
+      label: cut(label, Math.min(share, MAX_LABEL_CHARACTERS), say),
+      value: cut(value, share, say),
     })),
   };
 }
@@ -155,8 +156,8 @@ function partOf(field: unknown, name: 'label' | 'value'): string {
   return typeof field === 'object' && field !== null && name in field ? printable(Reflect.get(field, name)) : '';
 }
 
-function cut(text: string, max: number): string {
+function cut(text: string, max: number, say: Translation['say']): string {
   if (text.length <= max) return text;
   const start = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '');
-  return `${start}… [${text.length - start.length} more characters]`;
+  return `${start}… [${say('mail.cut', { count: text.length - start.length })}]`;
 }

@@ -5,7 +5,8 @@
  */
 import type { Template } from 'liquidjs';
 import { acknowledgmentMail, bounded, languageOf, notificationMail, type Builtin } from './builtin.ts';
-import { Engine, localTime, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
+import { dateFormat, type Language } from '../languages/languages.ts';
+import { Engine, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
 import {
   type Rendered,
   type TemplateType,
@@ -34,11 +35,11 @@ export function isBuiltin(name: string): boolean {
 /** The built-in templates, whatever a project calls by their names. Of more than 256 Ki characters they show a part. */
 export function builtinTemplates(timezone = 'UTC'): Readonly<Record<TemplateType, Builtin>> {
   // A formatter costs a hundred times what using it does.
-  const formats = new Map<string, (ms: number) => string>();
+  const formats = new Map<Language, (ms: number) => string>();
 
   function scope(variables: Variables): Variables {
     const { language } = languageOf(variables);
-    const format = formats.get(language) ?? localTime(timezone, language);
+    const format = formats.get(language) ?? dateFormat(language, timezone);
     formats.set(language, format);
     return scopeOf({}, variables, format);
   }

@@ -237,18 +237,3 @@ export function timestampFormat(timeZone: string): (ms: number) => string {
     throw new UserError(`${JSON.stringify(timeZone)} is no time zone such as Europe/Berlin or UTC`, { cause });
   }
 }
-
-/** Formats moments (ms) as people write them in a language: `5 January 2026 at 15:03 CET`. */
-export function localTime(timeZone: string, language: string): (ms: number) => string {
-  // English is read in all countries: day before month, which is written out, and 24 hours.
-  const format = new Intl.DateTimeFormat(language === 'en' ? 'en-GB' : language, {
-    timeZone,
-    dateStyle: 'long',
-    timeStyle: 'short',
-  });
-  const zone = new Intl.DateTimeFormat(language === 'en' ? 'en-GB' : language, { timeZone, timeZoneName: 'short' });
-  return (ms) => {
-    const name = zone.formatToParts(ms).find(({ type }) => type === 'timeZoneName')?.value ?? timeZone;
-    return `${format.format(ms)} ${name}`;
-  };
-}

@@ -18,7 +18,7 @@ const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-
 // Each takes HTML.
 
 export function titleText(content: string): string {
-  return `<div class="text" style="${TITLE}">${content}</div>`;
+  return `<div class="text" dir="auto" style="${TITLE}">${content}</div>`;
 }
 
 export function labelText(content: string): string {
@@ -88,13 +88,15 @@ const DARK: readonly (readonly [name: string, rule: string])[] = [
  * because Gmail drops a whole style that it does not understand; Gmail darkens by itself).
  */
 export function mailPage(title: string, rows: readonly string[], { language, direction }: Translation): string {
-  const [start = '', head = '', middle = '', end = ''] = FRAME;
-  return `${start}<html lang="${language}" dir="${direction}">${head}${escapeHtml(title)}${middle}${rows.join('\n')}${end}`;
+  const [start = '', head = '', body = '', table = '', end = ''] = FRAME;
+  // On the table as well: Gmail drops what stands on html and body.
+  const attributes = ` lang="${language}" dir="${direction}"`;
+  return start + attributes + head + escapeHtml(title) + body + attributes + table + rows.join('\n') + end;
 }
 
 const GAP = '\0';
 const FRAME = `<!DOCTYPE html>
-${GAP}
+<html${GAP}>
   <head>
     <meta charset="utf-8">
     <meta name="viewport" content="width=device-width,initial-scale=1">
@@ -122,7 +124,7 @@ ${GAP}
       <tr>
         <td class="page" align="center" style="padding:24px 12px">
           <!--[if mso]><table role="presentation" width="600" cellpadding="0" cellspacing="0" border="0"><tr><td><![endif]-->
-          <table class="card" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
+          <table class="card"${GAP} role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
 ${GAP}
           </table>
           <!--[if mso]></td></tr></table><![endif]-->

@@ -47,7 +47,7 @@ Message
   example.org
 
 Files
-  plan <1>.pdf (482 kB)
+  plan <1>.pdf (471 kB)
   a b.txt (12 bytes)
 
 ----
@@ -63,7 +63,7 @@ Page https://example.com/contact
     const expected = ['New submission\nContact', 'Your name\nAda <b>', 'Topics\nBridges, Engines', 'Message\none\ntwo'];
     for (const words of [
       ...expected,
-      'plan <1>.pdf (482 kB)',
+      'plan <1>.pdf (471 kB)',
       'IP address 192.0.2.17',
       '5 January 2026 at 15:03 CET',
     ]) {
