@@ -336,7 +336,9 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
 /** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
 function withoutAttachments(mail: Mail, { files, submission, translation: { say, size: sizeOf } }: FormMail): Mail {
   if (files.length === 0) return mail;
-  const names = files.map(({ filename, size }) => `${filename === '' ? say('mail.unnamedFile') : filename} (${sizeOf(size)})`);
+  const names = files.map(
+    ({ filename, size }) => `${filename === '' ? say('mail.unnamedFile') : filename} (${sizeOf(size)})`,
+  );
   const note = say('mail.filesTooLarge', { submission: submission.id, names: names.join(', ') });
   const { text = '', html } = mail;
   return {
