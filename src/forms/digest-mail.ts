@@ -85,7 +85,7 @@ function line(text: string, most: number): string {
     .slice(0, 20 * most)
     .replaceAll(/[\p{C}\p{Z}\s]+/gu, ' ')
     .trim();
-  const characters = [...squished];
+  const characters = Array.from(squished);
   return characters.length <= most ? squished : `${characters.slice(0, most - 1).join('')}…`;
 }
 

@@ -162,9 +162,12 @@ function formOf({ form: id }: Pick<SubmissionRow, 'form'>, { config: { domains, 
 }
 
 /** The language of the first of its forms that has one. */
-function languageOf({ config: { domains, collections } }: Project): Language {
-  const forms = [...Object.values(domains), ...Object.values(collections)].flatMap((each) => Object.values(each.forms));
-  return forms.map(({ theme }) => theme?.language).find((language) => language !== undefined) ?? 'en';
+function languageOf(project: Project): Language {
+  for (const form of formsOf(project)) {
+    const language = formOf({ form }, project)?.theme?.language;
+    if (language !== undefined) return language;
+  }
+  return 'en';
 }
 
 /** When the last digest was due, ms. */

@@ -139,7 +139,9 @@ export function createFormSource(options: FormSourceOptions): Source {
         const about = { submission: submission.id };
         // Of the message, so that each try has the same ones.
         const expiresAt = message.created_at + OWNER_LINK_MS;
-        const urlOf = (link: SubmissionLink) => ownerUrl(ownerToken(link, expiresAt, ownerKey), config());
+        function urlOf(link: SubmissionLink): string {
+          return ownerUrl(ownerToken(link, expiresAt, ownerKey), config());
+        }
         return {
           view: urlOf({ action: 'view', ...about }),
           spam: urlOf({ action: 'spam', ...about }),

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely';
 import { firstId } from '../lib/ids.ts';
-import { deleteFrom, finder, insertInto, listed, query, reader } from './statement.ts';
+import { deleteFrom, finder, insertInto, listed, query, type Placeholders } from './statement.ts';
 import type { Store } from './store.ts';
 
 /** Up to when the digests of the project tell what happened; undefined where there was none yet. */
@@ -35,31 +35,38 @@ export interface Span {
 const quarantined = sql`status = 'spam' and not exists (
   select 1 from messages where messages.submission = submissions.id and messages.kind = 'notification')`;
 
-const quarantinedAmong = reader(
-  (tenant: string, forms: readonly string[], first: string, last: string, limit: number) => sql<{ id: string }>`
-    select id from submissions
-    where tenant = ${tenant} and form in ${listed(forms)} and id >= ${first} and id < ${last} and ${quarantined}
-    order by spam_score, id limit ${limit}`,
+interface Range {
+  tenant: string;
+  forms: readonly string[];
+  first: string;
+  last: string;
+}
+
+function inRange(value: Placeholders<Range>) {
+  return sql`tenant = ${value('tenant')} and form in ${listed(value('forms'))}
+    and id >= ${value('first')} and id < ${value('last')} and ${quarantined}`;
+}
+
+const quarantinedAmong = query<Range & { limit: number }, { id: string }>(
+  (value) => sql`select id from submissions where ${inRange(value)} order by spam_score, id limit ${value('limit')}`,
 );
-const countAmong = reader(
-  (tenant: string, forms: readonly string[], first: string, last: string) => sql<{ count: number }>`
-    select count(*) as count from submissions
-    where tenant = ${tenant} and form in ${listed(forms)} and id >= ${first} and id < ${last} and ${quarantined}`,
+const countAmong = query<Range, { count: number }>(
+  (value) => sql`select count(*) as count from submissions where ${inRange(value)}`,
 );
 
+function rangeOf({ tenant, forms, since, until }: Span): Range {
+  return { tenant, forms, first: firstId('sub', since), last: firstId('sub', until) };
+}
+
 /** The submissions that are kept as spam, those first that are the least likely to be. */
-export async function quarantinedIds(
-  store: Store,
-  { tenant, forms, since, until }: Span,
-  limit: number,
-): Promise<string[]> {
-  const rows = await quarantinedAmong(store, tenant, forms, firstId('sub', since), firstId('sub', until), limit);
+export async function quarantinedIds(store: Store, span: Span, limit: number): Promise<string[]> {
+  const rows = await store.select(quarantinedAmong({ ...rangeOf(span), limit }));
   return rows.map(({ id }) => id);
 }
 
 /** How many there are. */
-export async function countQuarantined(store: Store, { tenant, forms, since, until }: Span): Promise<number> {
-  const [row] = await countAmong(store, tenant, forms, firstId('sub', since), firstId('sub', until));
+export async function countQuarantined(store: Store, span: Span): Promise<number> {
+  const [row] = await store.select(countAmong(rangeOf(span)));
   return row?.count ?? 0;
 }
 
@@ -75,18 +82,16 @@ export interface FailedNotifications {
 /** Longer than any mail waits, ms. */
 const MAX_AGE_MS = 60 * 86_400_000;
 
-const failedAmong = reader(
-  (tenant: string, forms: readonly string[], since: number, until: number, first: string, limit: number) =>
-    sql<FailedNotifications>`select submissions.form, deliveries.recipient, count(*) as count,
-      max(deliveries.last_reply) as reply
+const failedAmong = query<Omit<Range, 'last'> & { since: number; until: number; limit: number }, FailedNotifications>(
+  (value) => sql`select submissions.form, deliveries.recipient, count(*) as count, max(deliveries.last_reply) as reply
     from deliveries
       join messages on messages.id = deliveries.message and messages.kind = 'notification'
-      join submissions on submissions.id = messages.submission and submissions.form in ${listed(forms)}
+      join submissions on submissions.id = messages.submission and submissions.form in ${listed(value('forms'))}
     where deliveries.state in ('bounced', 'expired') and deliveries.state <> 'delivered'
-      and deliveries.id >= ${first} and deliveries.tenant = ${tenant}
-      and deliveries.settled_at >= ${since} and deliveries.settled_at < ${until}
+      and deliveries.id >= ${value('first')} and deliveries.tenant = ${value('tenant')}
+      and deliveries.settled_at >= ${value('since')} and deliveries.settled_at < ${value('until')}
     group by submissions.form, deliveries.recipient
-    order by count desc, submissions.form, deliveries.recipient limit ${limit}`,
+    order by count desc, submissions.form, deliveries.recipient limit ${value('limit')}`,
 );
 
 /** The notifications that ended without being delivered, by form and recipient. */
@@ -96,5 +101,5 @@ export function failedNotifications(
   limit: number,
 ): Promise<FailedNotifications[]> {
   const first = firstId('dlv', Math.max(0, since - MAX_AGE_MS));
-  return failedAmong(store, tenant, forms, since, until, first, limit);
+  return store.select(failedAmong({ tenant, forms, since, until, first, limit }));
 }

@@ -71,7 +71,7 @@ function actionsOf(variables: Variables, { say }: Translation): { words: string;
   const urls = variables['links'];
   if (typeof urls !== 'object' || urls === null) return [];
   return (['view', 'spam', 'stop'] as const).flatMap((name) => {
-    const url = Reflect.get(urls, name);
+    const url: unknown = Reflect.get(urls, name);
     return typeof url === 'string' ? [{ words: say(`mail.${name}`), url }] : [];
   });
 }

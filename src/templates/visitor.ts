@@ -57,7 +57,7 @@ function nameText(text: string): string | undefined {
     .replaceAll(/[\p{C}\p{Z}\s]+/gu, (gap) => (/^[\u200c\u200d]+$/u.test(gap) ? gap : ' '))
     .trim();
   if (line === '' || /[@\\<>]|:\/\/|\bwww\./iu.test(line) || !/\p{L}/u.test(line)) return undefined;
-  const characters = [...line];
+  const characters = Array.from(line);
   return characters.length <= MAX_NAME_CHARACTERS ? line : `${characters.slice(0, MAX_NAME_CHARACTERS - 1).join('')}…`;
 }
 
@@ -70,7 +70,7 @@ export function visitorSubject(fields: readonly VisitorField[]): string | undefi
     .slice(0, 20 * MAX_SUBJECT_CHARACTERS)
     .replaceAll(/[\p{C}\p{Z}\s]+/gu, ' ')
     .trim();
-  return line === '' ? undefined : [...line].slice(0, MAX_SUBJECT_CHARACTERS).join('');
+  return line === '' ? undefined : Array.from(line).slice(0, MAX_SUBJECT_CHARACTERS).join('');
 }
 
 /** Whose form it is about, and what is known of the visitor. */

@@ -44,7 +44,7 @@ test('whatever is sent, a name is one bounded line without an address', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 3000 }), (text) => {
       const name = visitorName([['name', text]]) ?? 'x';
-      expect([...name].length).toBeLessThanOrEqual(60);
+      expect(Array.from(name).length).toBeLessThanOrEqual(60);
       expect(name).not.toMatch(/[@\p{Cc}\u2028\u2029\u202a-\u202e]/u);
       const subject = visitorSubject([['subject', text]]) ?? 'x';
       expect(subject).not.toMatch(/[\p{Cc}\u2028\u2029\u202a-\u202e]/u);
