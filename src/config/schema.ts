@@ -81,6 +81,10 @@ const field = z.strictObject({
     ),
   options: z.array(z.string()).min(1).optional().describe('Allowed values.'),
   label: is.text(200).optional().describe('Label of the field in mail and on pages.'),
+  owner_label: is
+    .text(200)
+    .optional()
+    .describe('Label of the field in notifications, if it differs from the label that visitors see.'),
 });
 
 const acknowledgment = z.strictObject({
@@ -242,7 +246,12 @@ export const projectSchema = z
       .strictObject({
         name: is.text(200).describe('Display name.'),
         slug: is.slug.describe('Short name of the project in URLs and commands.'),
-        owner: is.address.optional().describe('Email address for alerts, and for forms without a recipient.'),
+        owner: is.address.optional().describe('Email address for alerts, the digest, and forms without a recipient.'),
+        digest: choice(
+          ['daily', 'weekly', 'off'],
+          'daily',
+          'Email to the owner with the submissions that were kept as spam and the notifications that failed. Sent at 07:00 in settings.timezone, weekly on Mondays, and only if there are any.',
+        ),
       })
       .describe('The project.'),
     settings: section('Defaults for the project.', {

@@ -41,7 +41,9 @@ import { createFileStore } from '../forms/files.ts';
 import { createScanner } from '../forms/scanner.ts';
 import { createChallenges } from '../forms/challenges.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
+import { createDigests } from '../forms/digest.ts';
 import { mailOverflows } from '../forms/overflow.ts';
+import { OWNER_LINKS, sweepUsedLinks } from '../forms/owner-links.ts';
 import { openBackups } from '../store/backup.ts';
 import { createStore, databaseFile } from '../store/database.ts';
 import { watchFreeSpace } from '../store/sqlite.ts';
@@ -258,6 +260,7 @@ async function start(
     secret: await obtainSecret(store, 'challenge', clock.now()),
     http: parts.http ?? openCaptchaHttp(resolver),
   });
+  const ownerKey = createSecretKey(await obtainSecret(store, OWNER_LINKS, clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
@@ -310,6 +313,7 @@ async function start(
     spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
     accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
     unsubscribeKey,
+    ownerKey,
     senderOf: createSenderOf(store),
     renderer,
     version: version(),
@@ -394,6 +398,8 @@ async function start(
         page_tokens: challenges.sweep,
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
+        digests: createDigests({ ...core, ownerKey }),
+        used_links: () => sweepUsedLinks(core),
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),

@@ -11,6 +11,7 @@ import type { ServerConfig } from '../config/schema.ts';
 import { machineSecrets } from '../config/secrets.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { createFormSource } from '../forms/form-mail.ts';
+import { OWNER_LINKS } from '../forms/owner-links.ts';
 import { createWebhookTransport, type WebhookTransportOptions } from '../events/transport.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { AdjustableLog } from '../lib/log.ts';
@@ -190,7 +191,8 @@ async function createSource(
     hostname: () => config().server.hostname,
     now: () => clock.now(),
   };
-  const forms = createFormSource({ store, log, config, revisionOf, renderer, signing });
+  const ownerKey = createSecretKey(await obtainSecret(store, OWNER_LINKS, clock.now()));
+  const forms = createFormSource({ store, log, config, revisionOf, renderer, signing, ownerKey });
   const submitted = createSubmittedSource({ store, signing });
   const sources: Readonly<Record<MessageKind, Source>> = {
     notification: forms,

@@ -12,7 +12,7 @@ export async function formSteps(form: Form, parts: ExplainParts): Promise<Step[]
   const { tenant, to, domain } = form;
   const ofDomain = form.kind === 'domain' ? [await domainStep(domain, tenant, parts)] : [];
   const onward = await Promise.all(
-    to.map((address) => outboundSteps(address, { tenant, kind: 'notification' }, parts)),
+    to.map((address) => outboundSteps(address, { tenant, kind: 'notification', form: form.id }, parts)),
   );
   return [
     formStep(form),

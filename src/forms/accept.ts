@@ -12,8 +12,9 @@ import { canonicalMailbox, parseAddress } from '../lib/addresses.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId, counterOf } from '../lib/ids.ts';
 import { cleanText } from '../mail/header.ts';
-import { enqueue } from '../queue/enqueue.ts';
+import { enqueue, type Enqueued } from '../queue/enqueue.ts';
 import { acknowledge, forgetAcknowledged, isRefused } from '../store/consents.ts';
+import { noteDue } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
 import type { Statement } from '../store/statement.ts';
 import { UnmetError, writeNamed, type Store } from '../store/store.ts';
@@ -130,7 +131,7 @@ function unitOf({ submission, accepted, expire, now }: Entry, visitor: Acknowled
     const source: AcknowledgmentSource = { form: form.key, to: address, replyTo: form.config.replyTo ?? form.to[0] };
     const name = { tenant: form.tenant, address: canonicalMailbox(address), at: now, since: now - DAY };
     const mail = { form, submission: accepted.id, ttl, environment, now };
-    unit.push(acknowledge(name, 1), ...enqueueMail({ ...mail, kind: 'acknowledgment', source, to: [address] }));
+    unit.push(acknowledge(name, 1), ...enqueueMail({ ...mail, kind: 'acknowledgment', source, to: [address] }).unit);
   }
   unit.push(eventOf(submission, accepted, { now, visitor }));
   // Of posts with test keys nobody is mailed.
@@ -196,11 +197,17 @@ interface FormMessage {
   readonly now: number;
 }
 
-/** The statements that enqueue the mail to the form's recipients. */
+/** The statements that enqueue the mail to the form's recipients: one for each of them, because each has links of its own. */
 export function enqueueNotification(message: FormMessage): Statement[] {
   const { key, to } = message.form;
-  const source: NotificationSource = { form: key, to: [...to] };
-  return enqueueMail({ ...message, kind: 'notification', source, to });
+  const mails = [...new Set(to)].map((recipient) => {
+    const source: NotificationSource = { form: key, to: [...to], recipient };
+    return enqueueMail({ ...message, kind: 'notification', source, to: [recipient] });
+  });
+  // What many units share comes last, in one order.
+  const dues = new Map(mails.flatMap((mail) => mail.dues.map((due) => [due.name, due] as const)));
+  const sorted = [...dues.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  return [...mails.flatMap(({ rows }) => rows), ...sorted.map((due) => noteDue(due))];
 }
 
 function enqueueMail({
@@ -212,8 +219,8 @@ function enqueueMail({
   readonly kind: 'notification' | 'acknowledgment';
   readonly source: NotificationSource | AcknowledgmentSource;
   readonly to: readonly string[];
-}): Statement[] {
-  return enqueue({ ...message, tenant, form, domain, recipients }, now).unit;
+}): Enqueued {
+  return enqueue({ ...message, tenant, form, domain, recipients }, now);
 }
 
 const HOUR = 3_600_000;

@@ -133,12 +133,12 @@ export function hashOfBody({ entries, files }: SubmittedBody): string {
 const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
 const control = z.object({ _subject: z.string().optional(), _replyto: z.string().optional() });
 const reason = z.object({ name: z.string(), score: z.int(), detail: z.string() });
-const notification = z.object({ form: z.string(), to: z.array(z.string()) });
+const notification = z.object({ form: z.string(), to: z.array(z.string()), recipient: z.string().optional() });
 const acknowledgment = z.object({ form: z.string(), to: z.string(), replyTo: z.string().optional() });
 
 /** The control fields that mail uses. */
 export type StoredControl = Pick<Control, 'subject' | 'replyTo'>;
-/** `source` of a notification: the form's key in its domain, and who gets it. */
+/** `source` of a notification: the form's key in its domain, who is named in it, and which of them it is for. */
 export type NotificationSource = z.output<typeof notification>;
 /** `source` of an acknowledgment. */
 export type AcknowledgmentSource = z.output<typeof acknowledgment>;

@@ -21,6 +21,7 @@ import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
 import { type Context, type Exchange, refuseOver, type State, translationFor } from './context.ts';
 import { originOf, preflights, validOrigin } from './cors.ts';
+import { createOwnerPages, type OwnerPageParts } from './owner-pages.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
 import { errorPage } from './pages/error.ts';
 import { layout } from './pages/layout.ts';
@@ -30,7 +31,7 @@ import { type ChallengeParts, createChallengeHandler } from './kit/challenge.ts'
 import { createKit, type KitFile } from './kit/kit.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface TableParts extends Services, ServeParts, LinkParts, ChallengeParts {
+export interface TableParts extends Services, ServeParts, LinkParts, OwnerPageParts, ChallengeParts {
   /** Of this program, for the reference. */
   readonly version: string;
   readonly freeSpace: FreeSpace;
@@ -85,6 +86,9 @@ export function mountRoutes(app: Koa<State>, parts: TableParts): void {
   pages.get('/challenge', answering(createChallengeHandler(parts)));
   pages.register('/confirm/:token', ['GET', 'POST'], answering(createConfirm(parts)));
   pages.register('/unsubscribe/:token', ['GET', 'POST'], answering(createUnsubscribe(parts)));
+  const owner = createOwnerPages(parts);
+  pages.register('/s/:token', ['GET', 'POST'], answering(owner.page));
+  pages.get('/s/:token/files/:file', answering(owner.file));
   const api = apiRouters(routes, createServe(parts, routes));
 
   app.use(apiCors());

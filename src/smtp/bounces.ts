@@ -193,7 +193,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
   async function complained(row: DeliveryRow, message: MessageRow): Promise<Statement[]> {
     const { tenant, recipient: address } = row;
     const known = await complaintsOf(store, [message.id]);
-    if (known.has(message.id) && (await findSuppression(store, tenant, address)) !== undefined) return [];
+    if (known.has(message.id) && (await findSuppression(store, { tenant, address, form: '' })) !== undefined) return [];
     const now = clock.now();
     const complaint = suppress({ tenant, address, reason: 'complaint', created_at: now });
     return [...eventOf({ row, message, now }, 'email.complained', {}), complaint];

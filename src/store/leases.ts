@@ -15,6 +15,8 @@ export type ClaimedRow = Pick<
 > & {
   /** 1: on the tenant's suppression list. */
   suppressed: number;
+  /** 1: it tells of a form whose notifications the recipient has ended. */
+  stopped: number;
   /** 1: nothing of its tenant leaves now. */
   suspended: number;
   /** 1: its recipient must have agreed to get mail of its tenant. */
@@ -52,7 +54,12 @@ function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
       order by next_attempt_at limit ${value('limit')} ${lock})
     returning id, message, tenant, recipient, destination, attempts, created_at, expires_at, counted_at,
       case when exists (select 1 from suppressions where suppressions.tenant = deliveries.tenant
-        and suppressions.address = lower(deliveries.recipient)) then 1 else 0 end as suppressed,
+        and suppressions.address = lower(deliveries.recipient) and suppressions.form = '') then 1 else 0 end as suppressed,
+      case when exists (select 1 from suppressions
+        join submissions on submissions.form = suppressions.form and submissions.tenant = suppressions.tenant
+        join messages on messages.submission = submissions.id
+        where suppressions.tenant = deliveries.tenant and suppressions.address = lower(deliveries.recipient)
+          and suppressions.form <> '' and messages.id = deliveries.message) then 1 else 0 end as stopped,
       case when ${tenantIs(sql`suspended = 1`)} then 1 else 0 end as suspended,
       case when ${tenantIs(sql`trusted = 0`)} then 1 else 0 end as untrusted`;
 }

@@ -122,7 +122,7 @@ const notified = reader(
     select messages.submission, deliveries.message, deliveries.recipient, deliveries.state
     from messages join deliveries on deliveries.message = messages.id
     where messages.submission in ${listed(ids)} and messages.kind = 'notification'
-    order by messages.id, deliveries.recipient`,
+    order by messages.created_at, deliveries.recipient, messages.id`,
 );
 
 export interface SubmissionParts {

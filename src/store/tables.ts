@@ -256,8 +256,23 @@ export interface Tables {
   suppressions: {
     tenant: string;
     address: string;
+    /** The form whose notifications it no longer gets, as `submissions.form`; empty: all mail but notifications. */
+    form: string;
     reason: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
     created_at: number;
+  };
+  /** Links of owners that were used and work no more. */
+  used_links: {
+    /** SHA-256 of the token. */
+    hash: string;
+    expires_at: number;
+  };
+  /** Up to when the digests of a project tell what happened. */
+  digests: {
+    tenant: string;
+    /** Its slug. */
+    project: string;
+    until: number;
   };
   /** When an address was last sent an acknowledgment by any form of the tenant. */
   acknowledged: {

@@ -101,6 +101,8 @@ test('one submission is one unit: itself, its files, its mail, its event and its
   const { messages, deliveries, events } = await rows();
   expect(messages.map(({ kind, submission, expires_at }) => [kind, submission, expires_at - clock.now()])).toEqual([
     ['acknowledgment', id, 24 * HOUR],
+    // One for each recipient.
+    ['notification', id, 120 * HOUR],
     ['notification', id, 120 * HOUR],
   ]);
   expect(deliveries.map(({ recipient, destination, state }) => [recipient, destination, state])).toEqual([

@@ -12,6 +12,7 @@ import { createFileStore } from '../../src/forms/files.ts';
 import { checkForSpam } from '../../src/forms/spam/filter.ts';
 import { type FormMail, createFormSource } from '../../src/forms/form-mail.ts';
 import { createKeyring } from '../../src/domains/dkim-keys.ts';
+import { translationOf } from '../../src/languages/languages.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { generateDkimKey, type DkimAlgorithm } from '../../src/mail/dkim.ts';
 import { insertDkimKey, type NewDkimKey } from '../../src/store/dkim-keys.ts';
@@ -84,6 +85,7 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
     revisionOf: keepRecent(revisionOf),
     renderer: rendererHere(),
     signing,
+    ownerKey: createSecretKey(secret),
   });
 
   async function post(entries: Entries, contents: readonly FileContent[] = []): Promise<string> {
@@ -144,6 +146,8 @@ export function formMailOf(config: WorldConfig, entries: Entries): FormMail {
     files: [],
     form: { key: form.key, name: form.name, config: form.config },
     relay: undefined,
+    linksFor: () => ({ view: 'https://mail.example.net/s/view', spam: 'https://mail.example.net/s/spam' }),
+    translation: translationOf('en'),
     project: { revision: 'rev_1', templates, timezone: settings.timezone },
     renderer: rendererHere(),
     builtins: (timezone) => builtinTemplates(timezone),

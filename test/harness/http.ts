@@ -155,6 +155,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   let wakes = 0;
   const consent = testConsent({ store, clock, limits, config: () => server, wake: () => wakes++ });
   const unsubscribeKey = createSecretKey(Buffer.alloc(32, 7));
+  const ownerKey = createSecretKey(Buffer.alloc(32, 6));
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const reader = readHere(checkTemplates);
@@ -203,6 +204,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,
+    ownerKey,
     senderOf: createSenderOf(store),
     renderer: rendererHere(),
     version: '0.0.0',
