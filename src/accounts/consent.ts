@@ -57,13 +57,14 @@ export type ConfirmKind = (token: TokenRow) => Promise<Confirmable | undefined>;
 /** By the kinds of tokens. */
 export type ConfirmKinds = Readonly<Record<TokenRow['kind'], ConfirmKind>>;
 
-const DAYS = 7;
+/** How long a link works. */
+export const LINK_DAYS = 7;
 
 /** How long a link works, in words. */
-export const LINK_LIFE = `${DAYS} days`;
+export const LINK_LIFE = `${LINK_DAYS} days`;
 
 /** The same, ms. */
-const LINK_LIFE_MS = DAYS * 86_400_000;
+export const LINK_LIFE_MS = LINK_DAYS * 86_400_000;
 
 /** A new token, the statement that keeps it, and the link for the mail. */
 export function newToken(

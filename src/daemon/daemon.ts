@@ -36,7 +36,9 @@ import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
+import { useFallbacks } from '../forms/fallback.ts';
 import { adoptForms } from '../forms/find.ts';
+import { dropUnconfirmed, optInConfirmation } from '../forms/opt-in.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createSpamFilter } from '../forms/spam/filter.ts';
 import { mailOverflows } from '../forms/overflow.ts';
@@ -247,6 +249,7 @@ async function start(
   });
   ending.push(() => metrics.close());
   const unsubscribeKey = createSecretKey(await obtainSecret(store, 'unsubscribe', clock.now()));
+  const clientKey = createSecretKey(await obtainSecret(store, 'client-address', clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
@@ -291,12 +294,13 @@ async function start(
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
+      submission: optInConfirmation({ ...core, revisionOf, consent }),
     },
     objects: createObjectLimits(core),
     usage,
     counts,
     spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
-    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
+    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent, clientKey }),
     unsubscribeKey,
     renderer,
     version: version(),
@@ -380,6 +384,8 @@ async function start(
         tokens: () => sweepTokens(core),
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
+        fallbacks: () => useFallbacks({ ...core, revisionOf, consent }),
+        unconfirmed: () => dropUnconfirmed(core),
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),

@@ -38,7 +38,7 @@ export function checkSubmission(
 ): CheckedSubmission {
   const { fields, control } = sortEntries(body.entries, config.spam_protection.honeypot);
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
-  const errors = [...checkRequired(fields, config, files)];
+  const errors = [...checkRequired(fields, config, files), ...checkOptIn(fields, config)];
   const checks = { config, matches: startMatching() };
   for (const [name, value] of fields) errors.push(...checkField([name, value], checks));
   errors.push(...checkControl(control), ...checkFiles(files, config));
@@ -59,6 +59,17 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
     return [{ field, code, message: `Please fill in ${quote(labelOf(config, field))}.` }];
   });
+}
+
+/** Where the visitor is mailed a link there must be an address: a field that is required already says so itself. */
+function checkOptIn(fields: Fields, config: FormConfig): FieldError[] {
+  if (!config.double_opt_in) return [];
+  const field = [...Object.keys(config.fields), ...fields.keys()].find((name) => isEmailField(name, config)) ?? 'email';
+  const value = fields.get(field);
+  const isGiven = value !== undefined && !valuesOf(value).every(isBlank);
+  if (isGiven || config.required.some((name) => withoutBrackets(name) === field)) return [];
+  const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
+  return [{ field, code, message: `Please fill in ${quote(labelOf(config, field))}.` }];
 }
 
 function isEmpty(fields: Fields): boolean {

@@ -3,11 +3,13 @@
  * The same message gives the same mail, but for the time of its signature. A template that fails is logged and replaced by
  * the built-in one: no lead is lost to a template.
  */
+import { LINK_DAYS } from '../accounts/consent.ts';
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { escapeHtml } from '../lib/html.ts';
+import { translationOf, type Language } from '../languages/languages.ts';
+import { escapeHtml, html } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
 import { sizeWords } from '../lib/sizes.ts';
@@ -27,12 +29,14 @@ import type { Rendered, TemplateType, Variables } from '../templates/template.ts
 import {
   emailOf,
   readAcknowledgmentSource,
+  readConfirmationSource,
   readControl,
   readFields,
   readNotificationSource,
   replyToOf,
   valuesOf,
   type AcknowledgmentSource,
+  type ConfirmationSource,
   type Field,
   type StoredControl,
 } from './fields.ts';
@@ -129,12 +133,16 @@ export function createFormSource(options: FormSourceOptions): Source {
       const source = readAcknowledgmentSource(message.source);
       return [await composed(await acknowledgment(await load(message, submission, source.form), source))];
     }
-    const { form, to } = readNotificationSource(message.source);
+    if (message.kind === 'confirmation') {
+      const source = readConfirmationSource(message.source);
+      return [await composed(confirmation(await load(message, submission, source.form), source))];
+    }
+    const { form, to, insteadOf } = readNotificationSource(message.source);
     const parts = await load(message, submission, form);
-    const plain = await composeWithin(parts, { to, smtpUtf8: false });
+    const plain = await composeWithin(parts, { to, insteadOf, smtpUtf8: false });
     // An address beyond ASCII, which not all servers take.
     if (!needsSmtpUtf8(visitorOf(parts) ?? '')) return [plain];
-    return [await composeWithin(parts, { to, smtpUtf8: true }), plain];
+    return [await composeWithin(parts, { to, insteadOf, smtpUtf8: true }), plain];
   }
 
   /** The first of these that fits: all of it, without its files, the beginning of its text. */
@@ -194,6 +202,11 @@ async function formOf(
   return revision?.config.collections[collection]?.forms[key];
 }
 
+/** The language of the form's mail and pages. */
+export function languageOf(_config: FormConfig): Language {
+  return 'en';
+}
+
 /** What all mail of a form has. */
 function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'replyTo' | 'date' | 'messageId'> {
   const { message, submission } = mail;
@@ -212,39 +225,72 @@ export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string
 /** The acknowledgment to `to`; answers go to `replyTo`. */
 async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { form, submission } = mail;
-  const { from_name: fromName, acknowledgment: config } = form.config;
+  const { acknowledgment: config } = form.config;
   const rendered = await renderMail(mail, variablesOf(mail), { type: 'acknowledgment', lines: [config?.subject] });
-  // An expression in the sender's name is there for the notification: it would bring the visitor's words in here.
-  const plainName = fromName === undefined || fromName.includes('{') ? undefined : fromName;
   return {
     ...mailOf(mail, replyTo),
-    from: { name: firstLine([plainName], form.name), address: senderAddress(form.config, submission.domain) },
+    from: { name: plainName(form), address: senderAddress(form.config, submission.domain) },
     to: [{ address: to }],
     subject: firstLine([...rendered.lines, rendered.subject], 'We have received your message'),
     text: rendered.text,
     html: rendered.html,
-    headers: [
-      ['Auto-Submitted', 'auto-replied'],
-      ['X-Auto-Response-Suppress', 'All'],
-    ],
+    headers: AUTOMATIC_REPLY,
   };
 }
 
+/** The mail with the link that confirms a submission. Nothing in it but the address is the visitor's. */
+function confirmation({ form, submission, ...mail }: FormMail, { to, link }: ConfirmationSource): Mail {
+  const { say, language, direction } = translationOf(languageOf(form.config));
+  const name = plainName(form);
+  const names = { form: form.name, site: submission.domain, days: LINK_DAYS };
+  const [heading, text, ignore] = [say('optin.question', names), say('optin.mail', names), say('optin.ignore', names)];
+  const button = say('optin.button');
+  return {
+    ...mailOf({ form, submission, ...mail }, undefined),
+    from: { name, address: senderAddress(form.config, submission.domain) },
+    to: [{ address: to }],
+    subject: firstLine([say('optin.subject', names)], heading),
+    text: `${text}\n\n${button}: ${link}\n\n${ignore}\n`,
+    html: html`<!doctype html>
+<html lang="${language}" dir="${direction}"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>${heading}</title></head>
+<body style="margin:0;padding:24px;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:16px;line-height:1.5">
+<p>${text}</p>
+<p style="margin:24px 0"><a href="${link}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#1d4ed8;color:#ffffff;text-decoration:none">${button}</a></p>
+<p style="font-size:14px">${ignore}</p>
+</body></html>
+`.text,
+    headers: AUTOMATIC_REPLY,
+  };
+}
+
+/** The sender's name for a visitor: an expression in it is there for the notification, and would bring the visitor's words in here. */
+function plainName({ name, config }: FormMail['form']): string {
+  const { from_name: fromName } = config;
+  return firstLine([fromName === undefined || fromName.includes('{') ? undefined : fromName], name);
+}
+
+const AUTOMATIC_REPLY: Mail['headers'] = [
+  ['Auto-Submitted', 'auto-replied'],
+  ['X-Auto-Response-Suppress', 'All'],
+];
+
 interface NotificationWay {
   readonly to: readonly string[];
+  /** Of a fallback: whom it could not be delivered to. */
+  readonly insteadOf?: readonly string[] | undefined;
   /** For servers that take addresses beyond ASCII in it. */
   readonly smtpUtf8: boolean;
 }
 
 /** The notification, without attachments. */
-export async function notification(mail: FormMail, { to, smtpUtf8 }: NotificationWay): Promise<Mail> {
+export async function notification(mail: FormMail, { to, insteadOf, smtpUtf8 }: NotificationWay): Promise<Mail> {
   const { submission, control, form } = mail;
   const answersTo = answersGoTo(mail, smtpUtf8);
   const { subject, from_name } = form.config;
   const variables = variablesOf(mail, unseenReplyTo(mail, answersTo));
   const rendered = await renderMail(mail, variables, { type: 'form', lines: [subject, from_name] });
   const [line, fromName] = rendered.lines;
-  return {
+  const whole: Mail = {
     ...mailOf(mail, answersTo),
     from: { name: fromName ?? form.name, address: senderAddress(form.config, submission.domain) },
     to: to.map((address) => ({ address })),
@@ -253,6 +299,9 @@ export async function notification(mail: FormMail, { to, smtpUtf8 }: Notificatio
     html: rendered.html,
     headers: [['Auto-Submitted', 'auto-generated']],
   };
+  if (insteadOf === undefined) return whole;
+  const addresses = insteadOf.join(', ');
+  return noted(whole, translationOf(languageOf(form.config)).say('mail.fallback', { addresses }));
 }
 
 /**
@@ -284,10 +333,14 @@ function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: s
   if (files.length === 0) return mail;
   const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${sizeWords(size)})`);
   const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
+  return { ...noted(mail, note), attachments: [] };
+}
+
+/** The mail with a note at its end. */
+function noted(mail: Mail, note: string): Mail {
   const { text = '', html } = mail;
   return {
     ...mail,
-    attachments: [],
     text: `${text.trimEnd()}\n\n${note}\n`,
     html: html === undefined ? undefined : withNote(html, note),
   };

@@ -181,6 +181,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
+      submission: () => Promise.resolve(undefined),
     },
     consent,
     authenticator: new Authenticator({ store, clock, log: silentLog }),
@@ -191,7 +192,15 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     used: (principal, status) => usage.used(principal, status),
     spamFilter: createSpamFilter(() => Promise.resolve(false)),
     accept: (submission) =>
-      acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
+      acceptSubmission(submission, {
+        store,
+        clock,
+        limits,
+        consent,
+        config: () => server,
+        clientKey: unsubscribeKey,
+        wake: () => wakes++,
+      }),
     freeSpace: { below: () => false },
     unsubscribeKey,
     renderer: rendererHere(),

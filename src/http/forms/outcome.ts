@@ -9,6 +9,8 @@ import { type FormPath, formTargets, framers, mayUse, type RequestProgress, type
 import { isOwnOrigin, originOf } from '../cors.ts';
 import { endpointOf, header } from '../context.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
+import { languageOf } from '../../forms/form-mail.ts';
+import { translationOf } from '../../languages/languages.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { errorPage, type SubmittedValues } from '../pages/error.ts';
@@ -86,7 +88,8 @@ export function acceptedForm(
 
 /** What a visitor is told of success, on the page and in JSON. */
 function thankYouText({ config }: Form): string {
-  return config.thank_you ?? 'Your message has been sent.';
+  const { say } = translationOf(languageOf(config));
+  return config.thank_you ?? (config.double_opt_in ? say('optin.sent') : 'Your message has been sent.');
 }
 
 /** The page after a submission, for forms without a `redirect`. */

@@ -210,10 +210,10 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
         form: form.id,
         fields: submission.fields.length,
         files: submission.files.length,
-        ip,
+        ip: accepted.ip,
         request: exchange.id,
       });
-      isAccepted = status === 'accepted' || isOverflow;
+      isAccepted = status !== 'spam' || isOverflow;
       return answerFor(post, accepted, next);
     });
     if ('kind' in answer) return { answer: await drop(answer, post), isAccepted: false };

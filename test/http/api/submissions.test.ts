@@ -82,6 +82,8 @@ function row(world: { clock: TestClock }, more: Partial<SubmissionRow> = {}): Su
     form: 'example.com/contact',
     domain: 'example.com',
     revision: '',
+    stored: null,
+    accepted_at: null,
     fields: '[["name","Ana"]]',
     control: '{}',
     ip: '192.0.2.7',
