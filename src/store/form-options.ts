@@ -12,7 +12,7 @@ export const insertOptIn = insertInto('opt_ins');
 /** The statement that ends that; with `expect` 1 its unit fails where it has ended. */
 export const deleteOptIn = deleteFrom('opt_ins', 'submission');
 
-/** What one link confirms: pending submissions to the same form, of the same mailbox and client, the linked one among them. */
+/** What one link confirms: pending submissions to the same form, of the same mailbox and client, the linked one first. */
 export const confirmedWith = reader(
   (submission: string, limit: number) => sql<SubmissionRow>`select submissions.*
     from opt_ins as linked
@@ -20,7 +20,7 @@ export const confirmedWith = reader(
         and each.mailbox = linked.mailbox and each.client = linked.client
       join submissions on submissions.id = each.submission
     where linked.submission = ${submission} and submissions.status = 'pending'
-    order by submissions.id limit ${limit}`,
+    order by case when submissions.id = ${submission} then 0 else 1 end, submissions.id limit ${limit}`,
 );
 
 /** Pending submissions that nobody confirmed in time, oldest first. */

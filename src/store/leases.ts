@@ -52,9 +52,17 @@ function claim(value: Placeholders<Claim>, dialect: Dialect, ofTenant = sql``) {
       order by next_attempt_at limit ${value('limit')} ${lock})
     returning id, message, tenant, recipient, destination, attempts, created_at, expires_at, counted_at,
       case when exists (select 1 from suppressions where suppressions.tenant = deliveries.tenant
-        and suppressions.address = lower(deliveries.recipient)) then 1 else 0 end as suppressed,
+        and suppressions.address in (lower(deliveries.recipient), ${hashOf(sql`lower(deliveries.recipient)`, dialect)}))
+        then 1 else 0 end as suppressed,
       case when ${tenantIs(sql`suspended = 1`)} then 1 else 0 end as suspended,
       case when ${tenantIs(sql`trusted = 0`)} then 1 else 0 end as untrusted`;
+}
+
+/** The `hashedAddress` of an address: SQLite has the function from sqlite-connection.ts. */
+function hashOf(address: RawBuilder<unknown>, dialect: Dialect) {
+  return dialect === 'sqlite'
+    ? sql`hashed_address(${address})`
+    : sql`'sha256:' || encode(sha256(convert_to(${address}, 'UTF8')), 'hex')`;
 }
 
 /** Whether the tenant of the delivery of the surrounding statement is so. */

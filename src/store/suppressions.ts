@@ -1,13 +1,30 @@
-/** Addresses that a tenant's mail is no longer sent to: they bounced, complained, or somebody put them here. All are in lower case. */
+/**
+ * Addresses that a tenant's mail is no longer sent to: they bounced, complained, or somebody put them here. All are in lower
+ * case; of one that was erased there is a hash (`hashedAddress`).
+ */
 import { sql } from 'kysely';
-import { countOf, deleteFrom, finder, insertInto, lister, type Statement } from './statement.ts';
+import { hashedAddress } from '../lib/addresses.ts';
+import { countOf, insertInto, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { SuppressionRow } from './tables.ts';
 
 const insert = insertInto('suppressions', sql`on conflict do nothing`);
-const remove = deleteFrom('suppressions', 'tenant', 'address');
-const one = finder('suppressions', 'tenant', 'address');
-const ofAddress = lister('suppressions', ['address'], sql`order by tenant`);
+const remove = query<{ tenant: string; addresses: readonly string[] }>(
+  (value) => sql`delete from suppressions where tenant = ${value('tenant')} and address in ${listed(value('addresses'))}`,
+);
+const one = reader(
+  (tenant: string, addresses: readonly string[]) => sql<SuppressionRow>`select * from suppressions
+    where tenant = ${tenant} and address in ${listed(addresses)} limit 1`,
+);
+const ofAddress = reader(
+  (addresses: readonly string[]) => sql<SuppressionRow>`select * from suppressions
+    where address in ${listed(addresses)} order by tenant`,
+);
+
+/** How the list may have the address. */
+function spellings(address: string): string[] {
+  return [address.toLowerCase(), hashedAddress(address)];
+}
 
 /** The statement that suppresses the address for this tenant. */
 export function suppress(suppression: SuppressionRow): Statement {
@@ -16,7 +33,7 @@ export function suppress(suppression: SuppressionRow): Statement {
 
 /** The statement that takes the address off the list. */
 export function allow(tenant: string, address: string): Statement {
-  return remove({ tenant, address: address.toLowerCase() });
+  return remove({ tenant, addresses: spellings(address) });
 }
 
 /** Whether the tenant's mail is no longer sent to this address. */
@@ -25,13 +42,17 @@ export async function isSuppressed(store: Store, tenant: string, address: string
 }
 
 /** The entry of this address, or undefined. */
-export function findSuppression(store: Store, tenant: string, address: string): Promise<SuppressionRow | undefined> {
-  return one(store, tenant, address.toLowerCase());
+export async function findSuppression(
+  store: Store,
+  tenant: string,
+  address: string,
+): Promise<SuppressionRow | undefined> {
+  return (await one(store, tenant, spellings(address)))[0];
 }
 
 /** On whose lists the address is. */
 export function suppressionsOf(store: Store, address: string): Promise<SuppressionRow[]> {
-  return ofAddress(store, address.toLowerCase());
+  return ofAddress(store, spellings(address));
 }
 
 /** The tenant's list by address, those after `after` where it is given. */
