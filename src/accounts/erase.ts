@@ -270,9 +270,13 @@ class Eraser {
       if (inbound === null || !entries.some(({ sender }) => this.#isPerson(sender))) continue;
       if (!(await this.#removeInbound(inbound))) kept.add(inbound);
     }
-    const gone = rows.filter(({ inbound }) => inbound === null || !kept.has(inbound)).map(idOf);
+    const gone = rows.filter(({ inbound }) => inbound === null || !kept.has(inbound));
     this.#counts.log_entries += gone.length;
-    if (gone.length > 0 && !this.#erasure.dryRun) await store.write([erase.forgetLogEntries(gone)]);
+    if (gone.length === 0 || this.#erasure.dryRun) return;
+    const events = gone.flatMap(({ tenant, ...row }) =>
+      tenant === null ? [] : erase.forgetInboundEvents({ tenant, ...row }),
+    );
+    await store.write([erase.forgetLogEntries(gone.map(idOf)), ...events]);
   }
 
   /** Removes a message that came from the person, with what became of it; false where some of that must stay now. */

@@ -217,7 +217,7 @@ function addSubmissions(program: CliCommand): void {
       .command(name)
       .argument('<id...>', 'IDs of submissions (sub_…)')
       .description(description)
-      .account((api, ids: string[]) => forEach(api, ids, route, done));
+      .account((api, ids: string[]) => forEach(api, ids, { route, done }));
   }
   submissions
     .command('delete')
@@ -227,7 +227,7 @@ function addSubmissions(program: CliCommand): void {
     .account(async (api, ids: string[], { yes }: { yes: boolean }) => {
       const question = `Delete ${counted(ids.length, 'submission')}? This cannot be undone.`;
       if (!(await isConfirmed(api.terminal, question, yes))) return EXIT.failed;
-      return forEach(api, ids, submissionRoutes.remove, 'deleted');
+      return forEach(api, ids, { route: submissionRoutes.remove, done: 'deleted' });
     });
   const exported = submissions
     .command('export')
@@ -245,16 +245,22 @@ function addSubmissions(program: CliCommand): void {
 
 const DECISIONS = [
   ['spam', submissionRoutes.spam, 'Mark submissions as spam and cancel their queued mail', 'marked as spam'],
-  ['ham', submissionRoutes.ham, 'Release submissions that are spam or pending, and send their notifications', 'accepted'],
+  [
+    'ham',
+    submissionRoutes.ham,
+    'Release submissions that are spam or pending, and send their notifications',
+    'accepted',
+  ],
   ['resend', submissionRoutes.resend, 'Send the notifications of submissions again', 'sent again'],
 ] as const;
+
+type Deciding = (typeof DECISIONS)[number][1] | typeof submissionRoutes.remove;
 
 /** Does it to each, one after the other; the first that is refused ends it. */
 async function forEach(
   { client, terminal, json }: Api,
   ids: readonly string[],
-  route: (typeof DECISIONS)[number][1] | typeof submissionRoutes.remove,
-  done: string,
+  { route, done }: { readonly route: Deciding; readonly done: string },
 ): Promise<void> {
   const answers: unknown[] = [];
   for (const id of ids) {

@@ -37,9 +37,13 @@ const answer = z.object({
     consents: count.describe('Confirmations as a recipient, and times of acknowledgments.'),
     suppressions: count.describe('Entries of the suppression list.'),
   }),
-  kept_as_hash: count.describe('Entries that only forbid mail to the address: a hash of it stays, so that none is sent.'),
+  kept_as_hash: count.describe(
+    'Entries that only forbid mail to the address: a hash of it stays, so that none is sent.',
+  ),
   in_progress: count.describe('What is being sent just now: repeat the request later.'),
-  configured: count.describe('Mail to the address as a recipient that a form or forwarding names; its records stay until they are old.'),
+  configured: count.describe(
+    'Mail to the address as a recipient that a form or forwarding names; its records stay until they are old.',
+  ),
   mentions: z.array(z.string()).describe('Submissions that name the address within a text, which stay.'),
   not_erased: z.array(z.string()).describe('What this does not reach.'),
   next_cursor: z.string().nullable().describe('Repeat the request with it as `cursor`; null when all is done.'),

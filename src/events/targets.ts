@@ -118,7 +118,10 @@ type Forms = Readonly<Record<string, Hooks>>;
 
 /** Those of a form; the one of its `fallback` may be one of the others, too. */
 function webhooksOf({ webhooks, fallback }: Hooks) {
-  const own = webhooks.map((url) => ({ url, events: url === fallback?.webhook ? [...ABOUT_SUBMISSIONS, ...FALLBACK] : [] }));
+  const own = webhooks.map((url) => ({
+    url,
+    events: url === fallback?.webhook ? [...ABOUT_SUBMISSIONS, ...FALLBACK] : [],
+  }));
   const last = fallback?.webhook;
   return last === undefined || webhooks.includes(last) ? own : [...own, { url: last, events: [...FALLBACK] }];
 }

@@ -137,7 +137,9 @@ function unitOf(entry: Entry, visitor: Addressee): Statement[] {
     const hash = { key: entry.clientKey, tenant: form.tenant };
     const client = hashedClient(submission.ip, hash);
     const mailbox = canonicalMailbox(visitorOf(submission) ?? '');
-    unit.push(...startOptIn(mail, { mailbox, client, to: visitor.kind === 'to' ? visitor.address : undefined }, server));
+    unit.push(
+      ...startOptIn(mail, { mailbox, client, to: visitor.kind === 'to' ? visitor.address : undefined }, server),
+    );
   }
   unit.push(eventOf(submission, accepted, { now, visitor }));
   // Of posts with test keys nobody is mailed.

@@ -13,7 +13,13 @@ import { deleteOptIn } from '../store/form-options.ts';
 import { counterOf } from '../lib/ids.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
-import { acceptLater, countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
+import {
+  acceptLater,
+  countSubmission,
+  keepSubmission,
+  markSubmission,
+  uncountSubmission,
+} from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
 import { findFormOf } from './find.ts';
 import { enqueueNotification } from './messages.ts';
@@ -100,7 +106,9 @@ export async function markAsSpam(
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
     deleteOptIn({ submission: row.id }),
-    ...(row.status === 'accepted' ? [uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) })] : []),
+    ...(row.status === 'accepted'
+      ? [uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) })]
+      : []),
     recomputeDueAmong({ names: destinations }),
   ];
   const changed = await done(store.write(unit));

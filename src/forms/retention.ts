@@ -71,7 +71,9 @@ export function reduceSubmissions({ store, clock }: Pick<ForgetParts, 'store' | 
     const unreached = firstId('sub', clock.now() - UNREACHED);
     const found = await reducibleSubmissions(store, { after, unreached, limit: BATCH });
     for (const part of portions(found, ({ bytes }) => bytes, MAX_BATCH_BYTES)) {
-      const { none = [], metadata = [] } = Object.groupBy(part, ({ stored }) => (stored === 'none' ? 'none' : 'metadata'));
+      const { none = [], metadata = [] } = Object.groupBy(part, ({ stored }) =>
+        stored === 'none' ? 'none' : 'metadata',
+      );
       await store.write([...removeOldSubmissions(none), ...dropSubmissionContent(metadata)]);
     }
     return found.length === BATCH ? found.at(-1)?.id : undefined;

@@ -69,7 +69,11 @@ export async function addresseeOf(visit: Visit, { store, limits }: AddresseePart
 }
 
 /** The address that the visitor gave. */
-export function visitorOf({ fields, control, form }: Omit<Visit, 'ip' | 'control'> & { control: Pick<Control, 'replyTo'> }): string | undefined {
+export function visitorOf({
+  fields,
+  control,
+  form,
+}: Omit<Visit, 'ip' | 'control'> & { control: Pick<Control, 'replyTo'> }): string | undefined {
   return emailOf(fields, form.config) ?? replyToOf(control);
 }
 

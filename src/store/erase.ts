@@ -37,9 +37,9 @@ async function walk<T extends Walked>(
   const { tenant, domains, after, size } = stretch;
   const from = sql.table(table);
   const [end] = (
-    await sql<{ id: string }>`select id from ${from} where id > ${after} order by id limit 1 offset ${size - 1}`.execute(
-      store.read,
-    )
+    await sql<{
+      id: string;
+    }>`select id from ${from} where id > ${after} order by id limit 1 offset ${size - 1}`.execute(store.read)
   ).rows;
   const next = end?.id ?? '';
   const owned = tenant === undefined ? sql`` : sql`and tenant = ${tenant}`;
@@ -93,6 +93,23 @@ export const forgetEventsOfGone = query<{ ids: readonly string[] }>(
     or (message is not null and not exists (select 1 from messages where messages.id = events.message)))`,
 );
 
+/**
+ * The statement that forgets the event of an entry of the log of inbound mail, which has its moment and holds both its
+ * addresses. Entries of nobody have none.
+ */
+export const forgetInboundEvents = query<
+  Pick<InboundLogRow, 'created_at'> & { tenant: string; sender: string; recipient: string }
+>((value, dialect) => {
+  function member(name: string) {
+    return dialect === 'sqlite'
+      ? sql`json_extract(data, ${sql.lit(`$.${name}`)})`
+      : sql`(data::json ->> ${sql.lit(name)})`;
+  }
+  return sql`delete from events where tenant = ${value('tenant')} and created_at = ${value('created_at')}
+      and type in ('inbound.accepted', 'inbound.rejected')
+      and ${member('from')} = ${value('sender')} and ${member('to')} = ${value('recipient')}`;
+});
+
 export const forgetTokensAbout = deleteAmong('tokens', 'subject');
 export const forgetLogEntries = deleteAmong('inbound_log', 'id');
 export const forgetBouncesIn = deleteAmong('bounces', 'inbound');
@@ -103,7 +120,9 @@ export const submissionsLeft = reader(
   (ids: readonly string[]) => sql<{ id: string }>`select id from submissions where id in ${listed(ids)}`,
 );
 
-const ofTenant = (tenant: string) => sql`(tenant = ${tenant} or ${tenant} = '')`;
+function ofTenant(tenant: string) {
+  return sql`(tenant = ${tenant} or ${tenant} = '')`;
+}
 
 /** The entries of these addresses on suppression lists, of one tenant or (empty) of all. */
 export const suppressionsAmong = reader(

@@ -154,10 +154,7 @@ const old = query<Shelf & { after: string; before: string; unreached: string; li
 );
 
 /** The submissions of which less is to stay: the same conditions, without a form. */
-const reducible = query<
-  { after: string; unreached: string; limit: number },
-  Pick<SubmissionRow, 'id' | 'stored'>
->(
+const reducible = query<{ after: string; unreached: string; limit: number }, Pick<SubmissionRow, 'id' | 'stored'>>(
   (value) => sql`select id, stored from submissions
     where stored in ('metadata', 'none') and id > ${value('after')} and (id < ${value('unreached')} or ${hasArrived})
       and ${isSettled} and ${isTold}

@@ -10,7 +10,8 @@ import type { SuppressionRow } from './tables.ts';
 
 const insert = insertInto('suppressions', sql`on conflict do nothing`);
 const remove = query<{ tenant: string; addresses: readonly string[] }>(
-  (value) => sql`delete from suppressions where tenant = ${value('tenant')} and address in ${listed(value('addresses'))}`,
+  (value) =>
+    sql`delete from suppressions where tenant = ${value('tenant')} and address in ${listed(value('addresses'))}`,
 );
 const one = reader(
   (tenant: string, addresses: readonly string[]) => sql<SuppressionRow>`select * from suppressions

@@ -106,7 +106,9 @@ test('double opt-in: what a visitor sends arrives once it is confirmed by the ma
   ]);
   expect((await mailTo(world, 'ana@inbox.test')).length).toBe(2);
   expect((await ask(world, 'GET', '/forms/example.test/join')).body).toMatchObject({ submissions: 1 });
-  expect(await traceOf(world, id)).toEqual(expect.arrayContaining([`submission.pending of ${id}`, `submission.accepted of ${id}`]));
+  expect(await traceOf(world, id)).toEqual(
+    expect.arrayContaining([`submission.pending of ${id}`, `submission.accepted of ${id}`]),
+  );
 });
 
 test('an address is mailed one link in 24 hours, and it confirms what the same visitor sent, and nobody else', async () => {
@@ -244,7 +246,9 @@ test('a lead that bounces goes to the fallback, by mail and by webhook, once, an
     },
   ]);
   expect(await traceOf(world, id)).toContainEqual(
-    expect.stringMatching(/^submission\.fallback of .*: to second@inbox\.test, because mail to owner@full\.test.*550 5\.1\.1/),
+    expect.stringMatching(
+      /^submission\.fallback of .*: to second@inbox\.test, because mail to owner@full\.test.*550 5\.1\.1/,
+    ),
   );
   const { body } = await ask(world, 'GET', `/submissions/${id}`);
   expect(body['deliveries']).toMatchObject([

@@ -3,7 +3,13 @@ import { expect, test } from 'vitest';
 import { erasePerson, type Erased } from '../../src/accounts/erase.ts';
 import { hashedAddress } from '../../src/lib/addresses.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { acknowledge, confirmRecipient, isRefused, recipientStatuses, refuseMailbox } from '../../src/store/consents.ts';
+import {
+  acknowledge,
+  confirmRecipient,
+  isRefused,
+  recipientStatuses,
+  refuseMailbox,
+} from '../../src/store/consents.ts';
 import { giveBack, settleDelivery } from '../../src/store/deliveries.ts';
 import { enqueue, type NewMessage } from '../../src/queue/enqueue.ts';
 import { noteDue } from '../../src/store/destinations.ts';
@@ -28,7 +34,7 @@ import {
   reducibleSubmissions,
 } from '../../src/store/submissions.ts';
 import { isSuppressed, selectSuppressions, suppress } from '../../src/store/suppressions.ts';
-import type { Store } from '../../src/store/store.ts';
+import { UnmetError, type Store } from '../../src/store/store.ts';
 import type { SubmissionRow } from '../../src/store/tables.ts';
 import { insertTenant } from '../../src/store/tenants.ts';
 import { testClock } from '../harness/clock.ts';
@@ -70,7 +76,14 @@ test('one link confirms what the same client sent to the form for the mailbox, a
   const store = await openTestStore();
   const about = { tenant: 'ten_a', form: 'f', mailbox: 'ana@inbox.test', client: 'hash:1', expires_at: NOW };
   const ids: string[] = [];
-  for (const other of [{}, {}, { client: 'hash:2' }, { mailbox: 'bo@inbox.test' }, { form: 'g' }, { tenant: 'ten_b' }]) {
+  for (const other of [
+    {},
+    {},
+    { client: 'hash:2' },
+    { mailbox: 'bo@inbox.test' },
+    { form: 'g' },
+    { tenant: 'ten_b' },
+  ]) {
     const submission = await submitted(store, { status: 'pending' });
     ids.push(submission);
     await store.write([insertOptIn({ ...about, ...other, submission })]);
@@ -97,7 +110,7 @@ test('a fallback is due when mail fails or is late, is used once, and a failure 
   await store.write([putOffFallback({ submission, due_at: NOW, next: null })]);
   expect(await dueFallbacks(store, NOW + 1, 9)).toMatchObject([{ due_at: NOW + 1 }]);
   await store.write([useFallback({ submission, used_at: NOW + 2 }, 1)]);
-  await expect(store.write([useFallback({ submission, used_at: NOW + 3 }, 1)])).rejects.toThrow();
+  await expect(store.write([useFallback({ submission, used_at: NOW + 3 }, 1)])).rejects.toThrow(UnmetError);
   await store.write([armFallback({ submission, late_at: NOW })]);
   expect(await dueFallbacks(store, NOW + 9, 9)).toEqual([]);
 });
@@ -150,9 +163,7 @@ function mail({ recipients, ...more }: Partial<NewMessage> & Pick<NewMessage, 'r
 
 /** Delivers all mail about these submissions. */
 async function settleAll(store: Store, submissions: readonly string[]): Promise<void> {
-  await store.write([
-    claimDeliveries({ ...CLAIM, destination: 'inbox.test' }),
-  ]);
+  await store.write([claimDeliveries({ ...CLAIM, destination: 'inbox.test' })]);
   const rows = await store.read
     .selectFrom('deliveries')
     .innerJoin('messages', 'messages.id', 'deliveries.message')
@@ -173,8 +184,11 @@ async function eraseAll(store: Store, address: string, more: { tenant?: string; 
   const sum: Record<string, number> = {};
   const mentions: string[] = [];
   for (let from: string | undefined, calls = 0; calls < 10; calls++) {
-    const erased: Erased = await erasePerson({ address, tenant: more.tenant, dryRun: more.dryRun ?? false, from }, parts);
-    for (const [name, count] of Object.entries(erased.counts)) sum[name] = (sum[name] ?? 0) + Number(count);
+    const erased: Erased = await erasePerson(
+      { address, tenant: more.tenant, dryRun: more.dryRun ?? false, from },
+      parts,
+    );
+    for (const [name, count] of Object.entries(erased.counts)) sum[name] = (sum[name] ?? 0) + count;
     mentions.push(...erased.mentions);
     from = erased.next;
     if (from === undefined) break;
@@ -239,7 +253,11 @@ test('a person is erased by every spelling of the address, and nobody else', asy
   expect(suppression).toMatchObject({ address: hashedAddress('anna@gmail.com'), reason: 'complaint' });
   expect(await isSuppressed(store, 'ten_a', 'Anna@gmail.com')).toBe(true);
   expect(await isSuppressed(store, 'ten_a', 'hanna@gmail.com')).toBe(false);
-  expect(await eraseAll(store, 'anna@googlemail.com')).toMatchObject({ submissions: 1, messages: 1, mentions: [mention] });
+  expect(await eraseAll(store, 'anna@googlemail.com')).toMatchObject({
+    submissions: 1,
+    messages: 1,
+    mentions: [mention],
+  });
 });
 
 test('mail to an address that was erased is still withheld, and "never again" is still honoured', async () => {
@@ -263,10 +281,8 @@ test('mail to an address that was erased is still withheld, and "never again" is
   for (const recipient of ['Ana@inbox.test', 'cy@inbox.test'])
     await store.write(mail({ tenant: 'ten_a', kind: 'transactional', recipients: [recipient] }));
   await store.write([noteDue({ name: 'inbox.test', due: NOW })]);
-  const [{ rows: claimed }] = await store.write([
-    claimDeliveries({ ...CLAIM, destination: 'inbox.test' }),
-  ]);
-  const suppressed = claimed.map(({ recipient, suppressed: is }) => [recipient, Number(is)]);
+  const [{ rows: claimed }] = await store.write([claimDeliveries({ ...CLAIM, destination: 'inbox.test' })]);
+  const suppressed = claimed.map(({ recipient, suppressed: is }) => [recipient, is]);
   expect(suppressed.sort()).toEqual([
     ['Ana@inbox.test', 1],
     ['cy@inbox.test', 0],

@@ -134,7 +134,8 @@ export function formsRoutes(services: Services): Route[] {
 
   async function answerAndAsk(row: FormRow, { principal, exchange }: Asked) {
     const form = formOfRow(row, exchange.snapshot.server);
-    if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: [...form.to, ...form.fallbackTo] });
+    if (principal.environment === 'live')
+      await consent.ask({ tenant: form.tenant, addresses: [...form.to, ...form.fallbackTo] });
     return answer(form, exchange);
   }
 
