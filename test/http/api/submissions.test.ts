@@ -110,6 +110,7 @@ describe('GET /submissions/{id}', () => {
       domain: 'example.com',
       fields: { name: 'Ana García', topic: ['a'], email: 'ana@example.org' },
       files: [],
+      stored: 'all',
       ip: '127.0.0.1',
       user_agent: '',
       referer: '',
