@@ -15,6 +15,7 @@ import { type Store, writeIfMet } from '../store/store.ts';
 import type { TokenRow, TenantRow } from '../store/tables.ts';
 import { findTokenByHash, forgetTokens, insertToken, forgetTokensOf } from '../store/secrets.ts';
 import { OPERATOR, forgetUnconfirmed, findTenant } from '../store/tenants.ts';
+import { type Localized, message } from '../languages/languages.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { inRounds } from '../lib/batch.ts';
 import { errorFields } from '../lib/errors.ts';
@@ -32,14 +33,14 @@ import type { Limits, Limit, Verdict } from './rate-limits.ts';
 
 /** What is shown before, and after. */
 export interface Words {
-  readonly heading: string;
+  readonly heading: Localized;
   /** Paragraphs. */
-  readonly text: readonly string[];
+  readonly text: readonly Localized[];
 }
 
 /** A thing that a token confirms, as it stands now. */
 export interface Confirmable {
-  readonly question: Words & { readonly button: string };
+  readonly question: Words & { readonly button: Localized };
   readonly done: Words;
   readonly isDone: boolean;
   /** Does it; harmless where it is done. */
@@ -57,11 +58,8 @@ export type ConfirmKind = (token: TokenRow) => Promise<Confirmable | undefined>;
 /** By the kinds of tokens. */
 export type ConfirmKinds = Readonly<Record<TokenRow['kind'], ConfirmKind>>;
 
-/** How long a link works. */
+/** How long a link works, days. */
 export const LINK_DAYS = 7;
-
-/** How long a link works, in words. */
-export const LINK_LIFE = `${LINK_DAYS} days`;
 
 /** The same, ms. */
 export const LINK_LIFE_MS = LINK_DAYS * 86_400_000;
@@ -186,7 +184,7 @@ export function createConsent(parts: ConsentParts): Consent {
 
 It wants to send what visitors write into its web forms, mail that it forwards, and notices about both to ${address}.
 
-To get this mail, open this link within ${LINK_LIFE} and press "Agree":
+To get this mail, open this link within ${LINK_DAYS} days and press "Agree":
 
 ${link}
 
@@ -265,19 +263,14 @@ export function releaseInTime({
 }
 
 function wordsFor(account: TenantRow, address: string): Pick<Confirmable, 'question' | 'done'> {
+  const values = { account: accountName(account), address };
   return {
     question: {
-      heading: 'Get mail from an account?',
-      text: [
-        `The account ${accountName(account)} wants to send mail to ${address}: what visitors write into its web forms, mail that it forwards, and notices about both.`,
-        'Nothing is sent before you agree. If you do not know the account, close this page.',
-      ],
-      button: 'Agree',
+      heading: message('consent.question'),
+      text: [message('consent.text', values), message('consent.before')],
+      button: message('consent.button'),
     },
-    done: {
-      heading: 'You get the mail',
-      text: [`Mail of the account ${accountName(account)} is sent to ${address} from now on, and so is what waited.`],
-    },
+    done: { heading: message('consent.done'), text: [message('consent.doneText', values)] },
   };
 }
 
@@ -295,10 +288,7 @@ export function refusal(
 ): Pick<Confirmable, 'isRefused' | 'refused' | 'refuse'> {
   return {
     isRefused,
-    refused: {
-      heading: 'This server mails you no more',
-      text: [`${address} gets no mail from this server any more, whoever asks for it.`],
-    },
+    refused: { heading: message('link.refused'), text: [message('link.refusedText', { address })] },
     async refuse() {
       await store.write([refuseMailbox({ mailbox: canonicalMailbox(address), at: clock.now() })]);
       await release();

@@ -1,4 +1,5 @@
 /** The life of tenants: made by a sign-up or the operator, each with a first key, confirmed, changed, suspended. */
+import { message } from '../languages/languages.ts';
 import { canonicalMailbox } from '../lib/addresses.ts';
 import { accountOf, newId } from '../lib/ids.ts';
 import { confirmRecipient, findMailbox, takeMailbox } from '../store/consents.ts';
@@ -109,21 +110,13 @@ export function signupConfirmation(parts: RefusalParts): ConfirmKind {
     const isRefused = mailbox !== undefined && mailbox.refused_at !== null;
     return {
       question: {
-        heading: 'Confirm your account',
-        text: [
-          `Somebody, probably you, has made an account for ${tenant.email}. Its API key works as soon as you confirm.`,
-          'If it was not you, close this page: the account then ends by itself.',
-        ],
-        button: 'Confirm the account',
+        heading: message('signup.question'),
+        text: [message('signup.text', { address: tenant.email }), message('signup.before')],
+        button: message('signup.button'),
       },
       done: other
-        ? {
-            heading: 'You have an account already',
-            text: [
-              `${tenant.email} belongs to another account on this server, and a mailbox has one. This one ends by itself.`,
-            ],
-          }
-        : { heading: 'Your account is confirmed', text: ['The API key that you were shown works now.'] },
+        ? { heading: message('signup.other'), text: [message('signup.otherText', { address: tenant.email })] }
+        : { heading: message('signup.done'), text: [message('signup.doneText')] },
       isDone: other || tenant.confirmed_at !== null,
       ...refusal({ address: tenant.email, isRefused }, parts),
       async confirm() {

@@ -146,6 +146,7 @@ export function sampleOf(form: LocalForm | undefined, given: Variables = {}): Va
     ip: '192.0.2.1',
     submission_id: 'sub_01jgwz4v8k7m5n3p2q1r0s9t8v',
     referer: `https://${domain}/contact`,
+    language: form?.config.theme?.language ?? 'en',
     files:
       form?.config.uploads?.enabled === true
         ? [{ filename: 'notes.pdf', size: 48_213, content_type: 'application/pdf' }]

@@ -2,6 +2,7 @@
 import { isMap, isScalar, parseDocument } from 'yaml';
 import { parseDomain } from '../lib/addresses.ts';
 import { fieldErrors, type FormPlace, expressionProblems, type CheckTemplates } from './checks.ts';
+import { isDataUrl } from './images.ts';
 import type { Finding, Problem } from './problem.ts';
 import { glanceAtProject, parseProject, type Glance, type Invalid, type ValidProject } from './parse.ts';
 import { NO_SECRETS } from './secrets.ts';
@@ -12,7 +13,7 @@ export const PUSHED_FILE = 'postern.yml';
 
 export interface Bundle {
   readonly yaml: string;
-  /** Contents by the name as the YAML has it. */
+  /** Contents by the name as the YAML has it; an image is a data: URL. */
   readonly files: Readonly<Record<string, string>>;
 }
 
@@ -82,7 +83,17 @@ export function locateIn({ yaml, findings }: { yaml: string; findings: readonly 
 /** What is wrong with these forms, here and now. */
 export function findInForms(forms: readonly FormPlace[], check: CheckTemplates | undefined): Finding[] {
   const problems = expressionProblems(forms, check);
-  return [...forms.flatMap(fieldErrors), ...problems.map(({ path, message }) => ({ path, message }))];
+  return [
+    ...forms.flatMap(fieldErrors),
+    ...forms.flatMap(logoErrors),
+    ...problems.map(({ path, message }) => ({ path, message })),
+  ];
+}
+
+/** Beside a form that the API makes there are no files. */
+function logoErrors({ path, form: { theme } }: FormPlace): Finding[] {
+  if (theme?.logo === undefined || isDataUrl(theme.logo)) return [];
+  return [{ path: [...path, 'theme', 'logo'], message: 'expected a data: URL, such as data:image/png;base64,…' }];
 }
 
 /** Reads everything at once, in the thread of whoever asks. */

@@ -1,11 +1,12 @@
 /**
- * Reads the files of the configuration. What a project names with `html_file` is read relative to the project's file and
+ * Reads the files of the configuration. What a project names (`html_file`, `logo`) is read relative to the project's file and
  * never from outside its own folder and the `templates` folder beside it, whatever symbolic links say.
  */
 import { constants } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { codeOf, messageOf, UserError } from '../lib/errors.ts';
+import { dataUrlOf, imageTypeOf, MAX_IMAGE_BYTES } from './images.ts';
 import type { Clock } from '../lib/clock.ts';
 
 const MAX_BYTES = 1024 * 1024;
@@ -44,15 +45,25 @@ export async function listProjects(serverFile: string): Promise<string[]> {
 export type FileText = { readonly text: string } | { readonly problem: string; readonly missing: boolean };
 
 /** Reads a whole file of UTF-8 text up to 1 MiB. */
-export async function readText(path: string): Promise<FileText> {
+export function readText(path: string): Promise<FileText> {
+  return readWhole(path, MAX_BYTES, (bytes) => new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+}
+
+/** Reads a file that a project names: an image as a data: URL, all else as text. */
+function readNamed(path: string, name: string): Promise<FileText> {
+  const type = imageTypeOf(name);
+  return type === undefined ? readText(path) : readWhole(path, MAX_IMAGE_BYTES, (bytes) => dataUrlOf(type, bytes));
+}
+
+async function readWhole(path: string, most: number, textOf: (bytes: Buffer) => string): Promise<FileText> {
   try {
     // Opening a pipe would wait for its other end.
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stat = await file.stat();
       if (!stat.isFile()) return refused(`${path} is not a file`);
-      if (stat.size > MAX_BYTES) return refused(`${path} is larger than 1 MiB`);
-      return { text: new TextDecoder('utf-8', { fatal: true }).decode(await file.readFile()) };
+      if (stat.size > most) return refused(`${path} is larger than ${most === MAX_BYTES ? '1 MiB' : '64 KiB'}`);
+      return { text: textOf(await file.readFile()) };
     } finally {
       await file.close();
     }
@@ -76,7 +87,7 @@ export async function readBeside(
   const refused: [string, string][] = [];
   for (const name of names) {
     const path = await pathWithin(projectFile, name);
-    const result = 'problem' in path ? path : await readText(path.path);
+    const result = 'problem' in path ? path : await readNamed(path.path, name);
     if ('text' in result) files.push([name, result.text]);
     else refused.push([name, result.problem]);
   }

@@ -13,9 +13,10 @@ import {
   type CheckTemplates,
 } from './checks.ts';
 import { explain, valueAt, knownKeys, sameKeys } from './explain.ts';
+import { imageProblem, isDataUrl } from './images.ts';
 import { freeze } from './snapshot.ts';
 import type { Finding, Problem, Path } from './problem.ts';
-import { type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
+import { type FormConfig, type ProjectConfig, type ServerConfig, projectSchema } from './schema.ts';
 import { serverSchema } from './schema-server.ts';
 import { resolveSecrets, type Reference, type SecretSource } from './secrets.ts';
 import { readYaml, type YamlFile } from './yaml.ts';
@@ -39,7 +40,7 @@ export type ValidProject = Valid<ProjectConfig>;
 
 /** What a project's text is read together with. */
 export interface ProjectContext {
-  /** Contents of the files that `html_file` names, by the name as written. */
+  /** Contents of the files that `html_file` and `logo` name, by the name as written; an image is a data: URL. */
   readonly files: Readonly<Record<string, string>>;
   /** Why a file could not be had, by the name as written. */
   readonly refused?: Readonly<Record<string, string>>;
@@ -70,7 +71,8 @@ export function parseProject(text: string, file: string, context: ProjectContext
   const errors = reported([...read.errors, ...(found?.errors ?? [])], read);
   const warnings = reported(found?.warnings ?? [], read);
   if (errors.length > 0 || read.value === undefined || found === undefined) return { errors, warnings };
-  return { ok: freeze({ ...read.value, templates: found.templates }), warnings };
+  const { domains, collections, templates } = found;
+  return { ok: freeze({ ...read.value, domains, collections, templates }), warnings };
 }
 
 /** What can be told of a project's text, valid or not; `files` are those that it needs. */
@@ -82,14 +84,18 @@ export interface Glance extends Record<'domains' | 'collections' | 'files', read
 export function glanceAtProject(text: string): Glance {
   const { value } = readYaml(text, '');
   const slug = valueAt(value, ['project', 'slug']);
-  const templates = Object.values(objectAt(value, 'templates'));
+  const templates = Object.values(objectAt(value, 'templates')).map((each) => valueAt(each, ['html_file']));
+  const forms = [objectAt(value, 'domains'), objectAt(value, 'collections')]
+    .flatMap((owners) => Object.values(owners))
+    .flatMap((owner) => Object.values(objectAt(owner, 'forms')));
+  const logos = forms.map((form) => valueAt(form, ['theme', 'logo']));
   return {
     slug: typeof slug === 'string' ? slug : undefined,
     domains: Object.keys(objectAt(value, 'domains')),
     collections: Object.keys(objectAt(value, 'collections')),
-    files: [...new Set(templates.map((each) => valueAt(each, ['html_file'])))].filter(
-      (name) => typeof name === 'string',
-    ),
+    files: [...new Set([...templates, ...logos])]
+      .filter((name) => typeof name === 'string')
+      .filter((name) => !isDataUrl(name)),
   };
 }
 
@@ -164,13 +170,18 @@ function inspect(parts: ProjectParts, read: Read<ProjectConfig>, context: Projec
   const most = errors.length === 0 ? context.formRecipients : undefined;
   const tooMany = most === undefined ? [] : fanOutErrors(parts, most);
   const { templates, missing } = withFiles(parts.templates, context);
+  const domains = withLogos('domains', parts.domains, context);
+  const collections = withLogos('collections', parts.collections, context);
+  const logos = [...domains.missing, ...collections.missing];
   const many = countErrors(templates, context.maxTemplates);
   const broken = many.length > 0 ? [] : checkAllTemplates({ ...parts, templates }, read.yaml, context.checkTemplates);
   return {
-    errors: [...[...errors, ...tooMany, ...missing, ...many].map(read.yaml.locate), ...broken],
+    errors: [...[...errors, ...tooMany, ...missing, ...logos, ...many].map(read.yaml.locate), ...broken],
     // What is left of a file with errors says too little to warn of anything.
     warnings: read.value === undefined ? [] : warnings.map(read.yaml.locate),
     templates,
+    domains: domains.filled,
+    collections: collections.filled,
   };
 }
 
@@ -182,20 +193,56 @@ function countErrors(templates: ProjectConfig['templates'], most = Number.POSITI
 
 function withFiles(
   templates: ProjectConfig['templates'],
-  { files, refused = {} }: ProjectContext,
+  context: ProjectContext,
 ): { templates: ProjectConfig['templates']; missing: Finding[] } {
   const missing: Finding[] = [];
   const filled = Object.entries(templates).map(([name, template]) => {
     const file = template.html_file;
     if (file === undefined) return [name, template] as const;
-    const known = nameIn(files, file);
-    const html = known === undefined ? undefined : files[known];
-    if (html !== undefined) return [name, { ...template, html }] as const;
-    const reason = Object.hasOwn(refused, file) ? refused[file] : undefined;
-    missing.push({ path: ['templates', name, 'html_file'], message: reason ?? `the file ${file} is missing` });
+    const read = contentOf(file, context);
+    if ('text' in read) return [name, { ...template, html: read.text }] as const;
+    missing.push({ path: ['templates', name, 'html_file'], message: read.problem });
     return [name, template] as const;
   });
   return { templates: Object.fromEntries(filled), missing };
+}
+
+/** Domains or collections with the images that the themes of their forms name in place of the names. */
+function withLogos<F extends Pick<FormConfig, 'theme'>, Owner extends { readonly forms: Readonly<Record<string, F>> }>(
+  key: 'domains' | 'collections',
+  owners: Readonly<Record<string, Owner>>,
+  context: ProjectContext,
+): { filled: Record<string, Owner>; missing: Finding[] } {
+  const missing: Finding[] = [];
+
+  function withLogo(form: F, path: Path): F {
+    const { theme } = form;
+    if (theme?.logo === undefined || isDataUrl(theme.logo)) return form;
+    const read = contentOf(theme.logo, context);
+    const problem = 'text' in read ? imageProblem(read.text) : read.problem;
+    if (problem !== undefined) missing.push({ path, message: problem });
+    return 'text' in read ? { ...form, theme: { ...theme, logo: read.text } } : form;
+  }
+
+  const filled = Object.entries(owners).map(([name, owner]) => {
+    const forms = Object.entries(owner.forms).map(([id, form]) => {
+      return [id, withLogo(form, [key, name, 'forms', id, 'theme', 'logo'])] as const;
+    });
+    return [name, { ...owner, forms: Object.fromEntries(forms) }] as const;
+  });
+  return { filled: Object.fromEntries(filled), missing };
+}
+
+/** What the file holds that the project names. */
+function contentOf(
+  file: string,
+  { files, refused = {} }: ProjectContext,
+): { readonly text: string } | { readonly problem: string } {
+  const known = nameIn(files, file);
+  const text = known === undefined ? undefined : files[known];
+  if (text !== undefined) return { text };
+  const reason = Object.hasOwn(refused, file) ? refused[file] : undefined;
+  return { problem: reason ?? `the file ${file} is missing` };
 }
 
 /** The name that a file has there: `./a.html` and `a.html` are one. */

@@ -6,6 +6,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { imageProblem, imageTypeOf, isDataUrl } from './images.ts';
 import { formatMailbox, parseAddress, parseDomain, parseMailbox } from '../lib/addresses.ts';
 
 const DURATIONS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 } as const;
@@ -150,6 +151,21 @@ function isPostgresUrl(text: string): boolean {
   const { pathname, search, hash } = new URL(text);
   return !pathname.includes('@') && !/^\?[^=]*@/.test(search) && hash === '';
 }
+
+/** `#rrggbb` */
+export const color = word(/^#[0-9A-Fa-f]{6}$/, 'expected a color such as "#0a7d5a"');
+
+/** An image: as a data: URL, or the name of a file beside the project's. */
+export const logo = z.string().check(({ value, issues }) => {
+  const message = isDataUrl(value)
+    ? imageProblem(value)
+    : imageTypeOf(value) === undefined || value.length > MAX_LOGO_NAME
+      ? 'expected the name of a PNG, JPEG, WebP or SVG file, such as logo.svg, or a data: URL'
+      : undefined;
+  if (message !== undefined) issues.push({ code: 'custom', input: value, message });
+});
+
+const MAX_LOGO_NAME = 500;
 
 /** The key of a form or a template. */
 export const identifier = word(

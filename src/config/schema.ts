@@ -5,12 +5,13 @@
  */
 import { z } from 'zod';
 import { serverSchema } from './schema-server.ts';
+import { LANGUAGES } from '../languages/languages.ts';
 import { PUBLIC_EVENTS } from '../lib/event-types.ts';
 import * as is from './scalars.ts';
 import { choice, flag, listOf, section } from './scalars.ts';
 
 export type ServerConfig = z.output<typeof serverSchema>;
-/** After loading, a template's `html` holds the text of its `html_file`. */
+/** After loading, a template's `html` holds the text of its `html_file`, and a theme's `logo` is a data: URL. */
 export type ProjectConfig = z.output<typeof projectSchema>;
 export type DomainConfig = ProjectConfig['domains'][string];
 export type FormConfig = DomainConfig['forms'][string];
@@ -86,6 +87,21 @@ const fallback = z.strictObject({
   webhook: is.hookUrl.optional().describe('URL that the submission is posted to, as the event submission.fallback.'),
 });
 
+const theme = z.strictObject({
+  title: is.text(100).optional().describe('Name at the head of the hosted pages. Default: the domain.'),
+  message: is.text(2000).optional().describe('Text at the foot of every hosted page, such as how else to reach you.'),
+  color: is.color.optional().describe('Color of buttons and links, such as "#0a7d5a". Text on it is made readable.'),
+  logo: is.logo
+    .optional()
+    .describe('PNG, JPEG, WebP or SVG image of 64 KiB at most: a file, relative to this file, or a data: URL.'),
+  language: z
+    .enum(LANGUAGES)
+    .optional()
+    .describe(
+      'Language of the hosted pages, errors and built-in mail. Default: the language of the browser; mail: en.',
+    ),
+});
+
 /** A form of a domain. */
 export const formSchema = z.strictObject({
   name: is.text(200).optional().describe('Display name. Default: the id of the form.'),
@@ -126,6 +142,7 @@ export const formSchema = z.strictObject({
     .optional()
     .describe('URL that browsers are redirected to after an error. Default: the built-in page.'),
   thank_you: is.text(2000).optional().describe('Text of the built-in thank-you page.'),
+  theme: theme.optional().describe('Look and language of the hosted pages.'),
   allowed_origins: listOf(is.origin, 'Additional origins whose pages may use the form.'),
   uploads: uploads.optional().describe('File uploads, sent as attachments. Without this, files are refused.'),
   retention: is.retention

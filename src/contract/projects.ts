@@ -129,7 +129,9 @@ export const projects = {
       config: z.string().describe('The YAML, at most 256 KiB.'),
       files: files
         .default({})
-        .describe('Contents of the files that it names with html_file, by the name as written there.'),
+        .describe(
+          'Contents of the files that it names with html_file or logo, by the name as written there; an image as a data: URL.',
+        ),
     }),
     maxBody: MAX_BODY_BYTES,
     answer: pushed,

@@ -72,6 +72,7 @@ import { obtainSecret } from '../store/secrets.ts';
 import { createExplain } from '../explain/explain.ts';
 import { trace } from '../explain/trace.ts';
 import { openSrsKeys } from '../smtp/srs-keys.ts';
+import { createSenderOf } from '../transactional/sender.ts';
 
 export interface DaemonParts {
   /** With a clock or a resolver of its own (tests), delivery runs in this thread. */
@@ -302,6 +303,7 @@ async function start(
     spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
     accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent, clientKey }),
     unsubscribeKey,
+    senderOf: createSenderOf(store),
     renderer,
     version: version(),
     queueProblem: delivery.problem,

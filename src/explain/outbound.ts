@@ -57,7 +57,7 @@ async function suppressionStep(address: string, mail: Mail | undefined, { store 
   const step = 'suppression';
   const all = await suppressionsOf(store, address);
   const entries = mail === undefined ? all : all.filter(({ tenant }) => tenant === mail.tenant);
-  if (entries.length === 0) return passes(step, 'on no suppression list', 'nothing is known against it');
+  if (entries.length === 0) return passes(step, 'not on the suppression list', 'nothing is known against it');
   const found = entries
     .map(({ tenant, reason, created_at: since }) => {
       return `on the suppression list of ${tenant} since ${isoTime(since)} (${reason})`;

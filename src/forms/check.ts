@@ -3,11 +3,11 @@
  * codes that published browser form clients know. Pure, and linear in the size of the body.
  */
 import type { FormConfig } from '../config/schema.ts';
-import { type Form, labelOf } from '../config/snapshot.ts';
+import { type Form, labelOf, ruleOf } from '../config/snapshot.ts';
 import { fieldPattern, patternProblem, type FieldPattern } from '../config/patterns.ts';
 import { parseAddress } from '../lib/addresses.ts';
+import { type Localized, message, type MessageName, type MessageValues } from '../languages/languages.ts';
 import { Recent } from '../lib/lru.ts';
-import { sizeWords } from '../lib/sizes.ts';
 import {
   isBlank,
   isEmailField,
@@ -43,7 +43,7 @@ export function checkSubmission(
   for (const [name, value] of fields) errors.push(...checkField([name, value], checks));
   errors.push(...checkControl(control), ...checkFiles(files, config));
   if (errors.length === 0 && files.length === 0 && isEmpty(fields)) {
-    errors.push({ code: 'EMPTY', message: 'The form is empty. Please fill it in.' });
+    errors.push({ code: 'EMPTY', message: message('field.empty') });
   }
   return { fields: [...fields], control, files, errors };
 }
@@ -57,7 +57,8 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
     if (value !== undefined && !valuesOf(value).every(isBlank)) return [];
     if (files.some((file) => withoutBrackets(file.field) === field)) return [];
     const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
-    return [{ field, code, message: `Please fill in ${quote(labelOf(config, field))}.` }];
+    const name = ruleOf(config, field)?.options === undefined ? 'field.required' : 'field.requiredChoice';
+    return [{ field, code, message: message(name, { field: nameOf(field, config) }) }];
   });
 }
 
@@ -69,7 +70,7 @@ function checkOptIn(fields: Fields, config: FormConfig): FieldError[] {
   const isGiven = value !== undefined && !valuesOf(value).every(isBlank);
   if (isGiven || config.required.some((name) => withoutBrackets(name) === field)) return [];
   const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
-  return [{ field, code, message: `Please fill in ${quote(labelOf(config, field))}.` }];
+  return [{ field, code, message: message('field.required', { field: nameOf(field, config) }) }];
 }
 
 function isEmpty(fields: Fields): boolean {
@@ -83,22 +84,20 @@ function isEmpty(fields: Fields): boolean {
 function checkFiles(files: readonly Upload[], { uploads }: FormConfig): FieldError[] {
   if (files.length === 0) return [];
   if (uploads === undefined || !uploads.enabled) {
-    return [{ code: 'NO_FILE_UPLOADS', message: 'This form does not accept files.' }];
+    return [{ code: 'NO_FILE_UPLOADS', message: message('error.NO_FILE_UPLOADS') }];
   }
   const { max_files: most, max_size: largest, types } = uploads;
   const errors: FieldError[] = [];
   if (most !== undefined && files.length > most) {
-    const message = `This form accepts at most ${most} ${most === 1 ? 'file' : 'files'}.`;
-    errors.push({ code: 'TOO_MANY_FILES', message });
+    errors.push({ code: 'TOO_MANY_FILES', message: message('file.tooMany', { max: most }) });
   }
   for (const { field, filename, contentType, size } of files) {
     if (largest !== undefined && size > largest) {
-      const message = `The file ${quote(filename)} is too large (at most ${sizeWords(largest)}).`;
-      errors.push({ code: 'FILES_TOO_BIG', message });
+      errors.push({ code: 'FILES_TOO_BIG', message: fileTooLarge(filename, largest) });
     }
     if (types !== undefined && !types.some((type) => isOfType(type, { filename, contentType }))) {
-      const message = `The file ${quote(filename)} has a type that this form does not accept. Accepted types: ${types.join(', ')}.`;
-      errors.push({ field, code: 'FILE_TYPE_NOT_ALLOWED', message });
+      const values = { name: shortened(filename), types: types.join(', ') };
+      errors.push({ field, code: 'FILE_TYPE_NOT_ALLOWED', message: message('file.type', values) });
     }
   }
   return errors;
@@ -112,22 +111,33 @@ function isOfType(type: string, { filename, contentType }: { filename: string; c
   return wanted.endsWith('/*') ? given.startsWith(wanted.slice(0, -1)) : given === wanted;
 }
 
-function quote(text: string): string {
-  return `“${text.length > 60 ? `${text.slice(0, 59)}…` : text}”`;
+/** What is said of a file of more than `most` bytes. */
+export function fileTooLarge(filename: string, most: number): Localized {
+  return ({ say, size }) => say('file.tooLarge', { name: shortened(filename), size: size(most) });
+}
+
+/** The label of a field in a message. */
+function nameOf(field: string, config: FormConfig): string {
+  return shortened(labelOf(config, field));
+}
+
+/** A name in a message. */
+export function shortened(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
 /** An error of one field, or of the whole form where `field` is absent. */
 export interface FieldError {
   readonly field?: string | undefined;
   readonly code: string;
-  readonly message: string;
+  readonly message: Localized;
 }
 
 type FieldRule = FormConfig['fields'][string];
-/** A code, and what follows the field's label in the message. */
-type Violation = readonly [code: string, words: string];
+/** A code, and the message of a field. */
+type Violation = readonly [code: string, name: MessageName, values?: MessageValues];
 
-const EMAIL: Violation = ['TYPE_EMAIL', 'must be an email address, such as name@example.com.'];
+const EMAIL: Violation = ['TYPE_EMAIL', 'field.email'];
 
 /** Compiled patterns that are kept; each may come to hold 8 MB. */
 const MAX_PATTERNS = 16;
@@ -169,20 +179,20 @@ function checkField([name, value]: Field, { config, matches }: FieldChecks): Fie
     (isEmailField(name, config) && !values.every(isEmail) ? EMAIL : undefined) ??
     (rule && checkRule(values, rule, matches));
   if (violation === undefined) return [];
-  const [code, words] = violation;
-  return [{ field: name, code, message: `${quote(labelOf(config, name))} ${words}` }];
+  const [code, what, limits] = violation;
+  return [{ field: name, code, message: message(what, { ...limits, field: nameOf(name, config) }) }];
 }
 
 /** `_replyto` is where the answer goes: a slip in it would lose the visitor. */
 function checkControl({ replyTo }: Control): FieldError[] {
   if (replyTo === undefined || isBlank(replyTo) || isEmail(replyTo)) return [];
-  return [{ field: '_replyto', code: EMAIL[0], message: `Your email address ${EMAIL[1]}` }];
+  return [{ field: '_replyto', code: EMAIL[0], message: message('field.replyTo') }];
 }
 
 function checkRule(values: readonly string[], rule: FieldRule, matches: FieldChecks['matches']): Violation | undefined {
   const { type, max = Infinity } = rule;
   if (type === 'list' && values.length > max) {
-    return ['TYPE_TEXT', `accepts at most ${max} ${max === 1 ? 'answer' : 'answers'}.`];
+    return ['TYPE_TEXT', 'field.tooMany', { max }];
   }
   for (const value of values) {
     const violation = checkValue(value, rule, matches);
@@ -198,12 +208,12 @@ function checkValue(
 ): Violation | undefined {
   const known = TYPES[type];
   if (known?.isValid(value) === false) return known.violation;
-  if (type === 'number' && Number(value) > max) return ['TYPE_NUMERIC', `must be ${max} or less.`];
+  if (type === 'number' && Number(value) > max) return ['TYPE_NUMERIC', 'field.max', { max }];
   if (HAS_LENGTH.has(type) && lengthOf(value, max) > max) {
-    return ['TYPE_TEXT', `is too long (at most ${max} characters).`];
+    return ['TYPE_TEXT', 'field.tooLong', { max }];
   }
-  if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'must be one of the options.'];
-  if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'does not have the required format.'];
+  if (options !== undefined && !options.includes(value)) return ['TYPE_TEXT', 'field.option'];
+  if (pattern !== undefined && !matches(pattern, value)) return ['TYPE_TEXT', 'field.pattern'];
   return undefined;
 }
 
@@ -215,11 +225,11 @@ interface TypeCheck {
 }
 
 const TYPES: Partial<Record<FieldRule['type'], TypeCheck>> = {
-  number: { isValid: isNumber, violation: ['TYPE_NUMERIC', 'must be a number.'] },
-  url: { isValid: isWebUrl, violation: ['TYPE_TEXT', 'must be a web address, such as https://example.com.'] },
-  tel: { isValid: isPhone, violation: ['TYPE_TEXT', 'must be a phone number.'] },
-  date: { isValid: isDate, violation: ['TYPE_TEXT', 'must be a date, such as 2026-01-31.'] },
-  file: { isValid: () => false, violation: ['TYPE_TEXT', 'must be a file.'] },
+  number: { isValid: isNumber, violation: ['TYPE_NUMERIC', 'field.number'] },
+  url: { isValid: isWebUrl, violation: ['TYPE_TEXT', 'field.url'] },
+  tel: { isValid: isPhone, violation: ['TYPE_TEXT', 'field.tel'] },
+  date: { isValid: isDate, violation: ['TYPE_TEXT', 'field.date'] },
+  file: { isValid: () => false, violation: ['TYPE_TEXT', 'field.file'] },
 };
 
 function isEmail(value: string): boolean {

@@ -8,11 +8,10 @@ import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
 import { needsSmtpUtf8 } from '../lib/addresses.ts';
-import { translationOf, type Language } from '../languages/languages.ts';
+import { type Language, translationOf } from '../languages/languages.ts';
 import { escapeHtml, html } from '../lib/html.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
-import { sizeWords } from '../lib/sizes.ts';
 import { composeMail, type Mail, signMail } from '../mail/compose.ts';
 import { messageIdOf, cleanText } from '../mail/header.ts';
 import { replyAddress, type Conversation } from '../mail/own-addresses.ts';
@@ -160,9 +159,10 @@ export function createFormSource(options: FormSourceOptions): Source {
       if (whole.bytes.length <= largest) return whole;
     }
     log.warn('notification.too_big', { message: parts.message.id, submission: submission.id, files: files.length });
-    const light = await composed(withoutAttachments(bare, files, submission.id));
+    const about = { submission: submission.id, language: languageOf(parts.form) };
+    const light = await composed(withoutAttachments(bare, files, about));
     if (light.bytes.length <= largest) return light;
-    return composed(shortened(light.mail, Math.floor(largest / 4), submission.id));
+    return composed(shortened(light.mail, Math.floor(largest / 4), about));
   }
 
   return {
@@ -202,11 +202,6 @@ async function formOf(
   return revision?.config.collections[collection]?.forms[key];
 }
 
-/** The language of the form's mail and pages. */
-export function languageOf(_config: FormConfig): Language {
-  return 'en';
-}
-
 /** What all mail of a form has. */
 function mailOf(mail: FormMail, answersTo: string | undefined): Pick<Mail, 'replyTo' | 'date' | 'messageId'> {
   const { message, submission } = mail;
@@ -231,7 +226,10 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
     ...mailOf(mail, replyTo),
     from: { name: plainName(form), address: senderAddress(form.config, submission.domain) },
     to: [{ address: to }],
-    subject: firstLine([...rendered.lines, rendered.subject], 'We have received your message'),
+    subject: firstLine(
+      [...rendered.lines, rendered.subject],
+      translationOf(languageOf(form)).say('acknowledgment.subject'),
+    ),
     text: rendered.text,
     html: rendered.html,
     headers: AUTOMATIC_REPLY,
@@ -240,7 +238,7 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
 
 /** The mail with the link that confirms a submission. Nothing in it but the address is the visitor's. */
 function confirmation({ form, submission, ...mail }: FormMail, { to, link }: ConfirmationSource): Mail {
-  const { say, language, direction } = translationOf(languageOf(form.config));
+  const { say, language, direction } = translationOf(languageOf(form));
   const name = plainName(form);
   const names = { form: form.name, site: submission.domain, days: LINK_DAYS };
   const [heading, text, ignore] = [say('optin.question', names), say('optin.mail', names), say('optin.ignore', names)];
@@ -294,14 +292,17 @@ export async function notification(mail: FormMail, { to, insteadOf, smtpUtf8 }: 
     ...mailOf(mail, answersTo),
     from: { name: fromName ?? form.name, address: senderAddress(form.config, submission.domain) },
     to: to.map((address) => ({ address })),
-    subject: firstLine([line, rendered.subject, control.subject], `New submission: ${form.name}`),
+    subject: firstLine(
+      [line, rendered.subject, control.subject],
+      translationOf(languageOf(form)).say('mail.subject', { form: form.name }),
+    ),
     text: rendered.text,
     html: rendered.html,
     headers: [['Auto-Submitted', 'auto-generated']],
   };
   if (insteadOf === undefined) return whole;
   const addresses = insteadOf.join(', ');
-  return noted(whole, translationOf(languageOf(form.config)).say('mail.fallback', { addresses }));
+  return noted(whole, translationOf(languageOf(form)).say('mail.fallback', { addresses }));
 }
 
 /**
@@ -328,11 +329,26 @@ function unseenReplyTo({ form, fields, control }: FormMail, replyTo: string | un
   return [['email', visitor]];
 }
 
+/** What a note in the mail says, and how. */
+interface Note {
+  /** `sub_…` */
+  readonly submission: string;
+  readonly language: Language;
+}
+
+/** The language of the form's mail. */
+export function languageOf({ config }: { readonly config: Pick<FormConfig, 'theme'> }): Language {
+  return config.theme?.language ?? 'en';
+}
+
 /** The same mail without attachments, which are named instead: the lead arrives whatever was uploaded. */
-function withoutAttachments(mail: Mail, files: readonly FileRow[], submission: string): Mail {
+function withoutAttachments(mail: Mail, files: readonly FileRow[], { submission, language }: Note): Mail {
   if (files.length === 0) return mail;
-  const names = files.map(({ filename, size }) => `${filename === '' ? 'a file' : filename} (${sizeWords(size)})`);
-  const note = `The files of this submission are too large for one email. They are kept on the server (${submission}): ${names.join(', ')}.`;
+  const { say, size: sizeOf } = translationOf(language);
+  const names = files.map(
+    ({ filename, size }) => `${filename === '' ? say('mail.unnamedFile') : filename} (${sizeOf(size)})`,
+  );
+  const note = say('mail.filesTooLarge', { submission, names: names.join(', ') });
   return { ...noted(mail, note), attachments: [] };
 }
 
@@ -347,11 +363,11 @@ function noted(mail: Mail, note: string): Mail {
 }
 
 /** What is left when even the fields are too big for one mail: the beginning of the text, at most `bytes` of UTF-8. */
-function shortened(mail: Mail, bytes: number, submission: string): Mail {
+function shortened(mail: Mail, bytes: number, { submission, language }: Note): Mail {
   const start = Buffer.from(mail.text ?? '')
     .subarray(0, bytes)
     .toString();
-  const note = `This submission is too large for one email. All of it is kept on the server (${submission}).`;
+  const note = translationOf(language).say('mail.tooLarge', { submission });
   return { ...mail, attachments: [], text: `${note}\n\n${start}\n\n[…]\n`, html: undefined };
 }
 
@@ -375,6 +391,7 @@ function variablesOf({ submission, fields, files, form }: FormMail, more: readon
     timestamp: submission.created_at,
     ip: submission.ip,
     submission_id: submission.id,
+    language: languageOf(form),
     referer: submission.referer,
     files: files.map(({ filename, size, content_type }) => ({ filename, size, content_type })),
   };

@@ -10,7 +10,7 @@ import { LINK_DAYS, LINK_LIFE_MS, newToken, refusal } from '../accounts/consent.
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Form, Snapshot } from '../config/snapshot.ts';
-import { translationOf } from '../languages/languages.ts';
+import { type Localized, message, type MessageName, translationOf } from '../languages/languages.ts';
 import type { Clock } from '../lib/clock.ts';
 import { counterOf } from '../lib/ids.ts';
 import { isRefused } from '../store/consents.ts';
@@ -21,7 +21,6 @@ import { writeIfMet, type Store } from '../store/store.ts';
 import { acceptLater, countSubmission, findSubmission, removeOldSubmissions, sizesOf } from '../store/submissions.ts';
 import type { SubmissionRow, TokenRow } from '../store/tables.ts';
 import { readControl, readFields } from './fields.ts';
-import { languageOf } from './form-mail.ts';
 import { enqueueFormMail, enqueueNotification, type FormMessage } from './messages.ts';
 import { formOfSubmission } from './release.ts';
 import { acknowledgmentTo, visitorOf } from './visitor-mail.ts';
@@ -68,10 +67,12 @@ export function optInConfirmation(parts: OptInParts): ConfirmKind {
     const row = await findSubmission(store, subject);
     const form = row && (await formOfSubmission(row, snapshot(), parts));
     if (row === undefined || form === undefined) return undefined;
-    const { say } = translationOf(languageOf(form.config));
     const site = form.audience.domain ?? form.domain;
     const names = { form: form.name, site, days: LINK_DAYS };
     const visitor = visitorOf({ form, fields: readFields(row.fields), control: readControl(row.control) });
+    const { language } = form.config.theme ?? {};
+    const say = (name: MessageName, values?: typeof names): Localized =>
+      language === undefined ? message(name, values) : translationOf(language).say(name, values);
     const refused = visitor !== undefined && (await isRefused(store, visitor));
     const confirmable: Confirmable = {
       ...refusal({ address: visitor ?? '', isRefused: refused }, { ...parts, release: parts.consent.release }),

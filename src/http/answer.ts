@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { Page } from './pages/layout.ts';
 import { errorEntry, type ErrorCode } from '../contract/errors.ts';
 import type { FieldError } from '../forms/check.ts';
+import { isMessageName, type Localized, localized, type Translation, translationOf } from '../languages/languages.ts';
 import { BusyError } from '../lib/errors.ts';
 import { StoreError, UnknownOutcomeError } from '../store/store.ts';
 
@@ -30,13 +31,23 @@ export function json(body: unknown, status = 200, headers?: Answer['headers']): 
 }
 
 /** A page. */
-export function page({ html, policy }: Page, status = 200, headers?: Answer['headers']): Answer {
+export function page({ html, policy, language }: Page, status = 200, headers?: Answer['headers']): Answer {
   return {
     status,
     type: 'text/html; charset=utf-8',
     body: html,
-    headers: { ...headers, 'Content-Security-Policy': policy, 'X-Robots-Tag': 'noindex' },
+    headers: {
+      ...headers,
+      ...(language === undefined ? {} : languageHeaders({ language })),
+      'Content-Security-Policy': policy,
+      'X-Robots-Tag': 'noindex',
+    },
   };
+}
+
+/** Of an answer that is in the language of whoever asked (RFC 9110 §8.5, §12.5.5). */
+export function languageHeaders({ language }: Pick<Translation, 'language'>): Record<string, string> {
+  return { 'Content-Language': language, Vary: 'Accept-Language' };
 }
 
 /** A refusal of an authenticated or administrative route. */
@@ -181,8 +192,8 @@ export interface Detail extends FieldError {
 export interface Refusal {
   readonly kind: 'refused';
   readonly code: ErrorCode;
-  /** In place of the usual message. */
-  readonly message?: string | undefined;
+  /** In place of the usual message. What is text already is English, for whoever builds the client. */
+  readonly message?: Localized | undefined;
   readonly errors?: readonly Detail[] | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** More members of the body, of both shapes. */
@@ -217,12 +228,35 @@ export function statusOf(refusal: Refusal): number {
   return errorEntry(refusal.code).status;
 }
 
-/** The words for a person. */
+const ENGLISH = translationOf('en');
+
+/** The words for a person, in English. */
 export function wordsOf(refusal: Refusal): string {
-  const [first, ...others] = refusal.errors ?? [];
-  return (
-    refusal.message ?? (first !== undefined && others.length === 0 ? first.message : errorEntry(refusal.code).message)
-  );
+  return localized(ownWords(refusal) ?? errorEntry(refusal.code).message, ENGLISH);
+}
+
+/** The message of this refusal, or of the one error in it. */
+function ownWords({ message, errors: [first, ...others] = [] }: Refusal): Localized | undefined {
+  return message ?? (others.length === 0 ? first?.message : undefined);
+}
+
+/** What a visitor is told, and beside it in English what only the owner of the site can use. */
+export interface VisitorWords {
+  readonly text: string;
+  readonly detail?: string | undefined;
+}
+
+/** Why a form was not taken, in the visitor's language. */
+export function visitorWords(refusal: Refusal, translation: Translation): VisitorWords {
+  const own = ownWords(refusal);
+  if (own !== undefined && typeof own !== 'string') return { text: own(translation) };
+  const name = `error.${refusal.code}`;
+  const isKnown = isMessageName(name);
+  const detail = own ?? (isKnown ? undefined : errorEntry(refusal.code).message);
+  if (detail !== undefined && translation.language === 'en') return { text: detail };
+  const domain = refusal.members?.['domain'];
+  const text = translation.say(isKnown ? name : 'error.OTHER', { domain: typeof domain === 'string' ? domain : '' });
+  return { text, detail };
 }
 
 /** Shape A: authenticated and administrative routes. */
@@ -231,22 +265,30 @@ export function shapeA(refusal: Refusal, requestId: string): object {
     error: wordsOf(refusal),
     code: refusal.code,
     request_id: requestId,
-    details: refusal.errors?.map(({ field: path = '', message, line, column }) => ({ path, message, line, column })),
+    details: refusal.errors?.map(({ field: path = '', message, line, column }) => ({
+      path,
+      message: localized(message, ENGLISH),
+      line,
+      column,
+    })),
     ...refusal.members,
   };
 }
 
 /** Shape B: submission routes. `errors` is never empty: a fault of the whole form is one without a field. */
-export function shapeB(refusal: Refusal, requestId: string): object {
+export function shapeB(refusal: Refusal, requestId: string, translation: Translation): object {
   const entry = errorEntry(refusal.code);
-  const message = wordsOf(refusal);
+  const { text, detail } = visitorWords(refusal, translation);
+  const message = detail === undefined ? text : `${text} (${detail})`;
   return {
     success: false,
     error: true,
     message,
     code: entry.status,
     request_id: requestId,
-    errors: refusal.errors ?? [{ code: entry.formCode ?? refusal.code, message }],
+    errors: refusal.errors?.map((error) => ({ ...error, message: localized(error.message, translation) })) ?? [
+      { code: entry.formCode ?? refusal.code, message },
+    ],
     ...refusal.members,
   };
 }

@@ -13,6 +13,7 @@ import { addressInRanges } from '../dns/networks.ts';
 import type { Room } from '../accounts/message-limits.ts';
 import type { OverLimit } from '../accounts/object-limits.ts';
 import type { ServerConfig } from '../config/schema.ts';
+import { acceptedLanguage, type Translation, translationOf } from '../languages/languages.ts';
 import { BusyError, errorFields } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { StoreError, UnmetError } from '../store/store.ts';
@@ -147,6 +148,11 @@ export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange,
   const event = error instanceof StoreError || error instanceof BusyError ? 'http.unavailable' : 'http.failed';
   log.error(event, { request: id, method, path: loggedPath(path), ip, ...errorFields(error) });
   return refusalOf(error);
+}
+
+/** In which language a visitor is answered: the form's, else the first that the browser asks for. */
+export function translationFor({ request }: Exchange, form?: Pick<Form, 'config'>): Translation {
+  return translationOf(form?.config.theme?.language ?? acceptedLanguage(request.headers['accept-language']));
 }
 
 /** Whether it came by TLS. */

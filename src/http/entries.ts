@@ -6,8 +6,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { TextDecoder } from 'node:util';
-import type { FieldError } from '../forms/check.ts';
-import { sizeWords } from '../lib/sizes.ts';
+import { type FieldError, shortened } from '../forms/check.ts';
+import { message } from '../languages/languages.ts';
 import { refuse, type Refusal } from './answer.ts';
 
 export type Entry = readonly [name: string, value: string];
@@ -63,13 +63,17 @@ export class Entries {
 }
 
 export function tooManyFields(most: number): Refusal {
-  return refuse('BODY_TOO_LARGE', { message: `The form has too many fields (at most ${most}).` });
+  return refuse('BODY_TOO_LARGE', { message: message('error.tooManyFields', { max: most }) });
 }
 
 function fieldTooLong(field: string, most: number): Refusal {
   return refuse('BODY_TOO_LARGE', {
     errors: [
-      { field, code: 'TYPE_TEXT', message: `“${field.slice(0, 60)}” is too long (at most ${sizeWords(most)}).` },
+      {
+        field,
+        code: 'TYPE_TEXT',
+        message: ({ say, size }) => say('field.tooLarge', { field: shortened(field), size: size(most) }),
+      },
     ],
   });
 }
@@ -138,7 +142,9 @@ export class ClientGone extends Error {
 }
 
 export function bodyTooLarge(most: number): Refusal {
-  return refuse('BODY_TOO_LARGE', { message: `The request is too large (at most ${sizeWords(most)}).` });
+  return refuse('BODY_TOO_LARGE', {
+    message: ({ say, size }) => say('error.bodyTooLarge', { size: size(most) }),
+  });
 }
 
 /** Whether the request says that its body is JSON. */

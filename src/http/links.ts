@@ -1,13 +1,14 @@
 /** Mailed links: a page with a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
 import type { KeyObject } from 'node:crypto';
-import { type Confirmable, type ConfirmKinds, findToken, LINK_LIFE, type Words } from '../accounts/consent.ts';
+import { type Confirmable, type ConfirmKinds, findToken, LINK_DAYS, type Words } from '../accounts/consent.ts';
+import { type Localized, localized, message, type Translation } from '../languages/languages.ts';
 import type { Clock } from '../lib/clock.ts';
 import { type Content, html } from '../lib/html.ts';
 import type { Store } from '../store/store.ts';
 import { suppress } from '../store/suppressions.ts';
 import { openUnsubscribeToken } from '../transactional/unsubscribe.ts';
 import { type Answer, page } from './answer.ts';
-import type { Exchange } from './context.ts';
+import { type Exchange, translationFor } from './context.ts';
 import { layout, mark, type Page } from './pages/layout.ts';
 
 export interface LinkParts {
@@ -26,88 +27,98 @@ type LinkHandler = (exchange: Exchange, params: Readonly<Record<string, string>>
  * refuses for good).
  */
 export function createConfirm(parts: LinkParts): LinkHandler {
-  return async ({ method, id, query }, { token: value = '' }) => {
+  return async (exchange, { token: value = '' }) => {
+    const { method, id, query } = exchange;
+    const translation = translationFor(exchange);
     const token = await findToken(parts, value);
     const kind = token && parts.confirmations[token.kind];
     const found = token && (await kind?.(token));
-    if (token === undefined || found === undefined) return invalidLinkPage(id, EXPIRED);
-    if (method !== 'POST') return page(stateOf(found));
+    if (token === undefined || found === undefined) return invalidLinkPage(id, EXPIRED, translation);
+    if (method !== 'POST') return page(stateOf(found, translation));
     if (new URLSearchParams(query).get('answer') === NEVER) await found.refuse();
     else if (!found.isRefused) await found.confirm();
-    return page(stateOf((await kind?.(token)) ?? found));
+    return page(stateOf((await kind?.(token)) ?? found, translation));
   };
 }
 
-function stateOf(found: Confirmable): Page {
-  if (found.isRefused) return confirmedPage(found.refused);
+function stateOf(found: Confirmable, translation: Translation): Page {
+  if (found.isRefused) return confirmedPage(found.refused, { translation });
   return found.isDone
-    ? confirmedPage(found.done, { refusable: true })
-    : confirmPage(found.question, { refusable: true });
+    ? confirmedPage(found.done, { translation, refusable: true })
+    : confirmPage(found.question, { translation, refusable: true });
 }
 
 /** `/unsubscribe/{token}`: GET shows a button, POST unsubscribes at once, without a redirect (RFC 8058 §3.2). */
 export function createUnsubscribe({ store, clock, unsubscribeKey }: LinkParts): LinkHandler {
-  return async ({ method, id }, { token = '' }) => {
+  return async (exchange, { token = '' }) => {
+    const translation = translationFor(exchange);
     const subscription = openUnsubscribeToken(token, unsubscribeKey);
-    if (subscription === undefined) return invalidLinkPage(id, CUT_OFF);
+    if (subscription === undefined) return invalidLinkPage(exchange.id, CUT_OFF, translation);
     const { tenant, address } = subscription;
-    if (method !== 'POST') {
-      const text = [`Stop all mail from this sender to ${address}?`];
-      return page(confirmPage({ heading: 'Unsubscribe?', text, button: 'Unsubscribe' }));
+    if (exchange.method !== 'POST') {
+      const heading = message('unsubscribe.question');
+      const text = [message('unsubscribe.text', { address })];
+      return page(confirmPage({ heading, text, button: message('unsubscribe.button') }, { translation }));
     }
     await store.write([suppress({ tenant, address, reason: 'unsubscribe', created_at: clock.now() })]);
-    const text = [`This sender will not send any more mail to ${address}.`];
-    return page(confirmedPage({ heading: 'Unsubscribed', text }));
+    const text = [message('unsubscribe.doneText', { address })];
+    return page(confirmedPage({ heading: message('unsubscribe.done'), text }, { translation }));
   };
 }
 
-const EXPIRED = html`<p>It has expired (confirmation links work for ${LINK_LIFE}), or it was not copied completely.</p>
-<p>Please open the link in the email again. If it still does not work, request a new one: sign up again, or ask the
-account to send you another email.</p>`;
-const CUT_OFF = html`<p>It was not copied completely. Please open the link in the email again.</p>`;
+const EXPIRED = [message('link.expired', { days: LINK_DAYS }), message('link.again')];
+const CUT_OFF = [message('link.cutOff')];
 
 /** The `answer` of a recipient who wants no more mail from this server. */
 const NEVER = 'never';
 
 interface ConfirmOptions {
+  readonly translation: Translation;
   /** Whether the page offers never to be mailed again. */
   readonly refusable?: boolean;
 }
 
 /** Asks; its forms post to its own address. */
-function confirmPage({ heading, text, button }: Confirmable['question'], options: ConfirmOptions = {}): Page {
+function confirmPage({ heading, text, button }: Confirmable['question'], options: ConfirmOptions): Page {
+  const { translation } = options;
+  const title = localized(heading, translation);
   return layout({
-    title: heading,
+    title,
+    translation,
     formAction: ["'self'"],
-    content: html`<h1>${heading}</h1>
-${paragraphs(text)}<form method="post">
-<button>${button}</button>
+    content: html`<h1>${title}</h1>
+${paragraphs(text, translation)}<form method="post">
+<button>${localized(button, translation)}</button>
 </form>${refusalForm(options)}`,
   });
 }
 
-function confirmedPage({ heading, text }: Words, options: ConfirmOptions = {}): Page {
+function confirmedPage({ heading, text }: Words, options: ConfirmOptions): Page {
+  const { translation } = options;
+  const title = localized(heading, translation);
   return layout({
-    title: heading,
+    title,
+    translation,
     ...(options.refusable === true && { formAction: ["'self'"] }),
-    content: html`${mark('good')}\n<h1>${heading}</h1>\n${paragraphs(text)}${refusalForm(options)}`,
+    content: html`${mark('good')}\n<h1>${title}</h1>\n${paragraphs(text, translation)}${refusalForm(options)}`,
   });
 }
 
-function refusalForm({ refusable = false }: ConfirmOptions): Content {
+function refusalForm({ refusable = false, translation: { say } }: ConfirmOptions): Content {
   if (!refusable) return '';
   return html`
 <form method="post" action="?answer=${NEVER}">
-<p>Or stop all mail from this server to your address, including mail that you agreed to before.</p>
-<button class="quiet">Never again</button>
+<p>${say('link.never')}</p>
+<button class="quiet">${say('link.neverButton')}</button>
 </form>`;
 }
 
-function invalidLinkPage(requestId: string, reasons: Content): Answer {
-  const content = html`${mark('bad')}\n<h1>This link does not work</h1>\n${reasons}`;
-  return page(layout({ title: 'This link does not work', requestId, content }), 404);
+function invalidLinkPage(requestId: string, reasons: readonly Localized[], translation: Translation): Answer {
+  const title = translation.say('link.invalid');
+  const content = html`${mark('bad')}\n<h1>${title}</h1>\n${paragraphs(reasons, translation)}`;
+  return page(layout({ title, translation, requestId, content }), 404);
 }
 
-function paragraphs(text: readonly string[]): Content {
-  return text.map((paragraph) => html`<p>${paragraph}</p>\n`);
+function paragraphs(text: readonly Localized[], translation: Translation): Content {
+  return text.map((paragraph) => html`<p>${localized(paragraph, translation)}</p>\n`);
 }

@@ -6,9 +6,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { TextDecoder } from 'node:util';
 import type { ServerConfig } from '../config/schema.ts';
+import { fileTooLarge } from '../forms/check.ts';
 import type { Upload, FileStore, FileWriter } from '../forms/files.ts';
+import { message } from '../languages/languages.ts';
 import { codeOf } from '../lib/errors.ts';
-import { sizeWords } from '../lib/sizes.ts';
 import {
   parametersOf,
   ClientGone,
@@ -349,16 +350,16 @@ function contentTypeOf({ type }: Piece): string {
 }
 
 function fileTooBig({ filename = '' }: Piece, most: number): Refusal {
-  const name = plainFilename(Buffer.from(filename, 'latin1').toString('utf8')).slice(0, 60);
-  return refuse('FILES_TOO_BIG', { message: `The file “${name}” is too large (at most ${sizeWords(most)}).` });
+  const name = plainFilename(Buffer.from(filename, 'latin1').toString('utf8'));
+  return refuse('FILES_TOO_BIG', { message: fileTooLarge(name, most) });
 }
 
 function filesTooBig(most: number): Refusal {
-  return refuse('FILES_TOO_BIG', { message: `The files are too large (at most ${sizeWords(most)} in total).` });
+  return refuse('FILES_TOO_BIG', { message: ({ say, size }) => say('file.allTooLarge', { size: size(most) }) });
 }
 
 function tooManyFiles(most: number): Refusal {
-  return refuse('TOO_MANY_FILES', { message: `There are too many files (at most ${most}).` });
+  return refuse('TOO_MANY_FILES', { message: message('file.tooMany', { max: most }) });
 }
 
 /** A field's name or a file's, from the header's bytes one per character. Browsers escape only `"`, CR and LF (HTML §4.10.21.8). */

@@ -19,7 +19,7 @@ import { probeStore } from '../store/tenants.ts';
 import type { Route, Services } from './api/route.ts';
 import { createServe, type ServeParts } from './api/serve.ts';
 import { apiRoutes } from './api/table.ts';
-import { type Context, type Exchange, refuseOver, type State } from './context.ts';
+import { type Context, type Exchange, refuseOver, type State, translationFor } from './context.ts';
 import { originOf, preflights, validOrigin } from './cors.ts';
 import { createConfirm, createUnsubscribe, type LinkParts } from './links.ts';
 import { errorPage } from './pages/error.ts';
@@ -167,7 +167,8 @@ function apiCors(): Koa.Middleware<State> {
 /** API clients get JSON; somebody who typed the address gets a page. */
 export function refused(exchange: Exchange, refusal: Refusal): Answer {
   if (exchange.request.headers['sec-fetch-mode'] !== 'navigate') return refusedA(refusal, exchange.id);
-  return page(errorPage({ refusal, requestId: exchange.id }), statusOf(refusal), refusal.headers);
+  const translation = translationFor(exchange);
+  return page(errorPage({ refusal, translation, requestId: exchange.id }), statusOf(refusal), refusal.headers);
 }
 
 /** So often at most is the database written to. */

@@ -404,6 +404,8 @@ function respond(ctx: Context, closing: boolean): void {
     ...(status === NO_CONTENT ? {} : { 'Content-Type': type }),
     ...headers,
   };
+  // What it depends on beside the page that asks.
+  if (readableFor !== undefined && headers?.['Vary'] !== undefined) all['Vary'] = `Origin, ${headers['Vary']}`;
   if (stream !== undefined) {
     ctx.status = status;
     ctx.set(all);

@@ -60,11 +60,28 @@ export interface Translation {
   /** Of the text, as HTML's `dir` has it. */
   readonly direction: 'ltr' | 'rtl';
   /** The message with its variables filled in. The result is plain text: HTML has to escape it. */
-  readonly say: (name: MessageName, values?: Readonly<Record<string, string | number>>) => string;
+  readonly say: (name: MessageName, values?: MessageValues) => string;
+  /** A number of bytes as people say it: `12 bytes`, `64 kB`, `1.5 MB`. */
+  readonly size: (bytes: number) => string;
+}
+
+export type MessageValues = Readonly<Record<string, string | number>>;
+
+/** Text for a person: as it is, or in the language of whoever comes to read it. */
+export type Localized = string | ((translation: Translation) => string);
+
+/** The message, for whoever comes to read it. */
+export function message(name: MessageName, values?: MessageValues): Localized {
+  return ({ say }) => say(name, values);
+}
+
+/** The text in this language. */
+export function localized(text: Localized, translation: Translation): string {
+  return typeof text === 'string' ? text : text(translation);
 }
 
 /** All languages that there are messages in. */
-export const LANGUAGES: readonly Language[] = Object.keys(MESSAGES).filter(isLanguage);
+export const LANGUAGES: readonly Language[] = Object.keys(MESSAGES).filter((name) => isLanguage(name));
 
 /** Of all messages. */
 export const MESSAGE_NAMES: readonly MessageName[] = Object.keys(en).filter(isMessageName);
@@ -72,16 +89,55 @@ export const MESSAGE_NAMES: readonly MessageName[] = Object.keys(en).filter(isMe
 /** The messages of a language. */
 export function translationOf(language: Language): Translation {
   const messages: Readonly<Record<MessageName, string>> = MESSAGES[language];
+  const direction = DIRECTION[language] ?? 'ltr';
   return {
     language,
-    direction: DIRECTION[language] ?? 'ltr',
-    say(name, values) {
-      const message = messages[name];
+    direction,
+    say(name, values = {}) {
+      const text = messages[name];
       // Without variables it is its own result (ICU quotes with '), and making a formatter costs 20 µs.
-      if (!/['{]/.test(message)) return message;
-      return new IntlMessageFormat(message, language, undefined, { ignoreTag: true }).format<string>(values).toString();
+      if (!/['{]/.test(text)) return text;
+      const shown = direction === 'rtl' ? isolated(values) : values;
+      return new IntlMessageFormat(text, language, undefined, { ignoreTag: true }).format<string>(shown).toString();
     },
+    size: (bytes) => sizeIn(language, bytes),
   };
+}
+
+/** So that a name or an address in Latin letters does not turn the words around it (UAX #9 §2.4). */
+function isolated(values: MessageValues): MessageValues {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, typeof value === 'string' ? `\u2068${value}\u2069` : value]),
+  );
+}
+
+const KILO = 1024;
+const MEGA = KILO ** 2;
+
+function sizeIn(language: Language, bytes: number): string {
+  const [value, unit] =
+    bytes >= MEGA
+      ? ([bytes / MEGA, 'megabyte'] as const)
+      : bytes >= KILO
+        ? ([Math.ceil(bytes / KILO), 'kilobyte'] as const)
+        : ([bytes, 'byte'] as const);
+  const unitDisplay = unit === 'byte' ? 'long' : 'short';
+  return new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay, maximumFractionDigits: 1 }).format(value);
+}
+
+/** Formats moments (ms) of an IANA time zone: `5 January 2026 at 15:03 CET`. */
+export function dateFormat(language: Language, timeZone: string): (ms: number) => string {
+  // American English would take the month first.
+  const format = new Intl.DateTimeFormat(language === 'en' ? 'en-GB' : language, {
+    timeZone,
+    day: 'numeric',
+    month: 'long',
+    year: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    timeZoneName: 'short',
+  });
+  return (ms) => format.format(ms);
 }
 
 /** A header longer than this names more languages than anybody speaks. */
@@ -103,13 +159,15 @@ export function acceptedLanguage(header: string | undefined): Language {
     })
     .filter(({ quality }) => quality > 0)
     .toSorted((a, b) => b.quality - a.quality);
-  return wanted.map(({ language }) => language).find(isLanguage) ?? 'en';
+  return wanted.map(({ language }) => language).find((language) => isLanguage(language)) ?? 'en';
 }
 
-function isLanguage(text: string): text is Language {
-  return Object.hasOwn(MESSAGES, text);
+/** Whether there are messages in the language of this code. */
+export function isLanguage(code: unknown): code is Language {
+  return typeof code === 'string' && Object.hasOwn(MESSAGES, code);
 }
 
-function isMessageName(text: string): text is MessageName {
+/** Whether there is a message of this name. */
+export function isMessageName(text: string): text is MessageName {
   return Object.hasOwn(en, text);
 }

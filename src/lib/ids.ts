@@ -1,5 +1,5 @@
-/** Ids: `<kind>_<26 characters>`, a ULID in lower case: 48 bits of time, then 80 random bits, so that they sort by age. */
-import { randomBytes } from 'node:crypto';
+/** Ids: `<kind>_<26 characters>`, a ULID in lower case: 48 bits of time, then 79 random bits, so that they sort by age. */
+import { randomUUID } from 'node:crypto';
 
 export type IdKind =
   'sub' | 'msg' | 'dlv' | 'fil' | 'frm' | 'key' | 'prj' | 'ten' | 'evt' | 'rev' | 'req' | 'whk' | 'whd' | 'inb' | 'inl';
@@ -8,7 +8,10 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
 /** A new id of this kind for a thing made at `now` (milliseconds). */
 export function newId(kind: IdKind, now: number): string {
-  return `${kind}_${timePart(now)}${Array.from(randomBytes(16), (byte) => ALPHABET.charAt(byte & 31)).join('')}`;
+  let id = `${kind}_${timePart(now)}`;
+  // Node keeps random bits at hand for UUIDs: a call of randomBytes for each id was a tenth of row 1 of the bench.
+  for (const byte of Buffer.from(randomUUID().replaceAll('-', ''), 'hex')) id += ALPHABET.charAt(byte & 31);
+  return id;
 }
 
 /** What no id of this kind that was made at `at` (ms) or later sorts before. */

@@ -2,22 +2,44 @@
  * The built-in templates: the notification of a submission and its acknowledgment. They are functions and not Liquid,
  * because they make most of the mail, in a tenth of the time, and can neither fail nor exceed a limit.
  */
+import { type Language, type Translation, translationOf } from '../languages/languages.ts';
 import { escapeHtml } from '../lib/html.ts';
-import { filesize, htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
+import { htmlLines, indent, isEmpty, printable, squish } from './liquid.ts';
 import type { Rendered, Variables } from './template.ts';
 
+/** `language` among the variables says in which. */
 export type Builtin = (variables: Variables) => Rendered;
 
 /** The mail about a submission. */
-export function notificationMail(variables: Variables): Rendered {
-  return { text: textOf(variables), html: page(shown(variables, 'form_name'), rowsOf(variables)) };
+export function notificationMail(variables: Variables, language: Language): Rendered {
+  const translation = translationOf(language);
+  return {
+    text: textOf(variables, translation),
+    html: page(shown(variables, 'form_name'), rowsOf(variables, translation), translation),
+  };
 }
 
 /** It holds nothing that the visitor wrote: it cannot be used to send text to a stranger's address. */
-export function acknowledgmentMail(variables: Variables): Rendered {
+export function acknowledgmentMail(variables: Variables, language: Language): Rendered {
+  const translation = translationOf(language);
+  const { say } = translation;
   const domain = printable(variables['domain']);
-  const text = `Thank you\n\n${received(domain)}\n\n----\n${reason(domain)}\n`;
-  return { subject: SUBJECT, text, html: page(SUBJECT, acknowledgmentRows(escapeHtml(domain))) };
+  const subject = say('acknowledgment.subject');
+  const [title, received] = [say('acknowledgment.title'), say('acknowledgment.received', { domain })];
+  const reason = say('acknowledgment.reason', { domain });
+  const thanks = [
+    `<div class="text" style="${ACKNOWLEDGMENT_TITLE}">${escapeHtml(title)}</div>`,
+    `<div class="text" style="${VALUE}">${escapeHtml(received)}</div>`,
+  ];
+  const rows = [
+    row('cell', '28px 28px 24px', thanks),
+    row('cell line', `16px 28px 22px;${LINE}`, [muted(SMALL, escapeHtml(reason))]),
+  ];
+  return {
+    subject,
+    text: `${title}\n\n${received}\n\n----\n${reason}\n`,
+    html: page(escapeHtml(subject), rows.join('\n'), translation),
+  };
 }
 
 const FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
@@ -31,38 +53,43 @@ const VALUE = `font-size:16px;line-height:24px;word-break:break-word;overflow-wr
 const SMALL = `font-size:13px;line-height:20px;word-break:break-word;overflow-wrap:anywhere;${MUTED};${FONT}`;
 const TITLE = `font-size:22px;line-height:30px;font-weight:600;word-break:break-word;${TEXT};${FONT}`;
 
-function textOf(variables: Variables): string {
+function textOf(variables: Variables, { say, size }: Translation): string {
   const files = listOf(variables, 'files');
   const fields = listOf(variables, 'fields').map((field) => `${squish(field['label'])}\n${indent(valueOf(field))}\n\n`);
-  const names = files.map((file) => `  ${squish(file['filename'])} (${filesize(file['size'])})\n`);
+  const names = files.map((file) => `  ${squish(file['filename'])} (${size(Number(file['size']))})\n`);
   const { form_name: formName, domain, timestamp, ip, referer } = variables;
   return (
-    `${squish(formName)}: new submission\n\n${fields.join('')}` +
-    (names.length === 0 ? '' : `Files\n${names.join('')}\n`) +
+    `${say('mail.subject', { form: squish(formName) })}\n\n${fields.join('')}` +
+    (names.length === 0 ? '' : `${say('mail.files')}\n${names.join('')}\n`) +
     `----\n${printable(domain)}, ${printable(timestamp)}\n` +
-    (isEmpty(ip) ? '' : `IP address ${printable(ip)}\n`) +
-    (isEmpty(referer) ? '' : `Page ${squish(referer)}\n`)
+    (isEmpty(ip) ? '' : `${say('mail.ip', { ip: printable(ip) })}\n`) +
+    (isEmpty(referer) ? '' : `${say('mail.page', { url: squish(referer) })}\n`)
   );
 }
 
-function rowsOf(variables: Variables): string {
+function rowsOf(variables: Variables, { say, size }: Translation): string {
   const name = shown(variables, 'form_name');
   const files = listOf(variables, 'files').map(
     (file) =>
-      `${shown(file, 'filename')} <span class="muted" style="font-size:13px;color:#5f6b77">(${filesize(file['size'])})</span>`,
+      `${shown(file, 'filename')} <span class="muted" style="font-size:13px;color:#5f6b77">(${size(Number(file['size']))})</span>`,
   );
   const source = [
-    `${name} on ${shown(variables, 'domain')}, ${shown(variables, 'timestamp')}`,
-    ...(isEmpty(variables['ip']) ? [] : [`IP address ${shown(variables, 'ip')}`]),
-    ...(isEmpty(variables['referer']) ? [] : [`Page ${shown(variables, 'referer')}`]),
+    say('mail.source', {
+      form: printable(variables['form_name']),
+      domain: printable(variables['domain']),
+      time: printable(variables['timestamp']),
+    }),
+    ...(isEmpty(variables['ip']) ? [] : [say('mail.ip', { ip: printable(variables['ip']) })]),
+    ...(isEmpty(variables['referer']) ? [] : [say('mail.page', { url: printable(variables['referer']) })]),
   ];
+  const title = `<div class="text" dir="auto" style="${TITLE}">${name}</div>`;
   return [
-    row('cell', '26px 28px 20px', [muted(LABEL, 'New submission'), `<div class="text" style="${TITLE}">${name}</div>`]),
+    row('cell', '26px 28px 20px', [muted(LABEL, escapeHtml(say('mail.newSubmission'))), title]),
     ...listOf(variables, 'fields').map((field) =>
       fieldRow(shown(field, 'label'), htmlLines(escapeHtml(printable(valueOf(field))))),
     ),
-    ...(files.length === 0 ? [] : [fieldRow('Files', files.join('<br>'))]),
-    row('cell line', `16px 28px 22px;${LINE}`, [muted(SMALL, source.join('<br>'))]),
+    ...(files.length === 0 ? [] : [fieldRow(escapeHtml(say('mail.files')), files.join('<br>'))]),
+    row('cell line', `16px 28px 22px;${LINE}`, [muted(SMALL, source.map(escapeHtml).join('<br>'))]),
   ].join('\n');
 }
 
@@ -94,25 +121,7 @@ function shown(variables: Variables, name: string): string {
   return escapeHtml(printable(variables[name]));
 }
 
-const SUBJECT = 'We have received your message';
 const ACKNOWLEDGMENT_TITLE = `padding-bottom:10px;font-size:22px;line-height:30px;font-weight:600;${TEXT};${FONT}`;
-
-function received(domain: string): string {
-  return `Your message to ${domain} has been received. You do not need to do anything else.`;
-}
-
-function reason(domain: string): string {
-  return `This is an automatic confirmation. You received it because this address was entered in a form on ${domain}. If that was not you, you can ignore it.`;
-}
-
-function acknowledgmentRows(domain: string): string {
-  const thanks = [
-    `<div class="text" style="${ACKNOWLEDGMENT_TITLE}">Thank you</div>`,
-    `<div class="text" style="font-size:16px;line-height:24px;${TEXT};${FONT}">${received(domain)}</div>`,
-  ];
-  const small = muted(`font-size:13px;line-height:20px;${MUTED};${FONT}`, reason(domain));
-  return [row('cell', '28px 28px 24px', thanks), row('cell line', `16px 28px 22px;${LINE}`, [small])].join('\n');
-}
 
 const DARK: readonly (readonly [name: string, rule: string])[] = [
   ['page', 'background-color:#14171a!important'],
@@ -127,14 +136,16 @@ const DARK: readonly (readonly [name: string, rule: string])[] = [
  * where the reader's program asks for them (Apple Mail; Outlook by the attributes that it sets, in a style of their own
  * because Gmail drops a whole style that it does not understand; Gmail darkens by itself).
  */
-function page(title: string, rows: string): string {
-  const [start = '', middle = '', end = ''] = FRAME;
-  return start + title + middle + rows + end;
+function page(title: string, rows: string, { language, direction }: Translation): string {
+  const [start = '', head = '', body = '', table = '', end = ''] = FRAME;
+  // On the table as well: Gmail drops what stands on html and body.
+  const attributes = ` lang="${language}" dir="${direction}"`;
+  return start + attributes + head + title + body + attributes + table + rows + end;
 }
 
 const GAP = '\0';
 const FRAME = `<!DOCTYPE html>
-<html lang="en">
+<html${GAP}>
   <head>
     <meta charset="utf-8">
     <meta name="viewport" content="width=device-width,initial-scale=1">
@@ -162,7 +173,7 @@ const FRAME = `<!DOCTYPE html>
       <tr>
         <td class="page" align="center" style="padding:24px 12px">
           <!--[if mso]><table role="presentation" width="600" cellpadding="0" cellspacing="0" border="0"><tr><td><![endif]-->
-          <table class="card" role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
+          <table class="card"${GAP} role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px;background-color:#ffffff;border:1px solid #e4e7eb;border-radius:8px;border-collapse:separate;table-layout:fixed;${FONT}">
 ${GAP}
           </table>
           <!--[if mso]></td></tr></table><![endif]-->
@@ -181,17 +192,18 @@ const MAX_CHARACTERS = 1 << 18;
 const MAX_LABEL_CHARACTERS = 200;
 
 /** The variables themselves, or ones in which each label and value of `fields` is cut to an equal share. */
-export function bounded(variables: Variables): Variables {
+export function bounded(variables: Variables, language: Language): Variables {
   const fields = variables['fields'];
   if (!Array.isArray(fields)) return variables;
   const all = fields.map((field: unknown) => ({ label: partOf(field, 'label'), value: partOf(field, 'value') }));
   if (all.reduce((sum, { label, value }) => sum + label.length + value.length, 0) <= MAX_CHARACTERS) return variables;
   const share = Math.floor(MAX_CHARACTERS / all.length);
+  const { say } = translationOf(language);
   return {
     ...variables,
     fields: all.map(({ label, value }) => ({
-      label: cut(label, Math.min(share, MAX_LABEL_CHARACTERS)),
-      value: cut(value, share),
+      label: cut(label, Math.min(share, MAX_LABEL_CHARACTERS), say),
+      value: cut(value, share, say),
     })),
   };
 }
@@ -200,8 +212,8 @@ function partOf(field: unknown, name: 'label' | 'value'): string {
   return typeof field === 'object' && field !== null && name in field ? printable(Reflect.get(field, name)) : '';
 }
 
-function cut(text: string, max: number): string {
+function cut(text: string, max: number, say: Translation['say']): string {
   if (text.length <= max) return text;
   const start = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '');
-  return `${start}… [${text.length - start.length} more characters]`;
+  return `${start}… [${say('mail.cut', { count: text.length - start.length })}]`;
 }

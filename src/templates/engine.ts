@@ -5,6 +5,7 @@
  */
 import type { Template } from 'liquidjs';
 import { acknowledgmentMail, bounded, notificationMail, type Builtin } from './builtin.ts';
+import { dateFormat, isLanguage, type Language } from '../languages/languages.ts';
 import { Engine, nullPrototype, timestampFormat, type TimeLeft } from './liquid.ts';
 import {
   type Rendered,
@@ -33,11 +34,25 @@ export function isBuiltin(name: string): boolean {
 
 /** The built-in templates, whatever a project calls by their names. Of more than 256 Ki characters they show a part. */
 export function builtinTemplates(timezone = 'UTC'): Readonly<Record<TemplateType, Builtin>> {
-  const format = timestampFormat(timezone);
+  const formats = new Map<Language, (ms: number) => string>();
+
+  function formatIn(language: Language): (ms: number) => string {
+    const format = formats.get(language) ?? dateFormat(language, timezone);
+    formats.set(language, format);
+    return format;
+  }
+
   return {
-    form: (variables) => notificationMail(bounded(scopeOf({}, variables, format))),
-    acknowledgment: (variables) => acknowledgmentMail(scopeOf({}, variables, format)),
+    form: (variables) => {
+      const language = languageOf(variables);
+      return notificationMail(bounded(scopeOf({}, variables, formatIn(language)), language), language);
+    },
+    acknowledgment: (variables) => acknowledgmentMail(variables, languageOf(variables)),
   };
+}
+
+function languageOf({ language }: Variables): Language {
+  return isLanguage(language) ? language : 'en';
 }
 
 const PARTS: readonly TemplatePart[] = ['subject', 'text', 'html'];

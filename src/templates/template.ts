@@ -17,7 +17,7 @@ export interface TemplateSource {
 /**
  * What templates see: `form` (values by field name), `fields` (`{ name, label, value }` in the order sent), `domain`,
  * `timestamp` (milliseconds, a Date or ISO text), `ip`, `form_name`, `submission_id`, `referer`, `files`
- * (`{ filename, size, content_type }`), and for `/email/send` whatever its data holds.
+ * (`{ filename, size, content_type }`), `language` (of the form), and for `/email/send` whatever its data holds.
  */
 export type Variables = Readonly<Record<string, unknown>>;
 

@@ -13,10 +13,9 @@ import { SANDBOX_DOMAIN } from '../queue/sandbox.ts';
 import { keepAttachments } from '../store/messages.ts';
 import { noteDue } from '../store/destinations.ts';
 import type { Statement } from '../store/statement.ts';
-import type { Store } from '../store/store.ts';
 import type { NewEmail } from '../contract/email.ts';
 import { type KeptEmail, fault, faultAt, type Fault } from './email.ts';
-import { senderOf, type Sender } from './sender.ts';
+import type { Sender, SenderOf } from './sender.ts';
 import type { Renderer } from '../templates/render.ts';
 import { contentsOf, projectOf, type Content, type Wording } from './template.ts';
 import { unsubscribeHeaders, unsubscribeToken } from './unsubscribe.ts';
@@ -46,7 +45,7 @@ export interface Asker {
 }
 
 export interface TransactionalParts {
-  readonly store: Store;
+  readonly senderOf: SenderOf;
   /** Signs the links to unsubscribe. */
   readonly unsubscribeKey: KeyObject;
   readonly renderer: Renderer;
@@ -62,11 +61,11 @@ const HEADERS = 16 * 1024;
 export async function planAll(
   emails: readonly NewEmail[],
   asker: Asker,
-  { store, unsubscribeKey, renderer }: TransactionalParts,
+  { senderOf, unsubscribeKey, renderer }: TransactionalParts,
 ): Promise<(Planned | Fault)[]> {
   const { principal, snapshot, now } = asker;
   const checked: (Checked | Fault)[] = [];
-  for (const email of emails) checked.push(await check(email, asker, store));
+  for (const email of emails) checked.push(await check(email, asker, senderOf));
   const good = checked.filter((one): one is Checked => !isFault(one));
   const contents = await contentsOf(good, { renderer, tenant: accountIdOf(principal), now });
   const contentOf = new Map(good.map((one, i) => [one, contents[i]]));
@@ -87,13 +86,13 @@ export async function planAll(
 }
 
 /** What can be wrong beside what it says. */
-async function check(email: NewEmail, asker: Asker, store: Store): Promise<Checked | Fault> {
+async function check(email: NewEmail, asker: Asker, senderOf: SenderOf): Promise<Checked | Fault> {
   const { principal, snapshot, now } = asker;
   const wrong = recipientsFault(email, asker) ?? headersFault(email.headers) ?? sendAtFault(email, now);
   if (wrong !== undefined) return wrong;
   const project = projectOf(email, readableProjects(principal, snapshot));
   if (project !== undefined && 'kind' in project) return project;
-  const sender = await senderOf({ from: email.from, project, principal }, store);
+  const sender = await senderOf({ from: email.from, project, principal, now });
   return 'kind' in sender ? sender : { email, project, domain: sender.domain, sender };
 }
 

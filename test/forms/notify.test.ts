@@ -191,7 +191,7 @@ describe('files', () => {
     const { mail, bytes } = await world.read(id);
     expect(bytes.length).toBeLessThan(65_536);
     expect(mail.attachments).toEqual([]);
-    expect(mail.text).toContain(`kept on the server (${id}): <plan>.pdf (98 KiB).`);
+    expect(mail.text).toContain(`kept on the server (${id}): <plan>.pdf (98 kB).`);
     expect(mail.html).toContain('plan&gt;.pdf');
     expect(mail.text).toContain('Ana García');
     expect(world.warn).toHaveBeenCalledWith('notification.too_big', expect.objectContaining({ submission: id }));

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import { hashOfBody, type SubmittedBody } from '../../src/forms/fields.ts';
+import { localized, translationOf } from '../../src/languages/languages.ts';
 import { formOf, upload, type WorldConfig } from './world.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
 
@@ -244,7 +245,7 @@ test('messages speak to a person and name the field as its label does', () => {
     ['age', 'x'],
     ['email', 'y'],
   ]);
-  expect(errors.map(({ message }) => message)).toEqual([
+  expect(errors.map(({ message }) => localized(message, translationOf('en')))).toEqual([
     'Please fill in “Your name”.',
     '“Age” must be a number.',
     '“Email” must be an email address, such as name@example.com.',

@@ -79,10 +79,12 @@ function sharedPool(): ProcessPool {
   return { ...pool, close: () => Promise.resolve() };
 }
 
-/** What a daemon takes from those before it, and where its database is. */
-async function sharedParts(): Promise<{ url: string; parts: DaemonParts }> {
+/** What a daemon takes from those before it, and where its database is: its store too, unless the test has a database for it. */
+async function sharedParts(withStore: boolean): Promise<{ url: string; parts: DaemonParts }> {
+  const parts = { clock: systemClock, pool: sharedPool() };
+  if (!withStore) return { url: '', parts };
   const store = await openTestStore();
-  return { url: store.url, parts: { clock: systemClock, pool: sharedPool(), store } };
+  return { url: store.url, parts: { ...parts, store } };
 }
 
 /** Starts it; everything ends with the test. */
@@ -106,7 +108,7 @@ export async function startTestWorld(settings: WorldSettings = {}): Promise<Test
   onTestFinished(() => mx.close());
   const { url: database, parts: shared } = asInProduction
     ? { url: await migratedDatabase(), parts: {} }
-    : await sharedParts();
+    : await sharedParts(server['database'] === undefined);
   const file = await writeConfiguration(folder, projects, {
     server: {
       hostname: 'mail.postern.test',

@@ -41,6 +41,7 @@ import { rendererHere } from '../../src/templates/render.ts';
 import { testConsent } from './consent.ts';
 import { expectListedCode } from './contract.ts';
 import { openTestStore, temporaryFolder } from './store.ts';
+import { createSenderOf } from '../../src/transactional/sender.ts';
 
 export interface TestAnswer {
   readonly status: number;
@@ -203,6 +204,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
       }),
     freeSpace: { below: () => false },
     unsubscribeKey,
+    senderOf: createSenderOf(store),
     renderer: rendererHere(),
     version: '0.0.0',
     queueProblem: () => undefined,

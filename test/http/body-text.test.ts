@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { wordsOf } from '../../src/http/answer.ts';
 import { parseJsonObject } from '../../src/http/json-entries.ts';
 import { parseUrlencoded } from '../../src/http/entries.ts';
 import { cpuSeconds } from '../harness/cpu.ts';
@@ -8,7 +9,10 @@ const LIMITS = { fields: 200, field: 64 * 1024 };
 const latin = (text: string) => Buffer.from(text, 'latin1');
 const form = (text: string, charset?: string) => parseUrlencoded(Buffer.from(text), charset, LIMITS);
 const entriesOf = (text: string) => parseJsonObject(text, LIMITS).entries;
-const faultOf = (text: string) => parseJsonObject(text, LIMITS).refusal?.message;
+function faultOf(text: string): string | undefined {
+  const refusal = parseJsonObject(text, LIMITS).refusal;
+  return refusal && wordsOf(refusal);
+}
 
 describe('urlencoded', () => {
   test('keeps order, repeated names, names that are properties of every object, and integer names', () => {

@@ -136,7 +136,7 @@ describe('pages that may use a form without a domain', () => {
     for (const origin of [ANYWHERE, 'null', 'capacitor://localhost']) {
       const answer = await post(http, path, { Origin: origin });
       expect([origin, answer.status]).toEqual([origin, 200]);
-      expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, vary: 'Origin' });
+      expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, vary: 'Origin, Accept-Language' });
       const asked = await preflight(http, path, origin);
       expect([asked.status, asked.headers['access-control-allow-origin']]).toEqual([204, origin]);
       expect(asked.headers['access-control-allow-headers']).toContain('formspree-client');
@@ -340,7 +340,7 @@ describe('where nothing is taken', () => {
       [{ code: 'INACTIVE', message: expect.any(String) }],
     ]);
     expect(answer.headers['access-control-allow-origin']).toBe(ANYWHERE);
-    expect((await http.request(path, { body: BODY })).text).toContain('does not accept submissions at the moment');
+    expect((await http.request(path, { body: BODY })).text).toContain('does not accept messages at the moment');
     await http.store.write(changeTenant(key.tenant, { suspended: false }));
     expect((await post(http, path)).status).toBe(200);
   });

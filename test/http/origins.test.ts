@@ -62,7 +62,7 @@ describe('pages that may use the form', () => {
     expect(answer.status).toBe(200);
     expect(answer.headers).toMatchObject({
       'access-control-allow-origin': origin,
-      vary: 'Origin',
+      vary: 'Origin, Accept-Language',
       'access-control-expose-headers': expect.stringContaining('X-RateLimit-Remaining'),
     });
     const asked = await preflight(http, origin);
@@ -86,7 +86,7 @@ describe('pages that may use the form', () => {
     });
     // Of an extension the name of its scheme is all that is known.
     expect(String(answer.json()['message'])).toContain(origin);
-    expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, vary: 'Origin' });
+    expect(answer.headers).toMatchObject({ 'access-control-allow-origin': origin, vary: 'Origin, Accept-Language' });
     const asked = await preflight(http, origin);
     expect([asked.status, asked.headers['access-control-allow-origin']]).toEqual([204, origin]);
     const referred = await post(http, { Referer: `${origin}/page` });
@@ -101,7 +101,7 @@ describe('pages that may use the form', () => {
     });
     for (const answer of [await post(http, { Origin: origin }), await preflight(http, origin)]) {
       expect(answer.headers['access-control-allow-origin']).toBeUndefined();
-      expect(answer.headers.vary).toBe('Origin');
+      expect(answer.headers.vary).toMatch(/^Origin(, Accept-Language)?$/);
     }
     expect((await preflight(http, origin)).status).toBe(403);
     const api = await http.request('/forms', { headers: { Origin: origin } });
@@ -158,7 +158,7 @@ test('every answer of a form’s address is readable for its pages', async () =>
   for (const answer of answers) {
     expect(answer.headers).toMatchObject({
       'access-control-allow-origin': origin,
-      vary: 'Origin',
+      vary: 'Origin, Accept-Language',
       'x-request-id': expect.stringMatching(/^req_/),
     });
   }

@@ -69,10 +69,10 @@ describe('the page of a refused post', () => {
 
   test('can be read by everybody: language, viewport, both colour schemes, one heading, a title that says error', async () => {
     const { text } = await refusedPage([['email', 'x']]);
-    expect(text).toMatch(/^<!doctype html>\n<html lang="en">/);
+    expect(text).toMatch(/^<!doctype html>\n<html lang="en" dir="ltr">/);
     expect(text).toContain('<meta name="viewport" content="width=device-width, initial-scale=1">');
     expect(text).toContain('<meta name="color-scheme" content="light dark">');
-    expect(text).toContain('<title>Error: Please check the form</title>');
+    expect(text).toContain('<title>Error: Please check the form – example.com</title>');
     expect(text.match(/<h1>/g)).toHaveLength(1);
   });
 
@@ -140,7 +140,7 @@ describe('the page of a refused post', () => {
       { limits: { file: '5B' } },
     );
     expect(status).toBe(413);
-    expect(text).toContain('The file “big.pdf” is too large (at most 5 bytes).');
+    expect(text).toContain('The file “big.pdf” is too large. At most 5 bytes is allowed.');
     expect(text).toContain('after the file</textarea>');
     expect(text).toContain('Please choose the file again: big.pdf');
   });

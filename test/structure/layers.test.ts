@@ -11,7 +11,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: ['lib'],
   languages: ['lib'],
   ...Object.fromEntries(FOUNDATION.map((part) => [part, ['lib', 'languages']])),
-  accounts: ['lib', ...FOUNDATION],
+  accounts: ['lib', 'languages', ...FOUNDATION],
   domains: ['lib', ...FOUNDATION, 'accounts'],
   queue: ['lib', ...FOUNDATION],
   'smtp-client': ['lib', ...FOUNDATION, 'queue'],

@@ -31,7 +31,7 @@ describe('the notification', () => {
 
   test('as text has every field under its label, so that no value can pose as another field', () => {
     expect(text).toBe(
-      `Contact: new submission
+      `New submission: Contact
 
 Your name
   Ada <b>
@@ -50,11 +50,11 @@ Message
   example.org
 
 Files
-  plan <1>.pdf (482 kB)
+  plan <1>.pdf (471 kB)
   a b.txt (12 bytes)
 
 ----
-example.com, 2026-01-05 15:03:00 +01:00
+example.com, 5 January 2026 at 15:03 CET
 IP address 192.0.2.17
 Page https://example.com/contact
 `,
@@ -70,7 +70,12 @@ Page https://example.com/contact
       'Company\n—',
       'Message\none\ntwo',
     ];
-    for (const words of [...expected, 'plan <1>.pdf (482 kB)', 'IP address 192.0.2.17', '2026-01-05 15:03:00 +01:00']) {
+    for (const words of [
+      ...expected,
+      'plan <1>.pdf (471 kB)',
+      'IP address 192.0.2.17',
+      '5 January 2026 at 15:03 CET',
+    ]) {
       expect(page).toContain(words);
     }
     expect(html).not.toContain('<b>');
@@ -82,7 +87,7 @@ Page https://example.com/contact
 
   test('without files, address and page says nothing of them', () => {
     const bare = set.render('default', { fields: [], form_name: 'Contact', domain: 'example.com', timestamp: 0 });
-    expect(bare.text).toBe('Contact: new submission\n\n----\nexample.com, 1970-01-01 01:00:00 +01:00\n');
+    expect(bare.text).toBe('New submission: Contact\n\n----\nexample.com, 1 January 1970 at 01:00 CET\n');
     expect(bare.html).not.toMatch(/Files|IP address|Page/);
   });
 

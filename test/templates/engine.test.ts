@@ -111,7 +111,7 @@ describe('parts', () => {
   test("the project's default is its own; the built-in one is still there", () => {
     const set = compileTemplates({ default: source({ text: 'mine' }) });
     expect(set.render('default', {}).text).toBe('mine');
-    expect(builtinTemplates().form({ form_name: 'Contact' }).text).toContain('Contact: new submission');
+    expect(builtinTemplates().form({ form_name: 'Contact' }).text).toContain('New submission: Contact');
     expect(() => set.render('other', {})).toThrow(/template "other".*no such template/);
     expect([set.has('default'), set.has('acknowledgment'), set.has('other')]).toEqual([true, true, false]);
   });
@@ -242,8 +242,8 @@ describe('a template beyond its limits', () => {
     for (const rendered of [compileTemplates({}).render('default', variables), builtinTemplates().form(variables)]) {
       expect(rendered.text).toContain('Short\n  whole\n');
       for (const { label } of fields) expect(rendered.text).toContain(`\n${label}\n  <\n`);
-      expect(rendered.text).toContain('… [64232 more characters]');
-      expect(rendered.html).toContain('… [64232 more characters]');
+      expect(rendered.text).toContain('… [64,232 more characters]');
+      expect(rendered.html).toContain('… [64,232 more characters]');
       expect((rendered.html ?? '').length).toBeLessThan(3_000_000);
     }
   });

@@ -56,6 +56,7 @@ export const formSettings = z.strictObject({
   redirect: shape.redirect,
   error_redirect: shape.error_redirect,
   thank_you: shape.thank_you,
+  theme: shape.theme,
   allowed_origins: bare(shape.allowed_origins)
     .optional()
     .describe('Origins whose pages may post; those of any origin when nothing is listed.'),

@@ -6,7 +6,7 @@
 import { recountWaiting } from '../../accounts/message-limits.ts';
 import { FIRST_PLAN, planOf, plansOf } from '../../accounts/plans.ts';
 import { clientBucket, type Limit } from '../../accounts/rate-limits.ts';
-import { LINK_LIFE, newToken } from '../../accounts/consent.ts';
+import { LINK_DAYS, newToken } from '../../accounts/consent.ts';
 import { alterTenant, makeAccount } from '../../accounts/tenants.ts';
 import type { ServerConfig } from '../../config/schema.ts';
 import * as contract from '../../contract/tenants.ts';
@@ -68,7 +68,7 @@ function confirmation({ id, email }: TenantRow, config: ServerConfig, now: numbe
   const { link, statement } = newToken({ kind: 'signup', tenant: id, subject: id }, config, now);
   const text = `Somebody, probably you, has made an account on ${hostname} for this address.
 
-To confirm it, open this link within ${LINK_LIFE} and press the button:
+To confirm it, open this link within ${LINK_DAYS} days and press the button:
 
 ${link}
 

@@ -3,18 +3,29 @@
  * sees who opens a form's address.
  */
 import type { Form } from '../../config/snapshot.ts';
-import { json, page, seeOther, type Answer, wantsPage, shapeB, statusOf, type Refusal } from '../answer.ts';
+import {
+  type Answer,
+  json,
+  languageHeaders,
+  page,
+  type Refusal,
+  seeOther,
+  shapeB,
+  statusOf,
+  visitorWords,
+  wantsPage,
+} from '../answer.ts';
 import { isJson } from '../entries.ts';
 import { type FormPath, formTargets, framers, mayUse, type RequestProgress, type FormRequest } from './request.ts';
 import { isOwnOrigin, originOf } from '../cors.ts';
-import { endpointOf, header } from '../context.ts';
+import { endpointOf, header, translationFor } from '../context.ts';
+import type { Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
-import { languageOf } from '../../forms/form-mail.ts';
-import { translationOf } from '../../languages/languages.ts';
 import type { CheckedRecord } from '../../dns/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { errorPage, type SubmittedValues } from '../pages/error.ts';
-import { type Layout, layout, mark, type Page } from '../pages/layout.ts';
+import { brandOf } from '../pages/brand.ts';
+import { type Layout, layout, mark, type Page, paragraphs } from '../pages/layout.ts';
 
 /** Faults that the visitor can do something about: a form's own `error_redirect` may speak of them. */
 const CORRECTABLE = new Set<ErrorCode>([
@@ -37,18 +48,23 @@ export function refusedForm(
   const { exchange, domain, path } = formRequest;
   const status = statusOf(refusal);
   const { headers } = exchange.request;
+  const translation = translationFor(exchange, form);
   if (!wantsPage(headers, isJson(headers['content-type']))) {
-    return json(shapeB(refusal, exchange.id), status, refusal.headers);
+    const answer = shapeB(refusal, exchange.id, translation);
+    return json(answer, status, { ...refusal.headers, ...languageHeaders(translation) });
   }
   const redirect = form?.config.error_redirect;
   if (redirect !== undefined && CORRECTABLE.has(refusal.code)) return seeOther(redirect);
-  const frame = { requestId: exchange.id, ancestors: framers({ ...formRequest, form }) };
+  const brand = form && brandOf(form);
+  const frame = { requestId: exchange.id, ancestors: framers({ ...formRequest, form }), translation, brand };
   if (records !== undefined && domain !== undefined) {
-    const text = pendingText(domain.name, records, exchange.method === 'POST');
-    return page(failurePage('This form is not active yet', text, frame), status);
+    const { text: sorry } = visitorWords(refusal, translation);
+    const text = pendingText({ domain: domain.name, records, sorry, isPost: exchange.method === 'POST' }, translation);
+    return page(failurePage(translation.say('heading.notActive'), text, frame), status);
   }
   if (refusal.code === 'FORM_NOT_FOUND' || refusal.code === 'DOMAIN_NOT_FOUND') {
-    return page(failurePage('Form not found', notFoundText(path, domain?.name), frame), status);
+    const text = notFoundText(path, domain?.name, translation);
+    return page(failurePage(translation.say('heading.notFound'), text, frame), status);
   }
   const retry = refusal.code === 'RATE_LIMITED' ? Number(refusal.headers?.['Retry-After']) : undefined;
   const again = form && {
@@ -82,27 +98,29 @@ export function acceptedForm(
   if (wantsPage(headers, isJson(headers['content-type']))) {
     return target === undefined ? thankYou(formRequest, form) : seeOther(target);
   }
-  const message = thankYouText(form);
-  return json({ success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` });
+  const translation = translationFor(exchange, form);
+  const message = thankYouText(form, translation);
+  const answer = { success: true, ok: true, message, id, next: target ?? `${endpointOf(exchange, form)}?thanks` };
+  return json(answer, 200, languageHeaders(translation));
 }
 
 /** What a visitor is told of success, on the page and in JSON. */
-function thankYouText({ config }: Form): string {
-  const { say } = translationOf(languageOf(config));
-  return config.thank_you ?? (config.double_opt_in ? say('optin.sent') : 'Your message has been sent.');
+function thankYouText({ config }: Form, { say }: Translation): string {
+  return config.thank_you ?? say(config.double_opt_in ? 'optin.sent' : 'thanks.text');
 }
 
 /** The page after a submission, for forms without a `redirect`. */
 export function thankYou(formRequest: FormRequest, form: Form): Answer {
   const back = cameFrom(formRequest, form);
-  const title = 'Thank you';
+  const translation = translationFor(formRequest.exchange, form);
+  const { say } = translation;
+  const title = say('thanks.title');
+  const brand = brandOf(form);
   const content = html`${mark('good')}
 <h1>${title}</h1>
-<div role="status">${thankYouText(form)
-    .split(/\n+/)
-    .map((line) => html`<p>${line}</p>`)}</div>
-${back !== undefined && html`<p class="actions"><a class="button" href="${back}">Back to ${form.audience.domain ?? new URL(back).host}</a></p>`}`;
-  return page(layout({ title, content, ancestors: framers({ ...formRequest, form }) }));
+<div role="status">${paragraphs(thankYouText(form, translation))}</div>
+${back !== undefined && html`<p class="actions"><a class="button" href="${back}">${say('thanks.back', { site: brand.name ?? new URL(back).host })}</a></p>`}`;
+  return page(layout({ title, content, translation, brand, ancestors: framers({ ...formRequest, form }) }));
 }
 
 /** The page that `_next` names, where it is one that may use the form: no open redirect. */
@@ -131,61 +149,78 @@ function cameFrom({ exchange }: FormRequest, { audience }: Form): string | undef
 }
 
 /** The page that a browser shows when somebody opens a form's address (`endpoint`). */
-export function formAddress(form: Form, endpoint: string): Answer {
+export function formAddress(form: Form, endpoint: string, translation: Translation): Answer {
   const { domain } = form.audience;
+  const { say } = translation;
   const example = `<form method="post" action="${endpoint}">
   <label>Your email <input type="email" name="email" required></label>
   <label>Message <textarea name="message" required></textarea></label>
   <button>Send</button>
 </form>`;
   const content = html`<h1>${form.name}</h1>
-<p>This address receives the submissions of a form${domain !== undefined && html` on <a href="https://${domain}/">${domain}</a>`}. To send a message,
-use the form on ${domain === undefined ? 'its own page' : 'that site'}.</p>
-<h2>Are you building the site?</h2>
+${domain === undefined ? html`<p>${say('address.textNoSite')}</p>` : html`<p>${say('address.text', { site: domain })}</p>\n<p><a href="https://${domain}/">${domain}</a></p>`}
+<details>
+<summary>${say('address.developer')}</summary>
+<div lang="en" dir="ltr">
 <p>Point your form to this address:</p>
 <pre><code>${example}</code></pre>
-<p>Scripts can send JSON or <code>FormData</code> with <code>fetch()</code>; the response is JSON.</p>`;
-  return page(layout({ title: `${form.name} – form endpoint`, content }));
+<p>Scripts can send JSON or <code>FormData</code> with <code>fetch()</code>; the response is JSON.</p>
+</div>
+</details>`;
+  return page(layout({ title: form.name, content, translation, brand: brandOf(form) }));
 }
 
-function failurePage(title: string, text: Html, frame: Pick<Layout, 'requestId' | 'ancestors'>): Page {
+function failurePage(title: string, text: Html, frame: Omit<Layout, 'title' | 'content'>): Page {
   return layout({ ...frame, title, content: html`${mark('bad')}\n<h1>${title}</h1>\n${text}` });
 }
 
 /** Of a domain that is not verified: what its owner has to publish is behind one click. */
-function pendingText(domain: string, records: readonly CheckedRecord[], isPost: boolean): Html {
+function pendingText({ domain, records, sorry, isPost }: Pending, translation: Translation): Html {
+  const { say } = translation;
   const required = records.filter((record) => record.required);
-  return html`${isPost && html`<div class="alert" role="alert" tabindex="-1" autofocus>\n<p>Nothing was sent.</p>\n</div>\n`}<p>The owner of ${domain} has not finished setting it up.${
-    isPost && ' Please contact them in another way. Use your browser’s Back button to return to what you entered.'
+  return html`${isPost && html`<div class="alert" role="alert" tabindex="-1" autofocus>\n<p>${say('form.nothingSent')}</p>\n</div>\n`}<p>${sorry}${
+    isPost && ` ${say('form.useBack')}`
   }</p>
 <details>
-<summary>Do you own ${domain}?</summary>
-<p>Add these records at the DNS provider of ${domain}:</p>
-${required.map(recordHtml)}<p class="soft">They are checked regularly. The form works as soon as they are found.</p>
+<summary>${say('pending.question', { domain })}</summary>
+<p>${say('pending.records', { domain })}</p>
+${required.map((record) => recordHtml(record, translation))}<p class="soft">${say('pending.checked')}</p>
 </details>`;
 }
 
-function recordHtml(record: CheckedRecord): Content {
+interface Pending {
+  readonly domain: string;
+  readonly records: readonly CheckedRecord[];
+  /** What the visitor is told. */
+  readonly sorry: string;
+  readonly isPost: boolean;
+}
+
+function recordHtml(record: CheckedRecord, translation: Translation): Content {
+  const { say } = translation;
   return html`<dl class="record">
-<dt>Name</dt><dd><code>${record.name}</code></dd>
-<dt>Type</dt><dd><code>${record.type}</code></dd>
-<dt>Value</dt><dd><code>${record.value}</code></dd>
-<dt>Found</dt><dd>${foundWords(record)}</dd>
+<dt>${say('pending.name')}</dt><dd><code>${record.name}</code></dd>
+<dt>${say('pending.type')}</dt><dd><code>${record.type}</code></dd>
+<dt>${say('pending.value')}</dt><dd><code>${record.value}</code></dd>
+<dt>${say('pending.found')}</dt><dd>${foundWords(record, translation)}</dd>
 </dl>
 `;
 }
 
-function foundWords({ status, found, problem }: CheckedRecord): Content {
-  if (status === 'ok') return html`<span class="good">OK</span>`;
-  const words = html`<span class="${status !== 'unknown' && 'bad'}">${problem ?? 'not checked yet'}</span>`;
+function foundWords({ status, found, problem }: CheckedRecord, { say }: Translation): Content {
+  if (status === 'ok') return html`<span class="good">${say('pending.ok')}</span>`;
+  const words =
+    problem === undefined
+      ? html`<span>${say('pending.unchecked')}</span>`
+      : html`<span class="${status !== 'unknown' && 'bad'}" lang="en" dir="ltr">${problem}</span>`;
   return found.length === 0 ? words : html`${words}${found.map((value) => html`<br><code>${value}</code>`)}`;
 }
 
-function notFoundText(path: FormPath, domain: string | undefined): Html {
-  return html`<p>${whatIsMissing(path, domain)} Nothing was sent.</p>
+function notFoundText(path: FormPath, domain: string | undefined, { say }: Translation): Html {
+  return html`<p>${say('error.FORM_NOT_FOUND')} ${say('form.nothingSent')}</p>
 <details>
-<summary>Is this your site?</summary>
-<p>${whereFormsAre(path)} Check the spelling, or run <code>postern config check</code>.</p>
+<summary>${say('form.detailsForOwner')}</summary>
+<p lang="en" dir="ltr">${whatIsMissing(path, domain)} ${whereFormsAre(path)} Check the spelling, or run <code>postern config check</code>.</p>
 </details>`;
 }
 

@@ -19,6 +19,7 @@ import {
   endpointOf,
   refuseOver,
   answerOnce,
+  translationFor,
 } from '../context.ts';
 import {
   limitsFor,
@@ -230,7 +231,9 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
     if (refusal !== undefined) return refusedForm(formRequest, refusal, progress);
     if (form === undefined && !isSend(formRequest)) return refusedForm(formRequest, refuse('FORM_NOT_FOUND'), progress);
     if (form === undefined || !wantsPage(exchange.request.headers, false)) return notAllowed(formRequest);
-    return exchange.query === 'thanks' ? thankYou(formRequest, form) : formAddress(form, endpointOf(exchange, form));
+    return exchange.query === 'thanks'
+      ? thankYou(formRequest, form)
+      : formAddress(form, endpointOf(exchange, form), translationFor(exchange, form));
   }
 }
 
@@ -289,7 +292,8 @@ function options(formRequest: FormRequest): Answer {
   const { origin, 'access-control-request-method': preflight } = formRequest.exchange.request.headers;
   if (preflight !== undefined && origin !== undefined && readableFor(formRequest) === '') {
     const refusal = refuse('ORIGIN_NOT_ALLOWED', { message: 'The Origin header is not valid.' });
-    return json(shapeB(refusal, formRequest.exchange.id), statusOf(refusal));
+    const translation = translationFor(formRequest.exchange, formRequest.form);
+    return json(shapeB(refusal, formRequest.exchange.id, translation), statusOf(refusal));
   }
   return { status: 204, type: 'application/json', body: '', headers: { Allow: ALLOW } };
 }

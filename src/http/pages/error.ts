@@ -1,13 +1,15 @@
 /** What went wrong, what to correct in which field, and the form again with all submitted values. */
 import { type Form, labelOf, ruleOf } from '../../config/snapshot.ts';
-import type { FieldError } from '../../forms/check.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import { wordsOf, type Refusal } from '../answer.ts';
+import { type Refusal, type VisitorWords, visitorWords } from '../answer.ts';
+import { localized, type MessageName, type Translation } from '../../languages/languages.ts';
 import { html, type Content, type Html } from '../../lib/html.ts';
+import { brandOf } from './brand.ts';
 import { layout, mark, type Page } from './layout.ts';
 
 export interface ErrorPage {
   readonly refusal: Refusal;
+  readonly translation: Translation;
   readonly requestId: string;
   readonly form?: Form | undefined;
   /** What was read of the body; undefined where nothing was. */
@@ -20,63 +22,87 @@ export interface ErrorPage {
   readonly ancestors?: readonly string[];
 }
 
-const HEADINGS: Partial<Record<ErrorCode, string>> = {
-  VALIDATION_FAILED: 'Please check the form',
-  RATE_LIMITED: 'Too many requests',
-  NOT_FOUND: 'Page not found',
-  METHOD_NOT_ALLOWED: 'Page not found',
-  ORIGIN_NOT_ALLOWED: 'Form not available from this page',
+const HEADINGS: Partial<Record<ErrorCode, MessageName>> = {
+  VALIDATION_FAILED: 'heading.checkForm',
+  RATE_LIMITED: 'heading.tooMany',
+  NOT_FOUND: 'heading.pageNotFound',
+  METHOD_NOT_ALLOWED: 'heading.pageNotFound',
+  ORIGIN_NOT_ALLOWED: 'heading.notAvailable',
 };
 
-export function errorPage({ refusal, form, wait, formAction, ...more }: ErrorPage): Page {
-  const faults = refusal.errors ?? [];
-  const again = form && more.submitted && refilledForm(form, more.submitted, { errors: faults, action: more.action });
-  const heading = HEADINGS[refusal.code] ?? 'Your message was not sent';
+export function errorPage({ refusal, form, wait, formAction, translation, ...more }: ErrorPage): Page {
+  const { say } = translation;
+  const faults = (refusal.errors ?? []).map(({ field, message }) => ({
+    field,
+    message: localized(message, translation),
+  }));
+  const { action } = more;
+  const again = form && more.submitted && refilledForm(form, more.submitted, { errors: faults, action, translation });
+  const heading = say(HEADINGS[refusal.code] ?? 'heading.notSent');
+  const words = visitorWords(refusal, translation);
   return layout({
-    title: `Error: ${heading}`,
+    title: say('heading.error', { heading }),
+    translation,
+    brand: form && brandOf(form),
     requestId: more.requestId,
     formAction: again && formAction,
     ancestors: more.ancestors,
     content: html`${mark('bad')}
 <h1>${heading}</h1>
 ${form !== undefined && html`<p class="soft">${form.name}</p>\n`}<div class="alert" role="alert" tabindex="-1" autofocus>
-<p>${wordsOf(refusal)}</p>
+<p>${words.text}</p>
 ${faults.length > 0 && html`<ul>${inOrder(faults, again?.ids).map((fault) => faultLine(fault, again?.ids))}</ul>\n`}</div>
-${advice(refusal.code, again !== undefined, wait)}
-${again?.html}`,
+${advice(refusal.code, again !== undefined, { wait, translation })}
+${again?.html}${ownerDetail(words, translation)}`,
   });
 }
 
+/** What is wrong in the words of the reference, for the owner of the site. */
+function ownerDetail({ detail }: VisitorWords, { say }: Translation): Content {
+  if (detail === undefined) return undefined;
+  return html`<details>\n<summary>${say('form.detailsForOwner')}</summary>\n<p lang="en" dir="ltr">${detail}</p>\n</details>`;
+}
+
+/** A fault in the visitor's words. */
+interface Fault {
+  readonly field?: string | undefined;
+  readonly message: string;
+}
+
 /** As the fields stand on the page; faults of the whole form first. */
-function inOrder(faults: readonly FieldError[], ids: ReadonlyMap<string, string> = new Map()): readonly FieldError[] {
+function inOrder(faults: readonly Fault[], ids: ReadonlyMap<string, string> = new Map()): readonly Fault[] {
   const names = [...ids.keys()].map((name) => name.replace(/\[\]$/, ''));
   return faults.toSorted((a, b) => names.indexOf(a.field ?? '') - names.indexOf(b.field ?? ''));
 }
 
-function faultLine({ field = '', message }: FieldError, ids: ReadonlyMap<string, string> | undefined): Content {
+function faultLine({ field = '', message }: Fault, ids: ReadonlyMap<string, string> | undefined): Content {
   const id = ids?.get(field) ?? ids?.get(`${field}[]`);
   return id === undefined ? html`<li>${message}</li>` : html`<li><a href="#${id}">${message}</a></li>`;
 }
 
-function advice(code: ErrorCode, givenBack: boolean, wait: number | undefined): Content {
+function advice(
+  code: ErrorCode,
+  givenBack: boolean,
+  { wait, translation }: { readonly wait: number | undefined; readonly translation: Translation },
+): Content {
+  const { say } = translation;
   if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED' || code === 'ORIGIN_NOT_ALLOWED') return undefined;
   if (code === 'OUTCOME_UNKNOWN') {
-    return html`<p>Your message may have been received. Please wait a few minutes for a reply before you send it again.</p>`;
+    return html`<p>${say('form.maybeReceived')}</p>`;
   }
-  const when = wait === undefined ? '' : ` Please try again in ${waitWords(wait)}.`;
   if (!givenBack) {
-    return html`<p>Nothing was sent.${when} Use your browser’s Back button to return to the form; most browsers keep what you entered.</p>`;
+    const sentences = [say('form.nothingSent'), ...(wait === undefined ? [] : [waitWords(wait, translation)])];
+    return html`<p>${[...sentences, say('form.useBack')].join(' ')}</p>`;
   }
-  return code === 'UNAVAILABLE' || code === 'INTERNAL'
-    ? html`<p>Your entries are below. Please wait a minute and send the form again.</p>`
-    : html`<p>Please check the marked fields.</p>`;
+  return html`<p>${say(code === 'UNAVAILABLE' || code === 'INTERNAL' ? 'form.kept' : 'form.checkFields')}</p>`;
 }
 
-/** "about 12 minutes", for a wait in seconds. */
-function waitWords(seconds: number): string {
-  if (seconds < 90) return 'about a minute';
-  const minutes = Math.ceil(seconds / 60);
-  return minutes < 90 ? `about ${minutes} minutes` : `about ${Math.ceil(minutes / 60)} hours`;
+/** When to try again, for a wait in seconds. */
+function waitWords(seconds: number, { say }: Translation): string {
+  const minutes = Math.max(1, seconds < 90 ? 1 : Math.ceil(seconds / 60));
+  return minutes < 90
+    ? say('form.retryMinutes', { minutes })
+    : say('form.retryHours', { hours: Math.ceil(minutes / 60) });
 }
 
 export interface SubmittedValues {
@@ -103,6 +129,12 @@ interface Field {
   readonly faults: readonly string[];
 }
 
+interface Again {
+  readonly errors: readonly Fault[];
+  readonly action: string | undefined;
+  readonly translation: Translation;
+}
+
 /**
  * The form again with the submitted values, so that nobody enters a message twice; undefined where nothing was typed or too
  * much of it. Without `action` it is sent to the address of the page itself, whatever path a proxy in front shows.
@@ -110,7 +142,7 @@ interface Field {
 function refilledForm(
   form: Form,
   submitted: SubmittedValues,
-  { errors, action }: { readonly errors: readonly FieldError[]; readonly action: string | undefined },
+  { errors, action, translation }: Again,
 ): { html: Html; ids: ReadonlyMap<string, string> } | undefined {
   const { entries, files, formName } = submitted;
   const size = entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
@@ -122,14 +154,14 @@ function refilledForm(
   const fields = fieldsOf(form, submitted, errors);
   return {
     html: html`<form method="post"${action !== undefined && html` action="${action}"`}${fields.some(({ isFile }) => isFile) && html` enctype="multipart/form-data"`} accept-charset="utf-8" novalidate>
-${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">\n`)}${fields.map(fieldHtml)}<p class="actions"><button type="submit">Send</button></p>
+${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">\n`)}${fields.map((field) => fieldHtml(field, translation))}<p class="actions"><button type="submit">${translation.say('form.send')}</button></p>
 </form>`,
     ids: new Map(fields.map(({ name, id }) => [name, id])),
   };
 }
 
 /** The fields by name, in the order sent; those that are missing come after. */
-function fieldsOf({ config }: Form, { entries, files }: SubmittedValues, errors: readonly FieldError[]): Field[] {
+function fieldsOf({ config }: Form, { entries, files }: SubmittedValues, errors: readonly Fault[]): Field[] {
   const traps = new Set(['_gotcha', config.spam_protection.honeypot]);
   const shown = entries.filter(([name]) => !CONTROL.has(name) && !traps.has(name));
   const values = Map.groupBy(shown, ([name]) => name);
@@ -150,7 +182,7 @@ function fieldsOf({ config }: Form, { entries, files }: SubmittedValues, errors:
   });
 }
 
-function fieldHtml(field: Field): Html {
+function fieldHtml(field: Field, translation: Translation): Html {
   const { name, id, faults, values, label, rule } = field;
   const wrong = faults.length > 0;
   const described = html`${wrong && html` aria-invalid="true" aria-describedby="${id}-fault"`}`;
@@ -167,15 +199,16 @@ ${choices}${fault}</fieldset>
   }
   return html`<div class="field${wrong && ' wrong'}">
 <label for="${id}">${label}</label>
-${controls(field, described)}
+${controls(field, described, translation)}
 ${fault}</div>
 `;
 }
 
-function controls({ name, id, values, files, isFile, rule }: Field, described: Html): Html {
+function controls({ name, id, values, files, isFile, rule }: Field, described: Html, { say }: Translation): Html {
   if (isFile) {
     const names = files.filter((filename) => filename !== '');
-    const again = names.length > 0 && html`\n<p class="hint">Please choose the file again: ${names.join(', ')}</p>`;
+    const again =
+      names.length > 0 && html`\n<p class="hint">${say('form.chooseFileAgain', { names: names.join(', ') })}</p>`;
     return html`<input type="file" id="${id}" name="${name}" multiple${described}>${again}`;
   }
   const [chosen = '', ...others] = values;

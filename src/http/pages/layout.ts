@@ -1,16 +1,24 @@
 /** The frame of every hosted page, with the policy that lets it do no more than it must: no script, nothing fetched. */
 import { createHash } from 'node:crypto';
+import { type Language, type Translation, translationOf } from '../../languages/languages.ts';
 import { Html, html, type Content } from '../../lib/html.ts';
+import { type Brand, colorRules } from './brand.ts';
 
 export interface Page {
   readonly html: string;
   /** Its Content-Security-Policy. */
   readonly policy: string;
+  /** Where its reader was asked for it, or the form says it. */
+  readonly language?: Language | undefined;
 }
 
 export interface Layout {
   readonly title: string;
   readonly content: Content;
+  /** In whose language the page is; English where there is none. */
+  readonly translation?: Translation | undefined;
+  /** Whose page it is, where it is not the server's own. */
+  readonly brand?: Brand | undefined;
   /** More rules than every page has. */
   readonly style?: string;
   /** Shown where somebody may have to ask about it. */
@@ -21,33 +29,42 @@ export interface Layout {
   readonly ancestors?: readonly string[] | undefined;
 }
 
-export function layout({ title, content, style = '', requestId, formAction, ancestors }: Layout): Page {
-  const rules = STYLE + style;
+export function layout({ title, content, translation, brand = {}, ...more }: Layout): Page {
+  const { style = '', requestId, formAction, ancestors } = more;
+  const { name, message, color, logo } = brand;
+  const { language, direction, say } = translation ?? translationOf('en');
+  const rules = STYLE + (color === undefined ? '' : colorRules(color)) + style;
   const page = html`<!doctype html>
-<html lang="en">
+<html lang="${language}" dir="${direction}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${title}</title>
+<title>${title}${name !== undefined && ` – ${name}`}</title>
 <style>${new Html(rules)}</style>
 </head>
 <body>
-<main>
+${(name !== undefined || logo !== undefined) && html`<header class="brand">${logo !== undefined && html`<img class="logo" src="${logo}" alt="">`}<bdi>${name}</bdi></header>\n`}<main>
 ${content}
-</main>
-${requestId !== undefined && html`<footer>Reference ${requestId}</footer>\n`}</body>
+${message !== undefined && html`<div class="message" dir="auto">${paragraphs(message)}</div>\n`}</main>
+${requestId !== undefined && html`<footer>${say('form.reference', { id: requestId })}</footer>\n`}</body>
 </html>
 `;
   const hash = createHash('sha256').update(rules).digest('base64');
   const policy = [
     "default-src 'none'",
     `style-src 'sha256-${hash}'`,
+    ...(logo === undefined ? [] : ['img-src data:']),
     "base-uri 'none'",
     `form-action ${sources(formAction)}`,
     `frame-ancestors ${sources(ancestors)}`,
   ];
-  return { html: page.text, policy: policy.join('; ') };
+  return { html: page.text, policy: policy.join('; '), language: translation?.language };
+}
+
+/** The text in paragraphs, one for each of its lines. */
+export function paragraphs(text: string): Content {
+  return text.split(/\n+/).map((line) => html`<p>${line}</p>`);
 }
 
 function sources(list: readonly string[] = []): string {
@@ -62,12 +79,16 @@ export function mark(kind: 'good' | 'bad'): Html {
 
 /** The one stylesheet of the hosted pages: no fonts, images or scripts to fetch, light and dark, narrow and wide. */
 export const STYLE = `
-:root{color-scheme:light dark;accent-color:var(--accent);--page:#f4f5f7;--card:#fff;--text:#1b1f27;--soft:#5a6271;--line:#d5d9e0;--field:#fff;--accent:#2456d6;--accent-text:#fff;--bad:#b3261e;--bad-page:#fdf1f0;--good:#1a7f4b;--code:#f1f3f6}
-@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2028;--text:#e8eaef;--soft:#a0a8b6;--line:#363d4a;--field:#12151b;--accent:#86a8ff;--accent-text:#0d1428;--bad:#ff9a92;--bad-page:#331c1d;--good:#5fd39a;--code:#242a34}}
+:root{color-scheme:light dark;accent-color:var(--accent);--page:#f4f5f7;--card:#fff;--text:#1b1f27;--soft:#5a6271;--line:#d5d9e0;--field:#fff;--accent:#2456d6;--button:#2456d6;--button-text:#fff;--bad:#b3261e;--bad-page:#fdf1f0;--good:#1a7f4b;--code:#f1f3f6}
+@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2028;--text:#e8eaef;--soft:#a0a8b6;--line:#363d4a;--field:#12151b;--accent:#86a8ff;--button:#86a8ff;--button-text:#0d1428;--bad:#ff9a92;--bad-page:#331c1d;--good:#5fd39a;--code:#242a34}}
 *{box-sizing:border-box}
 body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:center;padding:clamp(1rem,6vh,4.5rem) 1rem 2rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
+.brand{display:flex;align-items:center;flex-wrap:wrap;gap:.5rem .8rem;width:100%;max-width:38rem;margin:0 0 1rem;font-weight:600}
+.logo{height:3rem;width:auto;max-width:100%;object-fit:contain}
+.message{margin:1.75rem 0 0;padding:.6rem 0 0;border-top:1px solid var(--line)}
+@media (prefers-color-scheme:dark){.logo{padding:.3rem;border-radius:8px;background:#fff}}
 main{width:100%;max-width:38rem;padding:clamp(1.25rem,5vw,2.5rem);background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:0 1px 2px rgb(0 0 0/.04),0 12px 32px rgb(0 0 0/.06)}
-h1{margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;letter-spacing:-.01em;text-wrap:balance}
+h1{margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;text-wrap:balance}
 h2{margin:2rem 0 .5rem;font-size:1.05rem}
 p{margin:.5rem 0}
 a{color:var(--accent);text-underline-offset:.15em}
@@ -75,9 +96,9 @@ a{color:var(--accent);text-underline-offset:.15em}
 .good{color:var(--good)}
 .bad{color:var(--bad)}
 .soft{color:var(--soft)}
-.alert{margin:1.25rem 0 1rem;padding:.8rem 1rem;border:1px solid var(--bad);border-left-width:5px;border-radius:8px;background:var(--bad-page)}
+.alert{margin:1.25rem 0 1rem;padding:.8rem 1rem;border:1px solid var(--bad);border-inline-start-width:5px;border-radius:8px;background:var(--bad-page)}
 .alert p{margin:0;font-weight:600}
-.alert ul{margin:.35rem 0 0;padding-left:1.2rem}
+.alert ul{margin:.35rem 0 0;padding-inline-start:1.2rem}
 .alert a{color:inherit}
 form{margin:1.5rem 0 0}
 .field{margin:0 0 1.15rem;padding:0;border:0;min-width:0}
@@ -88,15 +109,15 @@ textarea{min-height:8.5rem;resize:vertical}
 .wrong input,.wrong textarea,.wrong select{border-color:var(--bad);box-shadow:inset 0 0 0 1px var(--bad)}
 .hint{margin:.3rem 0 0;font-size:.9rem;color:var(--soft)}
 .fault{margin:.3rem 0 0;font-size:.92rem;font-weight:600;color:var(--bad)}
-button,.button{display:inline-block;padding:.7rem 1.5rem;border:0;border-radius:8px;background:var(--accent);color:var(--accent-text);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
-button:hover,.button:hover{filter:brightness(1.08)}
+button,.button{display:inline-block;padding:.7rem 1.5rem;border:1px solid transparent;border-radius:8px;background:var(--button);color:var(--button-text);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
+button:hover,.button:hover{text-decoration:underline;text-underline-offset:.2em}
 button.quiet{background:none;color:inherit;border:1px solid var(--line)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .alert:focus{outline:2px solid var(--bad);outline-offset:0}
 .actions{margin:1.6rem 0 0}
-code,pre{font:.88em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+code,pre{direction:ltr;unicode-bidi:isolate;font:.88em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 code{padding:.1em .35em;border-radius:5px;background:var(--code)}
-pre{margin:.75rem 0;padding:.9rem 1rem;border-radius:8px;background:var(--code);white-space:pre-wrap}
+pre{margin:.75rem 0;text-align:left;padding:.9rem 1rem;border-radius:8px;background:var(--code);white-space:pre-wrap}
 pre code{padding:0;background:none}
 details{margin:1.75rem 0 0;padding:1rem 0 0;border-top:1px solid var(--line)}
 summary{cursor:pointer;font-weight:600}
