@@ -86,8 +86,8 @@ export function glanceAtProject(text: string): Glance {
   const slug = valueAt(value, ['project', 'slug']);
   const templates = Object.values(objectAt(value, 'templates')).map((each) => valueAt(each, ['html_file']));
   const forms = [objectAt(value, 'domains'), objectAt(value, 'collections')]
-    .flatMap((owners) => Object.values(owners))
-    .flatMap((owner) => Object.values(objectAt(owner, 'forms')));
+    .flatMap(valuesOf)
+    .flatMap((owner) => valuesOf(objectAt(owner, 'forms')));
   const logos = forms.map((form) => valueAt(form, ['theme', 'logo']));
   return {
     slug: typeof slug === 'string' ? slug : undefined,
@@ -249,6 +249,10 @@ function contentOf(
 function nameIn(files: ProjectContext['files'], file: string): string | undefined {
   if (Object.hasOwn(files, file)) return file;
   return Object.keys(files).find((name) => normalize(name) === normalize(file));
+}
+
+function valuesOf(map: object): readonly unknown[] {
+  return Object.values(map);
 }
 
 function objectAt(data: unknown, key: string): object {

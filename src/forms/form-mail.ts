@@ -3,7 +3,6 @@
  * The same message gives the same mail, but for the time of its signature. A template that fails is logged and replaced by
  * the built-in one: no lead is lost to a template.
  */
-import { LINK_DAYS } from '../accounts/consent.ts';
 import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
@@ -240,7 +239,7 @@ async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSou
 function confirmation({ form, submission, ...mail }: FormMail, { to, link }: ConfirmationSource): Mail {
   const { say, language, direction } = translationOf(languageOf(form));
   const name = plainName(form);
-  const names = { form: form.name, site: submission.domain, days: LINK_DAYS };
+  const names = { form: form.name, site: submission.domain };
   const [heading, text, ignore] = [say('optin.question', names), say('optin.mail', names), say('optin.ignore', names)];
   const button = say('optin.button');
   return {

@@ -6,7 +6,7 @@
  * nobody confirms is dropped when the link has expired.
  */
 import type { Consent, Confirmable, ConfirmKind } from '../accounts/consent.ts';
-import { LINK_DAYS, LINK_LIFE_MS, newToken, refusal } from '../accounts/consent.ts';
+import { LINK_LIFE_MS, newToken, refusal } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Form, Snapshot } from '../config/snapshot.ts';
@@ -68,7 +68,7 @@ export function optInConfirmation(parts: OptInParts): ConfirmKind {
     const form = row && (await formOfSubmission(row, snapshot(), parts));
     if (row === undefined || form === undefined) return undefined;
     const site = form.audience.domain ?? form.domain;
-    const names = { form: form.name, site, days: LINK_DAYS };
+    const names = { form: form.name, site };
     const visitor = visitorOf({ form, fields: readFields(row.fields), control: readControl(row.control) });
     const { language } = form.config.theme ?? {};
     const say = (name: MessageName, values?: typeof names): Localized =>

@@ -212,7 +212,7 @@ function unixLines(text: string): string {
 }
 
 /** `482 kB` */
-export function filesize(value: unknown): string {
+function filesize(value: unknown): string {
   const bytes = Number(toValue(value));
   if (!Number.isFinite(bytes)) return printable(value);
   if (bytes < 1000) return `${bytes} bytes`;

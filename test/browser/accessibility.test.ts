@@ -112,7 +112,7 @@ describe('pages', () => {
     expect(await post('/example.test/once', good)).toBe(429);
     await expectGoodPage(page);
     expect(await post('/example.test/nothing', good)).toBe(404);
-    await page.getByText('Is this your site?').click();
+    await page.getByText('For the owner of the site').click();
     await expectGoodPage(page);
     expect(await post('/pending.test/contact', good)).toBe(403);
     await page.getByText('Do you own pending.test?').click();

@@ -3,9 +3,9 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 
 /** Everything that is said about one page by every rule; empty where all is well. */
-export async function expectGoodPage(page: Page): Promise<void> {
+export async function expectGoodPage(page: Page, lang = 'en'): Promise<void> {
   expect(await structureOf(page)).toEqual({
-    lang: 'en',
+    lang,
     title: expect.stringMatching(/\S/),
     h1: 1,
     main: 1,

@@ -30,7 +30,7 @@ ${more}`;
 export interface Folder {
   readonly server: string;
   path(name: string): string;
-  write(name: string, text: string): Promise<void>;
+  write(name: string, content: string | Uint8Array): Promise<void>;
   remove(name: string): Promise<void>;
 }
 
@@ -47,9 +47,9 @@ export async function configFolder(files: Readonly<Record<string, string>> = {})
     return join(root, name);
   }
 
-  async function write(name: string, text: string): Promise<void> {
+  async function write(name: string, content: string | Uint8Array): Promise<void> {
     await mkdir(dirname(path(name)), { recursive: true });
-    await writeFile(path(name), text);
+    await writeFile(path(name), content);
   }
 }
 

@@ -111,6 +111,8 @@ test('YAML is valid configuration', () => {
   expect(wrong).toEqual([]);
 });
 
+/** What stands beside the projects of the documentation. */
+const FILES = { 'logo.svg': `data:image/svg+xml;base64,${Buffer.from('<svg></svg>').toString('base64')}` };
 const ANY_SECRET: SecretSource = { variable: () => `whsec_${'A'.repeat(32)}`, file: () => 'secret' };
 
 /** A block is a project, or a server.yml, of which what it is not about may be left out. */
@@ -130,7 +132,7 @@ function configurationProblems(text: string): string[] {
         },
       };
   const result = isProject
-    ? parseProject(stringify(minimal), 'example', { files: {}, env: ANY_SECRET, checkTemplates })
+    ? parseProject(stringify(minimal), 'example', { files: FILES, env: ANY_SECRET, checkTemplates })
     : parseServer(stringify(minimal), 'example', ANY_SECRET);
   return ('errors' in result ? result.errors : []).map(({ path, message }) => `${path}: ${message}`);
 }

@@ -8,9 +8,35 @@ const messagesOf = (language: string) =>
 
 const english = messagesOf('en');
 
-/** The variables that a message names, at whatever depth. */
+/** The variables that a message names, at whatever depth; what follows a plural form is text. */
 function variablesOf(message: string): string[] {
-  return [...new Set(Array.from(message.matchAll(/\{(\w+)(?=[,}])/g), ([, name = '']) => name))].sort();
+  const found = message.matchAll(/(?<!(?:zero|one|two|few|many|other) )\{(\w+)(?=[,}])/g);
+  return [...new Set(Array.from(found, ([, name = '']) => name))].sort();
+}
+
+/** Messages that are the same as in English, because these words are. */
+const SAME = new Set([
+  'cs form.reference',
+  'da form.reference',
+  'da form.send',
+  'da mail.sender',
+  'da pending.type',
+  'de pending.name',
+  'es heading.error',
+  'es mail.no',
+  'fr mail.page',
+  'fr mail.sender',
+  'fr pending.ok',
+  'fr pending.type',
+  'it mail.no',
+  'nl mail.sender',
+  'pt mail.sender',
+  'sv mail.sender',
+]);
+
+/** Whether there are words in the message, beside its variables. */
+function hasWords(message: string): boolean {
+  return /\p{L}/u.test(message.replaceAll(/\{\w+\}/g, ''));
 }
 
 describe.each(LANGUAGES)('the messages in %s', (language) => {
@@ -21,6 +47,21 @@ describe.each(LANGUAGES)('the messages in %s', (language) => {
     const variables = (of: Record<string, string>) =>
       Object.fromEntries(Object.entries(of).map(([name, message]) => [name, variablesOf(message)]));
     expect(variables(messages)).toEqual(variables(english));
+  });
+
+  test.skipIf(language === 'en')('are translated', () => {
+    const left = Object.entries(messages).filter(([name, text]) => text === english[name] && hasWords(text));
+    expect(left.map(([name]) => `${language} ${name}`).filter((name) => !SAME.has(name))).toEqual([]);
+  });
+
+  test('have every plural form of the language', () => {
+    const forms = new Intl.PluralRules(language).resolvedOptions().pluralCategories;
+    // Of these languages it has no whole number, and no message needs it.
+    const needed = forms.filter((form) => !(form === 'many' && ['es', 'fr', 'it', 'pt'].includes(language)));
+    for (const [name, text] of Object.entries(messages)) {
+      if (!text.includes(', plural,')) continue;
+      for (const form of needed) expect(text, name).toMatch(new RegExp(`\\b${form} \\{`));
+    }
   });
 
   test('can be said with every number', () => {

@@ -22,6 +22,30 @@ const VARIABLES = {
   referer: 'https://example.com/contact',
 };
 
+describe('in the language of the form', () => {
+  test('the notification has its words, its dates and its sizes', () => {
+    const { text, html } = set.render('default', { ...VARIABLES, language: 'de' });
+    expect(text).toContain('Neue Einsendung: Contact');
+    expect(text).toContain('example.com, 5. Januar 2026 um 15:03 MEZ\nIP-Adresse 192.0.2.17\nSeite https://');
+    expect(text).toContain('a b.txt (12 Byte)');
+    expect(html).toContain('<html lang="de" dir="ltr">');
+  });
+
+  test('the acknowledgment runs from right to left in Arabic', () => {
+    const { subject, text, html } = set.render('acknowledgment', { ...VARIABLES, language: 'ar' });
+    expect(subject).toBe('لقد تلقّينا رسالتكم');
+    expect(text).toContain('تم استلام رسالتكم إلى \u2068example.com\u2069.');
+    expect(html).toContain('<html lang="ar" dir="rtl">');
+    expect(html).toContain('<table class="card" lang="ar" dir="rtl"');
+  });
+
+  test('a template that has a subject alone gets the built-in bodies in it', () => {
+    const own = compileTemplates({ own: { type: 'form', subject: 'Hallo', variables: {} } }, 'Europe/Berlin');
+    expect(own.render('own', { ...VARIABLES, language: 'sv' }).text).toContain('Nytt formulärsvar: Contact');
+    expect(own.render('own', { ...VARIABLES, language: 'xx' }).text).toContain('New submission: Contact');
+  });
+});
+
 describe('the notification', () => {
   const { subject, text, html = '' } = set.render('default', VARIABLES);
 

@@ -211,11 +211,16 @@ export function invalidAt(path: string, message: string): Refusal {
   return refuse('VALIDATION_FAILED', { message: sentence(error), errors: [error] });
 }
 
-function sentence({ field, message }: FieldError): string {
+/** A value of a request, and what is wrong with it, in English. */
+interface Fault extends FieldError {
+  readonly message: string;
+}
+
+function sentence({ field, message }: Fault): string {
   return `${field === undefined || field === '' ? 'The body' : field} ${message}.`;
 }
 
-function explain(issue: Issue, base: readonly PropertyKey[], schema: z.ZodType): FieldError[] {
+function explain(issue: Issue, base: readonly PropertyKey[], schema: z.ZodType): Fault[] {
   const path = [...base, ...issue.path];
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, path, schema));
   if (issue.code === 'invalid_union') {
@@ -237,7 +242,7 @@ function wordsOf(issue: Issue): string {
   }
 }
 
-function unknownKey(key: string, path: readonly PropertyKey[], schema: z.ZodType): FieldError {
+function unknownKey(key: string, path: readonly PropertyKey[], schema: z.ZodType): Fault {
   const known = knownKeys(
     schema,
     path.map((step) => (typeof step === 'symbol' ? String(step) : step)),

@@ -67,8 +67,11 @@ function linear(value: number): number {
 }
 
 function mix([red, green, blue]: Color, [r, g, b]: Color, share: number): Color {
-  const part = (from: number, to: number): number => Math.round(from + (to - from) * share);
-  return [part(red, r), part(green, g), part(blue, b)];
+  return [between(red, r, share), between(green, g, share), between(blue, b, share)];
+}
+
+function between(from: number, to: number, share: number): number {
+  return Math.round(from + (to - from) * share);
 }
 
 function parse(color: string): Color {

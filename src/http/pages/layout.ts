@@ -88,7 +88,7 @@ body{margin:0;min-height:100vh;display:flex;flex-direction:column;align-items:ce
 .message{margin:1.75rem 0 0;padding:.6rem 0 0;border-top:1px solid var(--line)}
 @media (prefers-color-scheme:dark){.logo{padding:.3rem;border-radius:8px;background:#fff}}
 main{width:100%;max-width:38rem;padding:clamp(1.25rem,5vw,2.5rem);background:var(--card);border:1px solid var(--line);border-radius:14px;box-shadow:0 1px 2px rgb(0 0 0/.04),0 12px 32px rgb(0 0 0/.06)}
-h1{margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;text-wrap:balance}
+h1{hyphens:auto;margin:0 0 .5rem;font-size:1.6rem;line-height:1.25;text-wrap:balance}
 h2{margin:2rem 0 .5rem;font-size:1.05rem}
 p{margin:.5rem 0}
 a{color:var(--accent);text-underline-offset:.15em}
