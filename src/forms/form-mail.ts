@@ -336,7 +336,7 @@ interface Note {
 }
 
 /** The language of the form's mail. */
-export function languageOf({ config }: { readonly config: Pick<FormConfig, 'theme'> }): Language {
+function languageOf({ config }: { readonly config: Pick<FormConfig, 'theme'> }): Language {
   return config.theme?.language ?? 'en';
 }
 

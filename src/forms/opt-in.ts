@@ -10,7 +10,7 @@ import { LINK_LIFE_MS, newToken, refusal } from '../accounts/consent.ts';
 import type { RevisionOf } from '../accounts/projects.ts';
 import type { ServerConfig } from '../config/schema.ts';
 import type { Form, Snapshot } from '../config/snapshot.ts';
-import { type Localized, message, type MessageName, translationOf } from '../languages/languages.ts';
+import { message } from '../languages/languages.ts';
 import type { Clock } from '../lib/clock.ts';
 import { counterOf } from '../lib/ids.ts';
 import { isRefused } from '../store/consents.ts';
@@ -66,22 +66,24 @@ export function optInConfirmation(parts: OptInParts): ConfirmKind {
     const { store, snapshot } = parts;
     const row = await findSubmission(store, subject);
     const form = row && (await formOfSubmission(row, snapshot(), parts));
-    if (row === undefined || form === undefined) return undefined;
+    if (row === undefined || form === undefined || row.status === 'spam') return undefined;
     const site = form.audience.domain ?? form.domain;
     const names = { form: form.name, site };
     const visitor = visitorOf({ form, fields: readFields(row.fields), control: readControl(row.control) });
-    const { language } = form.config.theme ?? {};
-    const say = (name: MessageName, values?: typeof names): Localized =>
-      language === undefined ? message(name, values) : translationOf(language).say(name, values);
-    const refused = visitor !== undefined && (await isRefused(store, visitor));
+    // It was confirmed and delivered, and only its metadata is left.
+    if (visitor === undefined) return undefined;
     const confirmable: Confirmable = {
-      ...refusal({ address: visitor ?? '', isRefused: refused }, { ...parts, release: parts.consent.release }),
+      language: form.config.theme?.language,
+      ...refusal(
+        { address: visitor, isRefused: await isRefused(store, visitor) },
+        { ...parts, release: parts.consent.release },
+      ),
       question: {
-        heading: say('optin.question', names),
-        text: [say('optin.text', names)],
-        button: say('optin.button'),
+        heading: message('optin.question', names),
+        text: [message('optin.text', names)],
+        button: message('optin.button'),
       },
-      done: { heading: say('optin.done'), text: [say('optin.doneText', names)] },
+      done: { heading: message('optin.done'), text: [message('optin.doneText', names)] },
       isDone: row.status !== 'pending',
       confirm: () => confirmAll(row, form, parts),
     };

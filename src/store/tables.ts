@@ -560,7 +560,6 @@ export type RevisionRow = Tables['config_revisions'];
 export type DomainRow = Tables['domains'];
 export type DkimKeyRow = Tables['dkim_keys'];
 export type SubmissionRow = Tables['submissions'];
-export type OptInRow = Tables['opt_ins'];
 export type FallbackRow = Tables['fallbacks'];
 export type FileRow = Tables['submission_files'];
 export type FileChunkRow = Tables['file_chunks'];

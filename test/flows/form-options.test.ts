@@ -63,7 +63,8 @@ async function linkTo(world: TestWorld, address: string): Promise<string> {
 test('double opt-in: what a visitor sends arrives once it is confirmed by the mailed link', async () => {
   const world = await startTestWorld({
     projects: siteWith(`
-      join: { name: Join us, to: owner@inbox.test, double_opt_in: true, acknowledgment: { enabled: true } }`),
+      join: { name: Join us, to: owner@inbox.test, double_opt_in: true, acknowledgment: { enabled: true } }
+      beitritt: { to: owner@inbox.test, double_opt_in: true, theme: { language: de } }`),
   });
   const fields = { email: 'ana@inbox.test', message: 'Please <b>call</b> me' };
   const { id, message } = await submit(world, 'join', fields);
@@ -90,6 +91,9 @@ test('double opt-in: what a visitor sends arrives once it is confirmed by the ma
   }
 
   // A mail scanner follows the link, and confirms nothing.
+  await submit(world, 'beitritt', { email: 'bea@inbox.test' });
+  const german = await (await fetch(await linkTo(world, 'bea@inbox.test'))).text();
+  expect(german).toMatch(/<html lang="de"[^]*Ihre Nachricht an example\.test bestätigen/);
   const page = await (await fetch(link)).text();
   expect(page).toContain('<button>Confirm</button>');
   expect((await ask(world, 'GET', `/submissions/${id}`)).body).toMatchObject({ status: 'pending' });
@@ -99,7 +103,7 @@ test('double opt-in: what a visitor sends arrives once it is confirmed by the ma
     const done = await fetch(link, { method: 'POST' });
     expect([done.status, await done.text()]).toEqual([200, expect.stringContaining('your message is confirmed')]);
   }
-  await world.caught(3);
+  await world.caught(4);
   expect((await ask(world, 'GET', `/submissions/${id}`)).body).toMatchObject({ status: 'accepted' });
   expect((await mailTo(world, 'owner@inbox.test')).map(({ text }) => text)).toEqual([
     expect.stringContaining('Please <b>call</b> me'),
@@ -158,6 +162,12 @@ test('what nobody confirms is dropped after seven days, and a form with double o
     { errors: [{ field: 'email', code: 'REQUIRED_FIELD_MISSING' }] },
   ]);
   const { id } = await submit(world, 'join', { email: 'ana@inbox.test', message: 'Hello' });
+  const spam = await submit(world, 'join', { email: 'bo@inbox.test', message: 'Hello' });
+  const spamLink = await linkTo(world, 'bo@inbox.test');
+  expect((await ask(world, 'POST', `/submissions/${spam.id}/spam`)).body).toMatchObject({ status: 'spam' });
+  expect((await fetch(spamLink, { method: 'POST' })).status).toBe(404);
+  expect((await ask(world, 'GET', `/submissions/${spam.id}`)).body).toMatchObject({ status: 'spam' });
+
   const link = await linkTo(world, 'ana@inbox.test');
   const parts = { store: world.daemon.store, clock };
   clock.advance(7 * 86_400_000 - 60_000);
