@@ -107,6 +107,12 @@ const uploads = z.strictObject({
     .describe('Accepted media types or extensions, such as image/*, application/pdf, .docx.'),
 });
 
+const fallback = z.strictObject({
+  to: is.addresses.optional().describe('Recipients instead of those that mail cannot be delivered to.'),
+  after: is.duration.prefault('4h').describe('Age at which mail that is still not delivered has failed.'),
+  webhook: is.hookUrl.optional().describe('URL that the submission is posted to, as the event submission.fallback.'),
+});
+
 const theme = z.strictObject({
   title: is.text(100).optional().describe('Name at the head of the hosted pages. Default: the domain.'),
   message: is.text(2000).optional().describe('Text at the foot of every hosted page, such as how else to reach you.'),
@@ -174,6 +180,23 @@ export const formSchema = z.strictObject({
     .describe(
       'How long submissions are kept: a duration, 0 (until delivered) or forever. Default: retention.submissions of the server.',
     ),
+  store: choice(
+    ['all', 'metadata', 'none'],
+    'all',
+    'What stays of a submission once its mail is delivered: all of it, everything but its fields and files (metadata), or nothing. Holds for submissions from then on.',
+  ),
+  ip: choice(
+    ['full', 'truncated', 'hashed', 'none'],
+    'full',
+    'How the IP address of the visitor is stored and shown. Limits and the spam filter use the whole address while the request is handled.',
+  ),
+  double_opt_in: flag(
+    false,
+    'Keep a submission as pending, without notification, until its visitor confirms it by a mailed link. Needs a field with the email address.',
+  ),
+  fallback: fallback
+    .optional()
+    .describe('Where a submission goes if its notification cannot be delivered to any of its recipients.'),
   webhooks: z
     .array(is.hookUrl)
     .max(20)

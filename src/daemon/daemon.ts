@@ -36,7 +36,9 @@ import { createResolver, type Resolver } from '../dns/resolver.ts';
 import { createDoctor } from '../doctor/doctor.ts';
 import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { acceptSubmission, sweepAcknowledged, type Admitted } from '../forms/accept.ts';
+import { useFallbacks } from '../forms/fallback.ts';
 import { adoptForms } from '../forms/find.ts';
+import { dropUnconfirmed, optInConfirmation } from '../forms/opt-in.ts';
 import { createFileStore } from '../forms/files.ts';
 import { createScanner } from '../forms/scanner.ts';
 import { createChallenges } from '../forms/challenges.ts';
@@ -261,6 +263,7 @@ async function start(
     http: parts.http ?? openCaptchaHttp(resolver),
   });
   const ownerKey = createSecretKey(await obtainSecret(store, OWNER_LINKS, clock.now()));
+  const clientKey = createSecretKey(await obtainSecret(store, 'client-address', clock.now()));
   const srs = await openSrsKeys(core);
   const directory = await openDirectory({ ...core, domains }, srs);
   const explain = createExplain({
@@ -305,13 +308,14 @@ async function start(
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
+      submission: optInConfirmation({ ...core, revisionOf, consent }),
     },
     objects: createObjectLimits(core),
     usage,
     counts,
     challenges,
     spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
-    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent }),
+    accept: (submission: Admitted) => acceptSubmission(submission, { ...core, limits, consent, clientKey }),
     unsubscribeKey,
     ownerKey,
     senderOf: createSenderOf(store),
@@ -400,6 +404,8 @@ async function start(
         overflows: () => mailOverflows(core),
         digests: createDigests({ ...core, ownerKey }),
         used_links: () => sweepUsedLinks(core),
+        fallbacks: () => useFallbacks({ ...core, revisionOf, consent }),
+        unconfirmed: () => dropUnconfirmed(core),
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),

@@ -40,7 +40,7 @@ export function checkSubmission(
 ): CheckedSubmission {
   const { fields, control } = sortEntries(body.entries, config);
   const files = body.files.filter(({ filename, size }) => filename !== '' || size > 0);
-  const errors = [...checkRequired(fields, config, files)];
+  const errors = [...checkRequired(fields, config, files), ...checkOptIn(fields, config)];
   const checks = { config, matches: startMatching() };
   for (const [name, value] of fields) errors.push(...checkField([name, value], checks));
   errors.push(...checkControl(control), ...checkFiles(files, config));
@@ -73,6 +73,17 @@ function checkRequired(fields: Fields, config: FormConfig, files: readonly Uploa
 /** Whether the value is none: blank, or of a checkbox that is not ticked. */
 function isNothing(value: string, rule: FieldRule | undefined): boolean {
   return rule?.type === 'checkbox' ? isTicked(value, rule.options) === false : isBlank(value);
+}
+
+/** Where the visitor is mailed a link there must be an address: a field that is required already says so itself. */
+function checkOptIn(fields: Fields, config: FormConfig): FieldError[] {
+  if (!config.double_opt_in) return [];
+  const field = [...Object.keys(config.fields), ...fields.keys()].find((name) => isEmailField(name, config)) ?? 'email';
+  const value = fields.get(field);
+  const isGiven = value !== undefined && !valuesOf(value).every(isBlank);
+  if (isGiven || config.required.some((name) => withoutBrackets(name) === field)) return [];
+  const code = value === undefined ? 'REQUIRED_FIELD_MISSING' : 'REQUIRED_FIELD_EMPTY';
+  return [{ field, code, message: message('field.required', { field: nameOf(field, config) }) }];
 }
 
 function isEmpty(fields: Fields): boolean {

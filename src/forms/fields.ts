@@ -133,15 +133,26 @@ export function hashOfBody({ entries, files }: SubmittedBody): string {
 const fields = z.array(z.tuple([z.string(), z.union([z.string(), z.array(z.string())])]));
 const control = z.object({ _subject: z.string().optional(), _replyto: z.string().optional() });
 const reason = z.object({ name: z.string(), score: z.int(), detail: z.string() });
-const notification = z.object({ form: z.string(), to: z.array(z.string()), recipient: z.string().optional() });
+const notification = z.object({
+  form: z.string(),
+  to: z.array(z.string()),
+  recipient: z.string().optional(),
+  insteadOf: z.array(z.string()).optional(),
+});
 const acknowledgment = z.object({ form: z.string(), to: z.string(), replyTo: z.string().optional() });
+const confirmation = z.object({ form: z.string(), to: z.string(), link: z.string() });
 
 /** The control fields that mail uses. */
 export type StoredControl = Pick<Control, 'subject' | 'replyTo'>;
-/** `source` of a notification: the form's key in its domain, who is named in it, and which of them it is for. */
+/**
+ * `source` of a notification: the form's key in its domain, who is named in it, which of them it is for, and instead of whom
+ * they get it where that is a fallback.
+ */
 export type NotificationSource = z.output<typeof notification>;
 /** `source` of an acknowledgment. */
 export type AcknowledgmentSource = z.output<typeof acknowledgment>;
+/** `source` of the mail with the link that confirms a submission. */
+export type ConfirmationSource = z.output<typeof confirmation>;
 
 /** `submissions.fields` */
 export function writeFields(value: readonly Field[]): string {
@@ -174,4 +185,13 @@ export function readNotificationSource(json: string): NotificationSource {
 
 export function readAcknowledgmentSource(json: string): AcknowledgmentSource {
   return acknowledgment.parse(JSON.parse(json));
+}
+
+export function readConfirmationSource(json: string): ConfirmationSource {
+  return confirmation.parse(JSON.parse(json));
+}
+
+/** `messages.source` of the kind `confirmation` without its link. */
+export function withoutLink(json: string): string {
+  return JSON.stringify({ ...readConfirmationSource(json), link: '' });
 }

@@ -8,7 +8,7 @@ import type { Revision, RevisionOf } from '../accounts/projects.ts';
 import { labelOf } from '../config/snapshot.ts';
 import { formSchema, type FormConfig, type ServerConfig } from '../config/schema.ts';
 import { needsSmtpUtf8, type Mailbox } from '../lib/addresses.ts';
-import { escapeHtml } from '../lib/html.ts';
+import { escapeHtml, html } from '../lib/html.ts';
 import { translationOf, type Translation } from '../languages/languages.ts';
 import type { Log } from '../lib/log.ts';
 import { Recent } from '../lib/lru.ts';
@@ -29,12 +29,14 @@ import type { Rendered, TemplateType, Variables } from '../templates/template.ts
 import {
   emailOf,
   readAcknowledgmentSource,
+  readConfirmationSource,
   readControl,
   readFields,
   readNotificationSource,
   replyToOf,
   valuesOf,
   type AcknowledgmentSource,
+  type ConfirmationSource,
   type Field,
   type StoredControl,
 } from './fields.ts';
@@ -159,12 +161,16 @@ export function createFormSource(options: FormSourceOptions): Source {
       const source = readAcknowledgmentSource(message.source);
       return [await composed(await acknowledgment(await load(message, submission, source.form), source))];
     }
-    const { form, to, recipient } = readNotificationSource(message.source);
+    if (message.kind === 'confirmation') {
+      const source = readConfirmationSource(message.source);
+      return [await composed(confirmation(await load(message, submission, source.form), source))];
+    }
+    const { form, ...source } = readNotificationSource(message.source);
     const parts = await load(message, submission, form);
-    const plain = await composeWithin(parts, { to, recipient, smtpUtf8: false });
+    const plain = await composeWithin(parts, { ...source, smtpUtf8: false });
     // An address beyond ASCII, which not all servers take.
     if (!needsSmtpUtf8(visitorOf(parts) ?? '')) return [plain];
-    return [await composeWithin(parts, { to, recipient, smtpUtf8: true }), plain];
+    return [await composeWithin(parts, { ...source, smtpUtf8: true }), plain];
   }
 
   /** The first of these that fits: all of it, without its files, the beginning of its text. */
@@ -241,33 +247,67 @@ export function senderAddress({ from }: Pick<FormConfig, 'from'>, domain: string
 /** The acknowledgment to `to`; answers go to `replyTo`. */
 async function acknowledgment(mail: FormMail, { to, replyTo }: AcknowledgmentSource): Promise<Mail> {
   const { form, submission } = mail;
-  const { from_name: fromName, acknowledgment: config } = form.config;
+  const { acknowledgment: config } = form.config;
   const fields = mail.fields.map(([name, value]) => {
     return { name, label: labelOf(form.config, name), value: valuesOf(value).join(', ') };
   });
   const variables = variablesOf(mail, fields);
   const rendered = await renderMail(mail, variables, { type: 'acknowledgment', lines: [config?.subject] });
-  // An expression in the sender's name is there for the notification: it would bring the visitor's words in here.
-  const plainName = fromName === undefined || fromName.includes('{') ? undefined : fromName;
   return {
     ...mailOf(mail, replyTo === undefined ? undefined : { address: replyTo }),
-    from: { name: firstLine([plainName], form.name), address: senderAddress(form.config, submission.domain) },
+    from: { name: plainName(form), address: senderAddress(form.config, submission.domain) },
     to: [{ address: to }],
     subject: firstLine([...rendered.lines, rendered.subject], mail.translation.say('acknowledgment.subject')),
     text: rendered.text,
     html: rendered.html,
-    headers: [
-      ['Auto-Submitted', 'auto-replied'],
-      ['X-Auto-Response-Suppress', 'All'],
-    ],
+    headers: AUTOMATIC_REPLY,
   };
 }
+
+/** The mail with the link that confirms a submission. Nothing in it but the address is the visitor's. */
+function confirmation(mail: FormMail, { to, link }: ConfirmationSource): Mail {
+  const { form, submission, translation } = mail;
+  const { say, language, direction } = translation;
+  const name = plainName(form);
+  const names = { form: form.name, site: submission.domain };
+  const [heading, text, ignore] = [say('optin.question', names), say('optin.mail', names), say('optin.ignore', names)];
+  const button = say('optin.button');
+  return {
+    ...mailOf(mail, undefined),
+    from: { name, address: senderAddress(form.config, submission.domain) },
+    to: [{ address: to }],
+    subject: firstLine([say('optin.subject', names)], heading),
+    text: `${text}\n\n${button}: ${link}\n\n${ignore}\n`,
+    html: html`<!doctype html>
+<html lang="${language}" dir="${direction}"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>${heading}</title></head>
+<body style="margin:0;padding:24px;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:16px;line-height:1.5">
+<p>${text}</p>
+<p style="margin:24px 0"><a href="${link}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#1d4ed8;color:#ffffff;text-decoration:none">${button}</a></p>
+<p style="font-size:14px">${ignore}</p>
+</body></html>
+`.text,
+    headers: AUTOMATIC_REPLY,
+  };
+}
+
+/** The sender's name for a visitor: an expression in it is there for the notification, and would bring the visitor's words in here. */
+function plainName({ name, config }: FormMail['form']): string {
+  const { from_name: fromName } = config;
+  return firstLine([fromName === undefined || fromName.includes('{') ? undefined : fromName], name);
+}
+
+const AUTOMATIC_REPLY: Mail['headers'] = [
+  ['Auto-Submitted', 'auto-replied'],
+  ['X-Auto-Response-Suppress', 'All'],
+];
 
 interface NotificationWay {
   /** Who is named as its recipients. */
   readonly to: readonly string[];
   /** Who gets this one; undefined where that is everybody. */
   readonly recipient?: string | undefined;
+  /** Of a fallback: whom it could not be delivered to. */
+  readonly insteadOf?: readonly string[] | undefined;
   /** For servers that take addresses beyond ASCII in it. */
   readonly smtpUtf8: boolean;
 }
@@ -275,7 +315,7 @@ interface NotificationWay {
 /** The notification, without attachments. */
 export async function notification(
   mail: FormMail,
-  { to, recipient = to.length === 1 ? to[0] : undefined, smtpUtf8 }: NotificationWay,
+  { to, insteadOf, recipient = to.length === 1 ? to[0] : undefined, smtpUtf8 }: NotificationWay,
 ): Promise<Mail> {
   const { message, submission, control, fields, form, translation } = mail;
   const visitor = visitorName(fields);
@@ -290,7 +330,7 @@ export async function notification(
     visitor: visitor ?? visitorOf(mail) ?? emailOf(fields, form.config),
     about: visitorSubject(fields),
   };
-  return {
+  const whole: Mail = {
     ...mailOf(mail, answersTo),
     from: {
       name: fromName ?? builtinSender(form.name, visitor, translation),
@@ -306,6 +346,9 @@ export async function notification(
       ['X-Entity-Ref-ID', message.id],
     ],
   };
+  if (insteadOf === undefined) return whole;
+  const addresses = insteadOf.join(', ');
+  return withNote(whole, translation.say('mail.fallback', { addresses }));
 }
 
 /**

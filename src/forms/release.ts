@@ -9,13 +9,20 @@ import type { Clock } from '../lib/clock.ts';
 import { endWaiting } from '../store/deliveries.ts';
 import { recomputeDueAmong } from '../store/destinations.ts';
 import { recordEvent } from '../store/events.ts';
+import { deleteOptIn } from '../store/form-options.ts';
 import { counterOf } from '../lib/ids.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
-import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
+import {
+  acceptLater,
+  countSubmission,
+  keepSubmission,
+  markSubmission,
+  uncountSubmission,
+} from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
-import { enqueueNotification } from './accept.ts';
 import { findFormOf } from './find.ts';
+import { enqueueNotification } from './messages.ts';
 
 export interface ReleaseParts {
   readonly store: Store;
@@ -43,7 +50,11 @@ export type Decided =
   /** No recipient of the form has agreed to get mail. */
   | { readonly kind: 'unconfirmed' }
   /** It is spam as long as nobody releases it. */
-  | { readonly kind: 'spam' };
+  | { readonly kind: 'spam' }
+  /** Its visitor has not confirmed it, and nobody released it. */
+  | { readonly kind: 'pending' }
+  /** Only its metadata is left. */
+  | { readonly kind: 'content-gone' };
 
 /**
  * Accepts what was kept back: it counts, and its notification goes out, unless one did before. No acknowledgment: the
@@ -51,7 +62,8 @@ export type Decided =
  */
 export async function releaseSubmission(row: SubmissionRow, decision: Decision, parts: ReleaseParts): Promise<Decided> {
   if (row.status === 'accepted') return { kind: 'done', changed: false };
-  const form = await formOf(row, decision.snapshot, parts);
+  if (row.stored === 'dropped') return { kind: 'content-gone' };
+  const form = await formOfSubmission(row, decision.snapshot, parts);
   if (form === undefined) return { kind: 'form-gone' };
   const { store, clock, wake, consent } = parts;
   const now = clock.now();
@@ -59,7 +71,8 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
     ({ kind, state }) => kind === 'notification' && state !== 'cancelled',
   );
   const unit = [
-    markSubmission({ id: row.id, status: 'accepted' }, 1),
+    acceptLater({ id: row.id, from: row.status, at: now }, 1),
+    deleteOptIn({ submission: row.id }),
     recordEvent({ ...about(row, now), type: 'submission.accepted', data: { form: row.form, released: true } }),
     ...(isNotified ? [] : notify(row, form, { ...decision, now })),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
@@ -85,14 +98,17 @@ export async function markAsSpam(
   const reply = 'cancelled: its submission was marked as spam';
   const destinations = [...new Set(waiting.map(({ destination }) => destination))].sort();
   const unit = [
-    markSubmission({ id: row.id, status: 'spam' }, 1),
+    markSubmission({ id: row.id, from: row.status, status: 'spam' }, 1),
     recordEvent({
       ...about(row, at),
       type: 'submission.spam',
       data: { form: row.form, score: row.spam_score, reasons: [], marked: true },
     }),
     ...waiting.map(({ id }) => endWaiting({ id, state: 'cancelled', reply, at })),
-    uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
+    deleteOptIn({ submission: row.id }),
+    ...(row.status === 'accepted'
+      ? [uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) })]
+      : []),
     recomputeDueAmong({ names: destinations }),
   ];
   const changed = await done(store.write(unit));
@@ -102,8 +118,9 @@ export async function markAsSpam(
 
 /** Sends its notification once more, as a new message to whom the form names today. */
 export async function resendSubmission(row: SubmissionRow, decision: Decision, parts: ReleaseParts): Promise<Decided> {
-  if (row.status === 'spam') return { kind: 'spam' };
-  const form = await formOf(row, decision.snapshot, parts);
+  if (row.status !== 'accepted') return { kind: row.status };
+  if (row.stored === 'dropped') return { kind: 'content-gone' };
+  const form = await formOfSubmission(row, decision.snapshot, parts);
   if (form === undefined) return { kind: 'form-gone' };
   const question = { tenant: form.tenant, addresses: form.to };
   if (![...(await parts.consent.statuses(question)).values()].includes('confirmed')) return { kind: 'unconfirmed' };
@@ -136,7 +153,11 @@ async function done(writing: Promise<unknown>): Promise<boolean> {
 }
 
 /** The form as it is now, else as the revision that accepted the submission has it. */
-async function formOf(row: SubmissionRow, snapshot: Snapshot, parts: ReleaseParts): Promise<Form | undefined> {
+export async function formOfSubmission(
+  row: Pick<SubmissionRow, 'tenant' | 'form' | 'revision'>,
+  snapshot: Snapshot,
+  parts: Pick<ReleaseParts, 'store' | 'revisionOf'>,
+): Promise<Form | undefined> {
   const { tenant, form: id, revision } = row;
   const current = await findFormOf({ tenant, id }, snapshot, parts.store);
   const config = current === undefined && revision !== '' ? (await parts.revisionOf(revision))?.config : undefined;

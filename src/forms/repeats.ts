@@ -46,7 +46,12 @@ export function identifyPost({ form, body, ip, headers, at }: PostParts): Post {
   return { scope: `post:${counterOf(form)}`, key, at };
 }
 
-const accepted = z.object({ id: z.string(), status: z.enum(['accepted', 'spam']), isOverflow: z.boolean() });
+const accepted = z.object({
+  id: z.string(),
+  status: z.enum(['accepted', 'pending', 'spam']),
+  isOverflow: z.boolean(),
+  ip: z.string(),
+});
 
 /** What became of the same post before, if it was sent. */
 export async function findRepeated(
@@ -60,7 +65,7 @@ export async function findRepeated(
 }
 
 /** The statement that notes what became of the post; its unit fails with UnmetError where the same was noted meanwhile. */
-export function notePost({ scope, key, at }: Post, { id, status, isOverflow }: Accepted): Statement {
-  const response = JSON.stringify({ id, status, isOverflow });
+export function notePost({ scope, key, at }: Post, { id, status, isOverflow, ip }: Accepted): Statement {
+  const response = JSON.stringify({ id, status, isOverflow, ip });
   return noteAnswer({ scope, key, status: 200, response, now: at, expired: at - KEPT_MS }, 1);
 }

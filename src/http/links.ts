@@ -1,7 +1,7 @@
 /** Mailed links: a page with a button (mail scanners follow links, but submit no forms), the result, an invalid link. */
 import type { KeyObject } from 'node:crypto';
 import { type Confirmable, type ConfirmKinds, findToken, LINK_DAYS, type Words } from '../accounts/consent.ts';
-import { type Localized, localized, message, type Translation } from '../languages/languages.ts';
+import { type Localized, localized, message, type Translation, translationOf } from '../languages/languages.ts';
 import type { Clock } from '../lib/clock.ts';
 import { type Content, html } from '../lib/html.ts';
 import type { Store } from '../store/store.ts';
@@ -34,14 +34,15 @@ export function createConfirm(parts: LinkParts): LinkHandler {
     const kind = token && parts.confirmations[token.kind];
     const found = token && (await kind?.(token));
     if (token === undefined || found === undefined) return invalidLinkPage(id, EXPIRED, translation);
-    if (method !== 'POST') return page(stateOf(found, translation));
+    if (method !== 'POST') return page(stateOf(found, exchange));
     if (new URLSearchParams(query).get('answer') === NEVER) await found.refuse();
     else if (!found.isRefused) await found.confirm();
-    return page(stateOf((await kind?.(token)) ?? found, translation));
+    return page(stateOf((await kind?.(token)) ?? found, exchange));
   };
 }
 
-function stateOf(found: Confirmable, translation: Translation): Page {
+function stateOf(found: Confirmable, exchange: Exchange): Page {
+  const translation = found.language === undefined ? translationFor(exchange) : translationOf(found.language);
   if (found.isRefused) return confirmedPage(found.refused, { translation });
   return found.isDone
     ? confirmedPage(found.done, { translation, refusable: true })

@@ -405,7 +405,7 @@ function expired(row: DeliveryRow, message: MessageRow | undefined, now: number)
  * of their own server, and not for the tests of a tenant, which must not stop its mail.
  */
 export function suppressesGone({ kind, environment }: MessageRow): boolean {
-  return environment === 'live' && (kind === 'transactional' || kind === 'acknowledgment');
+  return environment === 'live' && (kind === 'transactional' || kind === 'acknowledgment' || kind === 'confirmation');
 }
 
 function failureOf({ row, message }: About, { reply, host }: Words, why: BounceClass): Ending['failure'] {

@@ -67,6 +67,7 @@ export const KINDS: Readonly<
   notification: { suppression: false, consent: true, counts: true },
   system: { suppression: false, consent: true, counts: false },
   acknowledgment: { suppression: true, consent: false, counts: true },
+  confirmation: { suppression: true, consent: false, counts: true },
   transactional: { suppression: true, consent: false, counts: false },
   forward: { suppression: true, consent: true, counts: true },
   reply: { suppression: true, consent: false, counts: true },

@@ -15,6 +15,7 @@ import { isReport } from '../mail/automatic.ts';
 import { fieldsOf, splitHeader } from '../mail/header.ts';
 import { MAX_REPORT_BYTES } from '../mail/report.ts';
 import { SRS_VALID_MS } from '../mail/own-addresses.ts';
+import { noteFailedNotification } from '../store/form-options.ts';
 import { insertBounce, findInbound, claimBounce, deleteBounce, postponeBounce } from '../store/inbound.ts';
 import type { Report, ReportedRecipient } from '../mail/report-parts.ts';
 import { eventOf, suppressesGone } from '../queue/results.ts';
@@ -174,6 +175,7 @@ export function createBounceReading(parts: ReadingParts): () => Promise<void> {
       if (state === 'delivered' && !late.has(id)) late.set(id, { ...found, reported });
     }
     const unit = [...late.values()].flatMap((each) => bounced(each, message, now));
+    if (late.size > 0) unit.push(...noteFailedNotification({ message, at: now }));
     const policy = [...late.values()].find(({ reported }) => isAboutUs(reported.meaning.class));
     if (policy === undefined) return unit;
     const { recipient } = policy.delivery;

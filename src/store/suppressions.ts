@@ -1,16 +1,32 @@
 /**
  * Addresses that a tenant's mail is no longer sent to: they bounced, complained, or somebody put them here. An entry with a
- * form ends the notifications of that form alone. All are in lower case.
+ * form ends the notifications of that form alone. All are in lower case; of one that was erased there is a hash
+ * (`hashedAddress`).
  */
 import { sql } from 'kysely';
-import { countOf, deleteFrom, finder, insertInto, lister, type Statement } from './statement.ts';
+import { hashedAddress } from '../lib/addresses.ts';
+import { countOf, insertInto, listed, query, reader, type Statement } from './statement.ts';
 import type { Store } from './store.ts';
 import type { SuppressionRow } from './tables.ts';
 
 const insert = insertInto('suppressions', sql`on conflict do nothing`);
-const remove = deleteFrom('suppressions', 'tenant', 'address', 'form');
-const one = finder('suppressions', 'tenant', 'address', 'form');
-const ofAddress = lister('suppressions', ['address'], sql`order by tenant, form`);
+const remove = query<{ tenant: string; addresses: readonly string[]; form: string }>(
+  (value) => sql`delete from suppressions where tenant = ${value('tenant')}
+    and address in ${listed(value('addresses'))} and form = ${value('form')}`,
+);
+const one = reader(
+  (tenant: string, addresses: readonly string[], form: string) => sql<SuppressionRow>`select * from suppressions
+    where tenant = ${tenant} and address in ${listed(addresses)} and form = ${form} limit 1`,
+);
+const ofAddress = reader(
+  (addresses: readonly string[]) => sql<SuppressionRow>`select * from suppressions
+    where address in ${listed(addresses)} order by tenant, form`,
+);
+
+/** How the list may have the address. */
+function spellings(address: string): string[] {
+  return [address.toLowerCase(), hashedAddress(address)];
+}
 
 /** Which entry: `form` is empty for the one that is about no form. */
 export type SuppressionKey = Pick<SuppressionRow, 'tenant' | 'address' | 'form'>;
@@ -25,7 +41,7 @@ export function suppress({
 
 /** The statement that takes the entry off the list. */
 export function allow({ tenant, address, form }: SuppressionKey): Statement {
-  return remove({ tenant, address: address.toLowerCase(), form });
+  return remove({ tenant, addresses: spellings(address), form });
 }
 
 /** Whether the tenant's mail, but for notifications, is no longer sent to this address. */
@@ -34,16 +50,16 @@ export async function isSuppressed(store: Store, tenant: string, address: string
 }
 
 /** The entry, or undefined. */
-export function findSuppression(
+export async function findSuppression(
   store: Store,
   { tenant, address, form }: SuppressionKey,
 ): Promise<SuppressionRow | undefined> {
-  return one(store, tenant, address.toLowerCase(), form);
+  return (await one(store, tenant, spellings(address), form))[0];
 }
 
 /** On whose lists the address is. */
 export function suppressionsOf(store: Store, address: string): Promise<SuppressionRow[]> {
-  return ofAddress(store, address.toLowerCase());
+  return ofAddress(store, spellings(address));
 }
 
 /** The tenant's list by address and form, those after `after` where it is given. */

@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Idempotency } from '../../src/accounts/idempotency.ts';
 import { createLimits } from '../../src/accounts/rate-limits.ts';
@@ -27,7 +28,8 @@ async function openWorld() {
   const wake = vi.fn<() => void>();
   const config = () => serverOf();
   const consent = testConsent({ store, clock, limits, config });
-  const parts = { store, clock, limits, consent, config, wake };
+  const clientKey = createSecretKey(Buffer.alloc(32, 3));
+  const parts = { store, clock, limits, consent, config, clientKey, wake };
   const accept = (submission: Admitted) => acceptSubmission(submission, parts);
 
   function admitted(form: Form, body: Partial<SubmittedBody>, more: Partial<Admitted> = {}): Admitted {

@@ -66,7 +66,8 @@ export async function openMailWorld(config: WorldConfig, { keys, revision = true
   const error = vi.fn<(event: string) => void>();
   const warn = vi.fn<(event: string) => void>();
   const consent = testConsent({ store, clock, limits, config: () => server });
-  const parts = { store, clock, limits, consent, config: () => server, wake: () => undefined };
+  const clientKey = createSecretKey(Buffer.alloc(32, 3));
+  const parts = { store, clock, limits, consent, config: () => server, clientKey, wake: () => undefined };
   const accept = (submission: Admitted) => acceptSubmission(submission, parts);
   const revisionOf = vi.fn<(id: string) => Promise<Revision | undefined>>(() => {
     return Promise.resolve(revision ? { id: 'rev_1', config: projectOf(form).config } : undefined);
@@ -163,6 +164,8 @@ const SUBMISSION: SubmissionRow = {
   revision: 'rev_1',
   fields: '[]',
   control: '{}',
+  stored: null,
+  accepted_at: null,
   ip: '192.0.2.7',
   user_agent: '',
   referer: '',

@@ -184,6 +184,7 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     confirmations: {
       signup: signupConfirmation({ store, clock, release: consent.release }),
       recipient: consent.confirmation,
+      submission: () => Promise.resolve(undefined),
     },
     consent,
     authenticator: new Authenticator({ store, clock, log: silentLog }),
@@ -201,7 +202,15 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     }),
     spamFilter: createSpamFilter(() => Promise.resolve(false)),
     accept: (submission) =>
-      acceptSubmission(submission, { store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
+      acceptSubmission(submission, {
+        store,
+        clock,
+        limits,
+        consent,
+        config: () => server,
+        clientKey: unsubscribeKey,
+        wake: () => wakes++,
+      }),
     freeSpace: { below: () => false },
     unsubscribeKey,
     ownerKey,

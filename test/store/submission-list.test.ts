@@ -38,6 +38,8 @@ function rowAt(minute: number, more: Partial<SubmissionRow> = {}): SubmissionRow
     revision: 'rev_1',
     fields: '[["name","Ana"]]',
     control: '{}',
+    stored: null,
+    accepted_at: null,
     ip: '192.0.2.7',
     user_agent: '',
     referer: '',
@@ -120,7 +122,7 @@ test('a mark changes one row once, and the count goes down to nothing and no fur
   const store = await openTestStore();
   const row = rowAt(0);
   await store.write([insertSubmission(row), countSubmission({ form: row.form, at: 1 })]);
-  const marks = [1, 2, 3].map(() => store.write([markSubmission({ id: row.id, status: 'spam' }, 1)]));
+  const marks = [1, 2, 3].map(() => store.write([markSubmission({ id: row.id, from: 'accepted', status: 'spam' }, 1)]));
   const outcomes = await Promise.allSettled(marks);
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   await store.write([uncountSubmission({ form: row.form }), uncountSubmission({ form: row.form })]);

@@ -20,6 +20,8 @@ const row = {
   revision: 'rev_1',
   fields: JSON.stringify([['name', 'A\0B \ud800 ☃']]),
   control: '{}',
+  stored: null,
+  accepted_at: null,
   ip: '192.0.2.7',
   user_agent: '',
   referer: '',

@@ -62,6 +62,11 @@ export const formSettings = z.strictObject({
     .describe('Origins whose pages may post; those of any origin when nothing is listed.'),
   uploads: shape.uploads,
   retention: shape.retention,
+  store: bare(shape.store).optional(),
+  ip: bare(shape.ip).optional(),
+  double_opt_in: bare(shape.double_opt_in).optional(),
+  // A webhook of a form stands in a configuration; the API makes those of the account.
+  fallback: bare(shape.fallback).omit({ webhook: true }).extend({ to: is.addresses }).optional(),
 });
 
 /** The schema without its default, so that what is absent can be told from what is given. */
@@ -110,6 +115,7 @@ export function formsRoutes(services: Services): Route[] {
     const form = formSchema.parse(config);
     return (
       refuseRecipients(recipients, exchange, 'to') ??
+      refuseRecipients(form.fallback?.to, exchange, 'fallback.to') ??
       (await refuseForms([{ path: [], form }], principal.tenant.id, reader))
     );
   }
@@ -129,7 +135,8 @@ export function formsRoutes(services: Services): Route[] {
 
   async function answerAndAsk(row: FormRow, { principal, exchange }: Asked) {
     const form = formOfRow(row, exchange.snapshot.server);
-    if (principal.environment === 'live') await consent.ask({ tenant: form.tenant, addresses: form.to });
+    if (principal.environment === 'live')
+      await consent.ask({ tenant: form.tenant, addresses: [...form.to, ...form.fallbackTo] });
     return answer(form, exchange);
   }
 

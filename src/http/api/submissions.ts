@@ -125,6 +125,8 @@ const CONFLICTS = {
   'submission-gone': 'This submission has just been removed.',
   'form-gone': 'The form of this submission is gone: nobody knows who is to get it.',
   spam: 'This submission is marked as spam. Release it first.',
+  pending: 'The visitor has not confirmed this submission yet. Release it first.',
+  'content-gone': 'The fields of this submission were deleted after delivery, as the form says (store).',
 } as const satisfies Readonly<Record<Exclude<Decided['kind'], 'done' | 'unconfirmed'>, string>>;
 
 // All submissions of a form as one file, written page by page as the client takes it: memory holds one page, however many
@@ -164,6 +166,7 @@ function shown(row: SubmissionRow, { files, messages, deliveries }: SubmissionPa
     ...row,
     fields: Object.fromEntries(readFields(row.fields)),
     files,
+    stored: row.stored === 'dropped' ? ('metadata' as const) : ('all' as const),
     spam: { score: row.spam_score, reasons: readReasons(row.spam_reasons) },
     messages: [...messages],
     deliveries: deliveries.map((delivery) => {

@@ -183,7 +183,7 @@ function toThanks({ exchange, path }: FormRequest, form: Form): Answer {
 
 /** What a visitor is told of success, on the page and in JSON. */
 function thankYouText({ config }: Form, { say }: Translation): string {
-  return config.thank_you ?? say('thanks.text');
+  return config.thank_you ?? say(config.double_opt_in ? 'optin.sent' : 'thanks.text');
 }
 
 /** The page after a submission, for forms without a `redirect`. */

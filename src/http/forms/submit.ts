@@ -247,7 +247,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
   async function repeated(post: FormPost, before: Accepted): Promise<{ answer: Answer; isAccepted: boolean }> {
     const { form, body } = post;
     await files.discard(body.files);
-    if (before.status === 'accepted') await limits.takePost({ id: counterOf(form), maxPerHour: form.maxPerHour });
+    if (before.status !== 'spam') await limits.takePost({ id: counterOf(form), maxPerHour: form.maxPerHour });
     const answer = answerFor(post, before);
     const headers = { ...answer.headers, 'Idempotent-Replayed': 'true' };
     return { answer: { ...answer, headers }, isAccepted: isTaken(before) };
@@ -290,7 +290,7 @@ export function createFormHandler(parts: SubmitParts): (formRequest: FormRequest
       form: form.id,
       fields: submission.fields.length,
       files: submission.files.length,
-      ip,
+      ip: accepted.ip,
       request: exchange.id,
     });
     return accepted;
@@ -362,7 +362,7 @@ function formOfBody(domain: Domain, read: ReadBody): { form: Form | undefined; r
 
 /** Whether the sender's post counts as one that was accepted. */
 function isTaken({ status, isOverflow }: Accepted): boolean {
-  return status === 'accepted' || isOverflow;
+  return status !== 'spam' || isOverflow;
 }
 
 /** The answer to a submission that was stored. */

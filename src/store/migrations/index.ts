@@ -12,6 +12,7 @@ import { projects } from './0010-projects.ts';
 import { webhookDeliveries } from './0011-webhook-deliveries.ts';
 import { usedTokens } from './0014-used-tokens.ts';
 import { owner } from './0015-owner.ts';
+import { formOptions } from './0016-form-options.ts';
 import { unscannedFiles } from './0017-unscanned-files.ts';
 
 /** By name, as Kysely's migrator wants them. */
@@ -28,6 +29,7 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0011-webhook-deliveries': webhookDeliveries(),
     '0014-used-tokens': usedTokens(dialect),
     '0015-owner': owner(dialect),
+    '0016-form-options': formOptions(dialect),
     '0017-unscanned-files': unscannedFiles(dialect),
   };
 }
