@@ -42,7 +42,7 @@ import { createEventCounts, forgetOldEvents } from '../events/counts.ts';
 import { createAccept, sweepAcknowledged } from '../forms/accept.ts';
 import { adoptForms } from '../forms/find.ts';
 import { createFileStore } from '../forms/files.ts';
-import { createSpamFilter } from '../forms/spam/filter.ts';
+import { createSpamProtection } from '../forms/spam/protection.ts';
 import { mailOverflows } from '../forms/overflow.ts';
 import { openBackups } from '../store/backup.ts';
 import { watchFreeSpace, createStore, databaseFile } from '../store/database.ts';
@@ -228,6 +228,11 @@ async function start(
   const webhookHttp = openWebhookHttp({ ...core, listening: () => addresses?.tcp ?? [] });
   const webhooks = createWebhooks({ ...core, http: webhookHttp });
   await webhooks.adopt();
+  const spam = createSpamProtection({
+    ...core,
+    http: webhookHttp,
+    refusesMail: (domain) => refusesMail(domain, resolver),
+  });
   const path = databaseFile(server.database.url);
   const freeSpace = watchFreeSpace(path, core);
   const backups = await openBackups({ path, clock, log, reserve: () => config().limits.free_disk });
@@ -308,7 +313,8 @@ async function start(
     collectionNames: createCollectionNames({ ...core, limits }),
     usage,
     counts,
-    spamFilter: createSpamFilter((domain) => refusesMail(domain, resolver)),
+    spamFilter: spam.filter,
+    learning: spam.learning,
     accept: createAccept({ ...core, limits, consent }),
     unsubscribeKey,
     transactional: createTransactional({ store, unsubscribeKey, renderer }),
@@ -392,6 +398,7 @@ async function start(
         tokens: () => sweepTokens(core),
         consent: releaseInTime({ clock, consent }),
         overflows: () => mailOverflows(core),
+        spam: spam.catchUp,
         messages: () => foldMessageCounts(store, clock.now()),
         acknowledged: () => sweepAcknowledged(core),
         ...retentionJobs(core),

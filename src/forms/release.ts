@@ -13,10 +13,18 @@ import { recordEvent } from '../store/events.ts';
 import { counterOf } from '../store/forms.ts';
 import { UnmetError, type Store } from '../store/store.ts';
 import { deliveriesOfSubmission } from '../store/submission-list.ts';
-import { countSubmission, keepSubmission, markSubmission, uncountSubmission } from '../store/submissions.ts';
+import type { Statement } from '../store/statement.ts';
+import {
+  countSubmission,
+  findSubmission,
+  keepSubmission,
+  markSubmission,
+  uncountSubmission,
+} from '../store/submissions.ts';
 import type { SubmissionRow } from '../store/tables.ts';
 import { notification } from './accept.ts';
 import { findFormOf } from './find.ts';
+import type { Learning } from './spam/learning.ts';
 
 export interface ReleaseParts {
   readonly store: Store;
@@ -25,6 +33,8 @@ export interface ReleaseParts {
   readonly wake: () => void;
   readonly revisionOf: RevisionOf;
   readonly consent: Consent;
+  /** The spam filter learns from what owners decide. */
+  readonly learning: Pick<Learning, 'learn'>;
 }
 
 /** Who decides, under which configuration. */
@@ -60,12 +70,11 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
     ({ kind, state }) => kind === 'notification' && state !== 'cancelled',
   );
   const unit = [
-    markSubmission({ id: row.id, status: 'accepted' }, 1),
     recordEvent({ ...about(row, now), type: 'submission.accepted', data: { form: row.form, released: true } }),
     ...(isNotified ? [] : notify(row, form, { ...decision, now })),
     countSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }), at: now }),
   ];
-  const changed = await done(store.write(unit));
+  const changed = await mark(row, 'accepted', { unit, parts });
   if (changed) {
     wake();
     if (row.environment !== 'test') void consent.ask({ tenant: form.tenant, addresses: form.to });
@@ -76,8 +85,9 @@ export async function releaseSubmission(row: SubmissionRow, decision: Decision, 
 /** Calls it spam: it counts no more, and what is still to be sent about it is cancelled. */
 export async function markAsSpam(
   row: SubmissionRow,
-  { store, clock, wake }: Pick<ReleaseParts, 'store' | 'clock' | 'wake'>,
+  parts: Pick<ReleaseParts, 'store' | 'clock' | 'wake' | 'learning'>,
 ): Promise<Decided> {
+  const { store, clock, wake } = parts;
   if (row.status === 'spam') return { kind: 'done', changed: false };
   const at = clock.now();
   const waiting = (await deliveriesOfSubmission(store, row.id)).filter(
@@ -86,7 +96,6 @@ export async function markAsSpam(
   const reply = 'cancelled: its submission was marked as spam';
   const destinations = [...new Set(waiting.map(({ destination }) => destination))].sort();
   const unit = [
-    markSubmission({ id: row.id, status: 'spam' }, 1),
     recordEvent({
       ...about(row, at),
       type: 'submission.spam',
@@ -96,7 +105,7 @@ export async function markAsSpam(
     uncountSubmission({ form: counterOf({ tenant: row.tenant, id: row.form }) }),
     recomputeDueAmong(destinations),
   ];
-  const changed = await done(store.write(unit));
+  const changed = await mark(row, 'spam', { unit, parts });
   if (changed) wake();
   return { kind: 'done', changed };
 }
@@ -122,6 +131,28 @@ function notify(row: SubmissionRow, form: Form, { snapshot, environment, now }: 
 
 function about({ id, tenant, domain }: SubmissionRow, at: number) {
   return { tenant, at, submission: id, domain };
+}
+
+const MAX_ATTEMPTS = 5;
+
+/** Marks the submission and learns from it, in the unit of all that follows; false where somebody else marked it meanwhile. */
+async function mark(
+  row: SubmissionRow,
+  status: SubmissionRow['status'],
+  { unit, parts }: { readonly unit: readonly Statement[]; readonly parts: Pick<ReleaseParts, 'store' | 'learning'> },
+): Promise<boolean> {
+  const { store, learning } = parts;
+  for (let attempt = 1; ; attempt++) {
+    const learned = await learning.learn(row, status === 'spam');
+    const isWritten = await done(
+      store.write([markSubmission({ id: row.id, status }, 1), ...learned.statements, ...unit]),
+    );
+    if (isWritten) learned.committed();
+    if (isWritten || attempt === MAX_ATTEMPTS) return isWritten;
+    // It was marked already, or another decision was learned at the same time: then that one counts as well.
+    const current = await findSubmission(store, row.id);
+    if (current === undefined || current.status === status) return false;
+  }
 }
 
 /** False where somebody else did it meanwhile. */

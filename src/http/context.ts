@@ -159,7 +159,7 @@ export function faultRefusal(error: unknown, { id, method, path, ip }: Exchange,
 }
 
 /** Whether it came by TLS. */
-function isSecure({ socket }: IncomingMessage): boolean {
+export function isSecure({ socket }: IncomingMessage): boolean {
   return socket instanceof TLSSocket;
 }
 

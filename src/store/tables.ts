@@ -13,6 +13,7 @@ export interface Tables {
   submissions: SubmissionRow;
   submission_files: FileRow;
   file_chunks: FileChunkRow;
+  spam_learned: SpamLearnedRow;
   form_counters: FormCounterRow;
   messages: MessageRow;
   message_chunks: MessageChunkRow;
@@ -41,6 +42,18 @@ export interface Tables {
   raw_chunks: RawChunkRow;
   inbound_log: InboundLogRow;
   bounces: BounceRow;
+}
+
+/** What the owners of a project have taught the spam filter. */
+export interface SpamLearnedRow {
+  tenant: string;
+  /** Its slug; empty for forms that the API made. */
+  project: string;
+  /** Compressed. */
+  weights: Uint8Array;
+  /** How many there were. */
+  decisions: number;
+  updated_at: number;
 }
 
 export interface ProjectRow {

@@ -3,11 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { createMatching, checkSubmission } from '../../src/forms/check.ts';
 import { type Field } from '../../src/forms/fields.ts';
-import { createSpamFilter, checkForSpam } from '../../src/forms/spam/filter.ts';
+import { createSpamFilter } from '../../src/forms/spam/filter.ts';
 
 import { REASONS, type Reason, type ReasonName } from '../../src/forms/spam/reasons.ts';
 import { HONEST } from './corpus-honest.ts';
 import { INJECTIONS, SPAM } from './corpus-spam.ts';
+import { checkForSpam, FILTER_PARTS } from './spam-check.ts';
 import { formOf } from './world.ts';
 
 type Sent = Readonly<Record<string, string>>;
@@ -118,14 +119,14 @@ describe('no_mx', () => {
 
   test('is asked where it decides, and then is one of the reasons', async () => {
     const refusesMail = vi.fn<(domain: string) => Promise<boolean>>(() => Promise.resolve(true));
-    const spamVerdict = await createSpamFilter(refusesMail)(named, submissionOf(doubtful));
+    const spamVerdict = await createSpamFilter({ ...FILTER_PARTS, refusesMail })(named, submissionOf(doubtful));
     expect(refusesMail.mock.calls).toEqual([['gone.example']]);
     expect(spamVerdict).toMatchObject({ verdict: 'spam', score: 12 });
     expect(spamVerdict.reasons.at(-1)).toEqual({ name: 'no_mx', score: 4, detail: 'gone.example takes no mail' });
   });
 
   test('whoever can be answered passes', async () => {
-    const spamVerdict = await createSpamFilter(() => Promise.resolve(false))(named, submissionOf(doubtful));
+    const spamVerdict = await createSpamFilter({ ...FILTER_PARTS, refusesMail: () => Promise.resolve(false) })(named, submissionOf(doubtful));
     expect(spamVerdict).toEqual(checkForSpam(named, submissionOf(doubtful)));
     expect(spamVerdict.verdict).toBe('accept');
   });
@@ -139,7 +140,7 @@ describe('no_mx', () => {
   ])('DNS is not asked for %s', (_, values, spam_protection) => {
     const refusesMail = vi.fn<(domain: string) => Promise<boolean>>(() => Promise.resolve(true));
     const form = formOf({ form: { spam_protection } });
-    expect(createSpamFilter(refusesMail)(form, submissionOf(values, form))).toHaveProperty('verdict');
+    expect(createSpamFilter({ ...FILTER_PARTS, refusesMail })(form, submissionOf(values, form))).toHaveProperty('verdict');
     expect(refusesMail).not.toHaveBeenCalled();
   });
 });

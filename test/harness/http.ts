@@ -26,7 +26,7 @@ import { buildSnapshot, type Snapshot } from '../../src/config/snapshot.ts';
 import { createEventCounts } from '../../src/events/counts.ts';
 import { createAccept } from '../../src/forms/accept.ts';
 import { createFileStore } from '../../src/forms/files.ts';
-import { createSpamFilter } from '../../src/forms/spam/filter.ts';
+import { createSpamProtection } from '../../src/forms/spam/protection.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { systemClock, type Clock } from '../../src/lib/clock.ts';
@@ -153,6 +153,13 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
   const metrics = createMetrics({ store, clock, log: silentLog, version: '0.0.0' });
   onTestFinished(() => metrics.close());
   const reader = readHere(checkTemplates);
+  const spam = createSpamProtection({
+    store,
+    clock,
+    log: silentLog,
+    refusesMail: () => Promise.resolve(false),
+    http: { request: () => Promise.resolve({ kind: 'failed', reason: 'nothing is posted here' }) },
+  });
   const http = createHttpServer({
     metrics,
     store,
@@ -189,7 +196,8 @@ export async function startHttp(given: TestHttpOptions = {}): Promise<TestHttp> 
     counts: createEventCounts({ store, clock }),
     takeAccount: accounts.take,
     used: usage.used,
-    spamFilter: createSpamFilter(() => Promise.resolve(false)),
+    spamFilter: spam.filter,
+    learning: spam.learning,
     accept: createAccept({ store, clock, limits, consent, config: () => server, wake: () => wakes++ }),
     freeSpace: { below: () => false },
     unsubscribeKey,

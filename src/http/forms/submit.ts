@@ -15,6 +15,7 @@ import type { Accept, Accepted } from '../../forms/accept.ts';
 import type { FileStore } from '../../forms/files.ts';
 import { findSendForm, withTenant } from '../../forms/find.ts';
 import type { SpamFilter } from '../../forms/spam/filter.ts';
+import type { Visit } from '../../forms/spam/visit.ts';
 import { parseDomain } from '../../lib/addresses.ts';
 import { accountOf, environmentOf } from '../../lib/ids.ts';
 
@@ -23,7 +24,7 @@ import { type Answer, json, page, wantsPage } from '../answer.ts';
 
 import { principalOf, refuseMissingKey } from '../auth.ts';
 import { limitsFor, readBody, type ReadBody } from '../body.ts';
-import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf } from '../context.ts';
+import { plainAddress, header, tighter, type Exchange, rateLimited, faultRefusal, endpointOf, isSecure } from '../context.ts';
 import { lacksPermission, refuse, unavailable, type Refusal, shapeB, statusOf } from '../errors.ts';
 import type { FreeSpace } from '../../store/database.ts';
 import {
@@ -98,6 +99,7 @@ function createSubmit(parts: SubmitParts): (formRequest: FormRequest) => Promise
         form,
         ip,
         body: read.body,
+        principal,
         answers: answersFor(formRequest, form, progress),
       });
       ({ counts } = outcome);
@@ -213,6 +215,7 @@ interface FormPost {
   /** The visitor's address. */
   readonly ip: string;
   readonly body: SubmittedBody;
+  readonly principal: Principal | undefined;
   readonly answers: {
     readonly refused: (refusal: Refusal) => Answer;
     readonly accepted: (id: string, next: string | undefined) => Answer;
@@ -223,6 +226,16 @@ interface Outcome {
   readonly answer: Answer;
   /** Whether it counts as an accepted post. */
   readonly counts: boolean;
+}
+
+/** What the request says of its visitor. */
+function visitOf({ exchange, principal }: FormPost): Visit {
+  const { request } = exchange;
+  return {
+    headers: request.headers,
+    hasKey: principal !== undefined,
+    isSecure: isSecure(request) || request.headers['x-forwarded-proto'] === 'https',
+  };
 }
 
 /** The function that takes bodies. It rejects with StoreError where nothing could be written; nothing happened then. */
@@ -254,7 +267,7 @@ function createBodyProcessor({
     const { exchange, form, ip, body } = post;
     const submission = checkSubmission(form, body, startMatching);
     if (submission.errors.length > 0) return refused(post, refuse('VALIDATION_FAILED', { errors: submission.errors }));
-    const filtered = spamFilter(form, { ...submission, ip });
+    const filtered = spamFilter(form, { ...submission, ip, visit: visitOf(post) });
     const spamVerdict = filtered instanceof Promise ? await filtered : filtered;
     const accepted = await accept({
       form,

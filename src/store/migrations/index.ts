@@ -10,6 +10,7 @@ import { environments } from './0006-environments.ts';
 import { destinations } from './0009-destinations.ts';
 import { projects } from './0010-projects.ts';
 import { webhookDeliveries } from './0011-webhook-deliveries.ts';
+import { spamLearned } from './0012-spam-learned.ts';
 
 /** By name, as Kysely's migrator wants them. */
 export function migrationsFor(dialect: Dialect): Record<string, Migration> {
@@ -23,5 +24,6 @@ export function migrationsFor(dialect: Dialect): Record<string, Migration> {
     '0009-destinations': destinations(dialect),
     '0010-projects': projects(dialect),
     '0011-webhook-deliveries': webhookDeliveries(),
+    '0012-spam-learned': spamLearned(dialect),
   };
 }
