@@ -30,7 +30,7 @@ if (files.length === 0) {
 
 const model = readModel(options.model === undefined ? MODEL_FILE : pathToFileURL(options.model));
 const check = createSpamCheck({ tools: createTools(), model });
-const form = { config: formSchema.parse({}), domain: 'site.example', id: 'site.example/contact', tenant: 'ten_1' };
+const form = { config: formSchema.parse({}), domain: 'site.example', id: 'site.example/contact', tenant: 'ten_1', project: undefined };
 
 interface Measured {
   readonly label: 'ham' | 'spam';

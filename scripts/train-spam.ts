@@ -10,9 +10,9 @@ import { parseArgs } from 'node:util';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { z } from 'zod';
 import { formSchema } from '../src/config/schema.ts';
-import { BUCKETS, createExtract, shareOf, type Features } from '../src/forms/spam/features.ts';
-import { createKnownHosts } from '../src/forms/spam/links.ts';
-import { MODEL_FILE, logOdds, type Model } from '../src/forms/spam/model.ts';
+import { createSpamCheck, createTools, type SpamCheck } from '../src/forms/spam/filter.ts';
+import { BUCKETS, shareOf, type Features } from '../src/forms/spam/features.ts';
+import { MODEL_FILE, namesOf, type Model } from '../src/forms/spam/model.ts';
 import { STRUCTURE } from '../src/forms/spam/shape.ts';
 import { readText } from '../src/forms/spam/text.ts';
 
@@ -24,15 +24,18 @@ const line = z.object({
 });
 
 interface Example {
+  readonly fields: z.output<typeof line>['fields'];
   readonly isSpam: boolean;
   readonly source: string;
   readonly language: string;
   readonly features: Features;
+  /** Places in `signs`. */
+  readonly places: readonly number[];
 }
 
 const EPOCHS = 12;
 const RATE = 0.15;
-const STRUCTURE_RATE = 0.05;
+const STRUCTURE_RATE = 0.2;
 const L1 = 2e-6;
 const L2 = 1e-6;
 const STRUCTURE_L2 = 1e-4;
@@ -52,8 +55,13 @@ if (files.length === 0) {
 }
 
 const random = createRandom(Number(options.seed));
-const extract = createExtract(createKnownHosts());
+const tools = createTools();
+const { extract } = tools;
+/** What has one weight each, whatever the text is long. */
+const signs = [...STRUCTURE, ...extract.kinds, ...extract.kinds.map((kind) => `${kind} +`)];
+const placeOf = new Map<string, number>(signs.map((name, place) => [name, place]));
 const config = formSchema.parse({});
+const FORM = { config, domain: 'site.example', id: 'site.example/contact', tenant: 'ten_1', project: undefined };
 const examples = files.flatMap(readExamples);
 console.log(`${examples.length} submissions, ${examples.filter(({ isSpam }) => isSpam).length} of them spam`);
 if (Number(options.folds) > 1) crossValidate(Number(options.folds));
@@ -67,15 +75,17 @@ function readExamples(file: string): Example[] {
     .map((text) => {
       const { label, language, source, fields } = line.parse(JSON.parse(text));
       const features = extract(readText({ fields, control: {} }, 'site.example', config));
-      return { isSpam: label === 'spam', source, language, features };
+      const names = [...features.structure, ...namesOf(features.phrases)];
+      const places = names.flatMap((name) => placeOf.get(name) ?? []);
+      return { isSpam: label === 'spam', source, language, fields, features, places };
     });
 }
 
 function fit(all: readonly Example[]): Model {
   const words = new Float32Array(BUCKETS);
   const wordSquares = new Float32Array(BUCKETS).fill(1e-4);
-  const structure = new Float32Array(STRUCTURE.length);
-  const structureSquares = new Float32Array(STRUCTURE.length).fill(1);
+  const structure = new Float32Array(signs.length);
+  const structureSquares = new Float32Array(signs.length).fill(1);
   let bias = 0;
   const order = all.map((_, index) => index);
   for (let epoch = 0; epoch < EPOCHS; epoch++) {
@@ -83,12 +93,12 @@ function fit(all: readonly Example[]): Model {
     for (const index of order) {
       const example = all[index];
       if (example === undefined) continue;
-      const { isSpam, features } = example;
+      const { isSpam, features, places } = example;
       const tokens = features.tokens.filter(() => random() >= LEFT_OUT);
       const share = shareOf(tokens.length);
       let odds = bias;
       for (const token of tokens) odds += (words[token] ?? 0) * share;
-      for (const place of features.structure) odds += structure[place] ?? 0;
+      for (const place of places) odds += structure[place] ?? 0;
       const slope = (1 / (1 + Math.exp(-odds)) - (isSpam ? 1 : 0)) * (isSpam ? 1 : HAM_WEIGHT);
       bias -= 0.01 * slope;
       for (const token of tokens) {
@@ -101,7 +111,7 @@ function fit(all: readonly Example[]): Model {
         const drawn = Math.sign(next) * Math.max(0, Math.abs(next) - rate * L1);
         words[token] = Math.max(-MAX_WEIGHT, Math.min(MAX_WEIGHT, drawn));
       }
-      for (const place of features.structure) {
+      for (const place of places) {
         const weight = structure[place] ?? 0;
         const gradient = slope + STRUCTURE_L2 * weight;
         const squares = (structureSquares[place] ?? 0) + gradient * gradient;
@@ -113,9 +123,16 @@ function fit(all: readonly Example[]): Model {
   return quantised(words, structure, bias);
 }
 
-function quantised(words: Float32Array, structure: Float32Array, bias: number): Model {
+function quantised(words: Float32Array, weights: Float32Array, bias: number): Model {
   const scale = MAX_WEIGHT / 127;
-  return { words: Int8Array.from(words, (weight) => Math.round(weight / scale)), scale, structure, bias };
+  const named = signs.map((name, place) => [name, Number((weights[place] ?? 0).toFixed(3))] as const);
+  return {
+    words: Int8Array.from(words, (weight) => Math.round(weight / scale)),
+    scale,
+    structure: new Map(named.slice(0, STRUCTURE.length)),
+    phrases: new Map(named.slice(STRUCTURE.length)),
+    bias: Number(bias.toFixed(3)),
+  };
 }
 
 function crossValidate(folds: number): void {
@@ -124,23 +141,24 @@ function crossValidate(folds: number): void {
   const foldOf = new Map(sources.map((source, index) => [source, index % folds]));
   const scored = Array.from({ length: folds }, (_, fold) => {
     const trained = fit(examples.filter(({ source }) => foldOf.get(source) !== fold));
+    const check = createSpamCheck({ tools, model: trained });
     return examples
       .filter(({ source }) => foldOf.get(source) === fold)
-      .map((example) => ({ example, odds: totalOf(logOdds(trained, example.features)) }));
+      .map((example) => ({ example, points: pointsOf(check, example) }));
   }).flat();
-  const ham = scored.filter(({ example }) => !example.isSpam).sort((a, b) => b.odds - a.odds);
+  const ham = scored.filter(({ example }) => !example.isSpam).sort((a, b) => b.points - a.points);
   const spam = scored.filter(({ example }) => example.isSpam);
   for (const share of [0.001, 0.003, 0.01, 0.02]) {
-    const threshold = ham[Math.floor(ham.length * share)]?.odds ?? 0;
-    const caught = spam.filter(({ odds }) => odds > threshold).length;
+    const threshold = ham[Math.floor(ham.length * share)]?.points ?? 0;
+    const caught = spam.filter(({ points }) => points > threshold).length;
     console.log(
-      `${share * 100} % of honest above ${threshold.toFixed(2)}: ${((100 * caught) / spam.length).toFixed(1)} % of spam`,
+      `${share * 100} % of honest above ${threshold}: ${((100 * caught) / spam.length).toFixed(1)} % of spam`,
     );
   }
   const bySource = new Map<string, number[]>();
-  for (const { example, odds } of scored) {
+  for (const { example, points } of scored) {
     const list = bySource.get(`${example.isSpam ? 'spam' : 'ham'} ${example.source}`) ?? [];
-    bySource.set(`${example.isSpam ? 'spam' : 'ham'} ${example.source}`, [...list, odds]);
+    bySource.set(`${example.isSpam ? 'spam' : 'ham'} ${example.source}`, [...list, points]);
   }
   const means = [...bySource].map(([name, odds]) => [name, odds.reduce((a, b) => a + b, 0) / odds.length] as const);
   const worst = (kind: string, sign: number) =>
@@ -153,19 +171,19 @@ function crossValidate(folds: number): void {
   console.log(`spam that looks most honest: ${worst('spam', -1).join(', ')}`);
 }
 
-function totalOf({ words, structure }: ReturnType<typeof logOdds>): number {
-  return words + structure;
+function pointsOf(check: SpamCheck, { fields }: Example): number {
+  const { reasons } = check(FORM, { fields, control: { trapped: [] }, ip: '192.0.2.7' }).verdict;
+  return reasons.reduce((sum, { score }) => sum + score, 0);
 }
 
-function write({ words, scale, structure, bias }: Model): void {
-  const named = Object.fromEntries(STRUCTURE.map((name, place) => [name, Number((structure[place] ?? 0).toFixed(3))]));
-  const head = Buffer.from(`${JSON.stringify({ scale, bias: Number(bias.toFixed(3)), structure: named })}\n`);
-  const bytes = brotliCompressSync(Buffer.concat([head, Buffer.from(words.buffer)]), {
+function write({ words, scale, structure, phrases, bias }: Model): void {
+  const head = { scale, bias, structure: Object.fromEntries(structure), phrases: Object.fromEntries(phrases) };
+  const bytes = brotliCompressSync(Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), Buffer.from(words.buffer)]), {
     params: { [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_QUALITY]: 11 },
   });
   writeFileSync(MODEL_FILE, bytes);
   console.log(`${words.filter((weight) => weight !== 0).length} words and pairs, ${bytes.length} bytes`);
-  console.log(named, bias);
+  console.log(head);
 }
 
 function shuffle(list: unknown[]): void {

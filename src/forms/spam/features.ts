@@ -4,7 +4,8 @@
  * and addresses are counted as such, not by what they are. Linear in the text, of which the beginning and the end are read.
  */
 import type { KnownHosts } from './links.ts';
-import { PLACEHOLDERS, structureOf, wordsOf } from './shape.ts';
+import { readPhrases, type Phrase } from './phrases.ts';
+import { PLACEHOLDERS, structureOf, wordsOf, type Structure } from './shape.ts';
 import type { Text } from './text.ts';
 
 /** Hashes of words are taken modulo this. */
@@ -16,14 +17,16 @@ export interface Features {
   readonly tokens: readonly number[];
   /** Hashes of the first letters of each word, in order. */
   readonly words: readonly number[];
-  /** Places in STRUCTURE. */
-  readonly structure: readonly number[];
+  /** How it is built. */
+  readonly structure: readonly Structure[];
+  /** Phrases that are known. */
+  readonly phrases: ReadonlySet<Phrase>;
 }
 
 export interface Extract {
   (submission: Text): Features;
-  /** The words of a phrase, as `Features.words` has them. */
-  wordsOf(phrase: string): readonly number[];
+  /** What phrases are about. */
+  readonly kinds: readonly string[];
   /** The buckets of the words of a text, with where they stand in it. */
   located(text: string): readonly Located[];
 }
@@ -58,19 +61,20 @@ const END = 32;
 /** The extractor of features; it has a table of all characters, which is made once. */
 export function createExtract(hosts: KnownHosts): Extract {
   const classes = classesOfCharacters();
+  const phrases = readPhrases((text) => {
+    const found: Tokens = { tokens: [], words: [] };
+    tokenize(text, classes, found);
+    return found.words;
+  });
 
   function extract(submission: Text): Features {
     const found: Tokens = { tokens: [], words: [] };
     for (const text of wordsOf(submission)) tokenize(text, classes, found);
-    return { ...found, structure: structureOf(submission, hosts) };
+    return { ...found, structure: structureOf(submission, hosts), phrases: phrases.find(found.words) };
   }
 
   return Object.assign(extract, {
-    wordsOf(phrase: string) {
-      const found: Tokens = { tokens: [], words: [] };
-      tokenize(phrase, classes, found);
-      return found.words;
-    },
+    kinds: phrases.kinds,
     located(text: string) {
       return (text.toLowerCase().match(/[\p{L}\p{M}]+/gu) ?? []).flatMap((word) => {
         const found: Tokens = { tokens: [], words: [] };

@@ -12,7 +12,6 @@ import type { Weights } from './learned.ts';
 import type { Learning } from './learning.ts';
 import { createKnownHosts, type KnownHosts } from './links.ts';
 import { createTextFilter, type Model } from './model.ts';
-import { createFindPhrases } from './phrases.ts';
 import type { Reason } from './reasons.ts';
 import type { Repetition } from './repetition.ts';
 import type { SpamServices } from './services.ts';
@@ -116,7 +115,6 @@ export function createSpamCheck({
       const features = tools.extract(text);
       reasons.push(
         ...textReasons(text, features, learned),
-        ...tools.findPhrases(features),
         ...contentReasons(form, text, features),
         ...disposable(domain),
         ...visitReasons(submission.visit ?? {}),
@@ -136,13 +134,11 @@ export function createSpamCheck({
 export interface Tools {
   readonly hosts: KnownHosts;
   readonly extract: Extract;
-  readonly findPhrases: ReturnType<typeof createFindPhrases>;
 }
 
 export function createTools(): Tools {
   const hosts = createKnownHosts();
-  const extract = createExtract(hosts);
-  return { hosts, extract, findPhrases: createFindPhrases(extract.wordsOf) };
+  return { hosts, extract: createExtract(hosts) };
 }
 
 function contentReasons(form: Rules, text: Text, { words }: Features): Reason[] {

@@ -88,8 +88,8 @@ export function createLearning({ store, clock, log, model, extract }: LearningPa
 
   function lessonOf({ fields, control, domain }: SubmissionRow): Lesson {
     const features = extract(readText({ fields: readFields(fields), control: readControl(control) }, domain));
-    const { words, structure } = logOdds(model, features);
-    return { features, odds: words + structure };
+    const { words, structure, phrases } = logOdds(model, features);
+    return { features, odds: words + structure + phrases };
   }
 
   async function projectOf({ tenant, revision }: SubmissionRow): Promise<ProjectKey> {

@@ -9,20 +9,23 @@ import { z } from 'zod';
 import { BUCKETS, shareOf, type Extract, type Features } from './features.ts';
 import { learnedOdds, type Weights } from './learned.ts';
 import type { Reason } from './reasons.ts';
-import { STRUCTURE } from './shape.ts';
+import type { Phrase } from './phrases.ts';
 import type { Text } from './text.ts';
 
 export interface Model {
   /** By bucket; a unit of `scale`. */
   readonly words: Int8Array;
   readonly scale: number;
-  /** In the order of STRUCTURE. */
-  readonly structure: Float32Array;
+  /** By name, of how a text is built. */
+  readonly structure: ReadonlyMap<string, number>;
+  /** By kind, of one phrase; of several, `<kind> +` is added. */
+  readonly phrases: ReadonlyMap<string, number>;
   /** What a text of which nothing is known has. */
   readonly bias: number;
 }
 
-const head = z.object({ scale: z.number(), bias: z.number(), structure: z.record(z.string(), z.number()) });
+const weights = z.record(z.string(), z.number());
+const head = z.object({ scale: z.number(), bias: z.number(), structure: weights, phrases: weights });
 
 /** Where the shipped model lies. */
 export const MODEL_FILE = new URL('model.br', import.meta.url);
@@ -31,26 +34,49 @@ export const MODEL_FILE = new URL('model.br', import.meta.url);
 export function readModel(file: URL = MODEL_FILE): Model {
   const bytes = brotliDecompressSync(readFileSync(file), { maxOutputLength: 2 * BUCKETS });
   const end = bytes.indexOf(10);
-  const { scale, bias, structure } = head.parse(JSON.parse(bytes.toString('utf8', 0, end)));
+  const { scale, bias, structure, phrases } = head.parse(JSON.parse(bytes.toString('utf8', 0, end)));
   const words = new Int8Array(bytes.subarray(end + 1));
   if (words.length !== BUCKETS) throw new Error(`The spam model has ${words.length} weights instead of ${BUCKETS}.`);
-  return { words, scale, bias, structure: Float32Array.from(STRUCTURE, (name) => structure[name] ?? 0) };
+  return {
+    words,
+    scale,
+    bias,
+    structure: new Map(Object.entries(structure)),
+    phrases: new Map(Object.entries(phrases)),
+  };
 }
 
 /** Points for log-odds: tenths of the power of ten. */
 export const POINTS = 10 / Math.LN10;
 
-/** The log-odds that the text is spam, by its words and by how it is built. */
-export function logOdds(model: Model, { tokens, structure }: Features): { words: number; structure: number } {
+/** What of a text speaks for spam, or against it, in log-odds; their sum is that of the text. */
+export interface LogOdds {
+  readonly words: number;
+  readonly structure: number;
+  readonly phrases: number;
+}
+
+/** The log-odds that the text is spam. */
+export function logOdds(model: Model, { tokens, structure, phrases }: Features): LogOdds {
   let sum = 0;
   for (const token of tokens) sum += model.words[token] ?? 0;
   let built = 0;
-  for (const place of structure) built += model.structure[place] ?? 0;
-  return { words: model.bias + sum * model.scale * shareOf(tokens.length), structure: built };
+  for (const name of structure) built += model.structure.get(name) ?? 0;
+  let said = 0;
+  for (const name of namesOf(phrases)) said += model.phrases.get(name) ?? 0;
+  return { words: model.bias + sum * model.scale * shareOf(tokens.length), structure: built, phrases: said };
+}
+
+/** The kinds of phrases, and `<kind> +` for each with several. */
+export function namesOf(phrases: ReadonlySet<Phrase>): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const { kind } of phrases) names.add(names.has(kind) ? `${kind} +` : kind);
+  return names;
 }
 
 const MAX_WORD_POINTS = 60;
 const MAX_STRUCTURE_POINTS = 40;
+const MAX_PHRASE_POINTS = 40;
 const MAX_LEARNED_POINTS = 40;
 const MAX_LISTED = 6;
 
@@ -62,10 +88,12 @@ export function createTextFilter(model: Model, extract: Extract): TextFilter {
     const odds = logOdds(model, features);
     const words = bounded(odds.words, MAX_WORD_POINTS);
     const structure = bounded(odds.structure, MAX_STRUCTURE_POINTS);
+    const phrases = bounded(odds.phrases, MAX_PHRASE_POINTS);
     const known = learned === undefined ? 0 : bounded(learnedOdds(learned, features), MAX_LEARNED_POINTS);
     const reasons: Reason[] = [];
     if (words !== 0) reasons.push({ name: 'words', score: words, detail: words > 0 ? wordsFor(text) : HONEST });
     if (structure !== 0) reasons.push({ name: 'structure', score: structure, detail: placesFor(features, structure) });
+    if (phrases !== 0) reasons.push({ name: 'phrases', score: phrases, detail: phrasesFor(features, phrases) });
     if (known !== 0) reasons.push({ name: 'learned', score: known, detail: known > 0 ? 'like what was marked as spam' : 'like what was released' });
     return reasons;
   };
@@ -76,20 +104,27 @@ export function createTextFilter(model: Model, extract: Extract): TextFilter {
     for (const { bucket, word } of extract.located(text.slice(0, 4096))) {
       weights.set(word, Math.max(weights.get(word) ?? 0, model.words[bucket] ?? 0));
     }
-    const most = [...weights].filter(([, weight]) => weight > 0).sort((a, b) => b[1] - a[1]);
-    const listed = most.slice(0, MAX_LISTED).map(([word]) => word.slice(0, 30));
-    return listed.length === 0 ? 'nothing that honest mail has' : listed.join(', ');
+    return listed([...weights], ([, weight]) => weight, ([word]) => word) || 'nothing that honest mail has';
   }
 
   /** The signs that say most for what their sum says. */
-  function placesFor(features: Features, points: number): string {
-    const sign = Math.sign(points);
-    const most = features.structure
-      .map((place) => ({ name: STRUCTURE[place] ?? '', weight: sign * (model.structure[place] ?? 0) }))
-      .filter(({ weight }) => weight > 0)
-      .sort((a, b) => b.weight - a.weight);
-    return most.slice(0, MAX_LISTED).map(({ name }) => name).join(', ');
+  function placesFor({ structure }: Features, points: number): string {
+    return listed(structure, (name) => Math.sign(points) * (model.structure.get(name) ?? 0));
   }
+
+  function phrasesFor({ phrases }: Features, points: number): string {
+    return listed([...phrases], ({ kind }) => Math.sign(points) * (model.phrases.get(kind) ?? 0), ({ text }) => text);
+  }
+}
+
+/** The weightiest, as long as they have any weight. */
+function listed<T>(all: readonly T[], weightOf: (one: T) => number, nameOf: (one: T) => string = String): string {
+  const most = all.map((one) => ({ one, weight: weightOf(one) })).filter(({ weight }) => weight > 0);
+  return most
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, MAX_LISTED)
+    .map(({ one }) => nameOf(one).slice(0, 60))
+    .join(', ');
 }
 
 const HONEST = 'as in honest mail';

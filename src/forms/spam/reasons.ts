@@ -21,7 +21,10 @@ export const REASONS = {
     what: 'how it is built: links (shortened, without `https://`, to free hosts, messengers and cheap domains), sums of money, the shape of name and address',
   },
   learned: { points: [-40, 40], what: 'its words, as the project’s own decisions (spam, no spam) know them' },
-  phrases: { points: [4, 20], what: 'phrases of known kinds of spam, in many languages' },
+  phrases: {
+    points: [-40, 40],
+    what: 'phrases of the usual kinds of spam, of offers, and of people who ask for something, in 20 languages',
+  },
   repeated_text: { points: [4, 35], what: 'much of the text was posted to other forms of this server' },
   repeated_link: { points: [4, 12], what: 'a link to a domain that was posted to other forms of this server' },
   links: { points: [3, 12], what: 'more than six links' },

@@ -3,7 +3,7 @@ import { registeredName, type KnownHosts, type Link } from './links.ts';
 import { undisguised } from './disguise.ts';
 import type { Text } from './text.ts';
 
-/** What texts of all languages have in common. The model has a weight for each, in this order. */
+/** What texts of all languages have in common. The model has a weight for each. */
 export const STRUCTURE = [
   'one link',
   'two links',
@@ -44,7 +44,7 @@ export const STRUCTURE = [
   'digits in the name',
 ] as const;
 
-type Structure = (typeof STRUCTURE)[number];
+export type Structure = (typeof STRUCTURE)[number];
 
 /** A long text shows at its beginning or its end what it is about. */
 const MAX_START = 8 * 1024;
@@ -99,11 +99,11 @@ const MARKUP = /<a\s|\[url|\[link|<\/?(?:p|br|b|h1|div|strong)\s?\/?>/i;
 const LIST = /^\s*(?:[-*•–✓✔✅►]|\d[.)])\s/gm;
 const CODE = /(?:^|\/)(?=[a-z-]*\d)(?=\d*[a-z])[a-z\d]{6,}(?:$|[/?])/;
 
-/** The places in STRUCTURE that the submission has. */
-export function structureOf(submission: Text, hosts: KnownHosts): number[] {
-  const found: number[] = [];
+/** Those of STRUCTURE that the submission has. */
+export function structureOf(submission: Text, hosts: KnownHosts): Structure[] {
+  const found: Structure[] = [];
   function note(name: Structure, isThere: boolean): void {
-    if (isThere) found.push(STRUCTURE.indexOf(name));
+    if (isThere) found.push(name);
   }
   noteLinks(submission, hosts, note);
   noteText(submission, note);
